@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hyperslab.errors import Conflict, CorruptChunk, Unsupported
+from hyperslab.formats.authoring import PLAIN, SingleChunkArray, whole_wish
 from hyperslab.formats.base import Feature
-from hyperslab.formats.single_chunk import PLAIN, SingleChunkArray, whole_wish
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores import DirectoryStore, MemoryStore

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.formats.bloscpack.table import Tables
+from hyperslab.formats.bloscpack.chunk_table import TableCache
 from hyperslab.stores.memory import MemoryStore
 
 KINDS = {"zarr3": ("zarr3", "a/c/0/0"), "blaze": ("blaze", None)}
@@ -80,7 +80,7 @@ class Changing:
 @pytest.mark.parametrize("nth", range(1, 8))
 def test_a_table_is_of_the_version_that_it_is_remembered_for(nth: int) -> None:
     file = Changing(nth)
-    tables = Tables(file, lambda: ("table of", int(file.asked >= file.nth)))  # type: ignore[arg-type, return-value]
+    tables = TableCache(file, lambda: ("table of", int(file.asked >= file.nth)))  # type: ignore[arg-type, return-value]
     first: Any = tables.get()
-    again: Any = tables.renewed(first)
+    again: Any = tables.refreshed(first)
     assert again == ("table of", int(file.asked >= file.nth))

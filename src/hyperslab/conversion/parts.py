@@ -11,7 +11,8 @@ from hyperslab.conversion.damage import DAMAGE, SourceDamage
 from hyperslab.conversion.losses import Features, Node
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.formats.one_array import DEFAULT, main_arrays, names_in
+from hyperslab.formats.single_array.document import DEFAULT
+from hyperslab.formats.single_array.draft import main_arrays, names_in
 from hyperslab.group.links import follow_within
 from hyperslab.model.paths import child, join, normalize, outward, split
 from hyperslab.model.refs import Link

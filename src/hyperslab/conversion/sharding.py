@@ -13,14 +13,13 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
-from hyperslab.formats.blaze.document import ColumnStorage, render
-from hyperslab.formats.blaze.folder import ArrayFolder, publish
+from hyperslab.formats.blaze.document import ColumnStorage, render_documents
+from hyperslab.formats.blaze.folder import ArrayFolder, Columns, publish
 from hyperslab.formats.blaze.multi_directory import cut_labels, join_labels
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.one_array import Labelled
 from hyperslab.formats.opening import is_occupied
+from hyperslab.formats.single_array.document import LabelledArray
 from hyperslab.stores.base import Store, WritableStore
 from hyperslab.stores.building import building
 from hyperslab.stores.location import Location, Several
@@ -140,7 +139,7 @@ def _opened(places: Sequence[Location], settings: Settings) -> list[BlazeReader]
     return opened
 
 
-def _columns(folder: ArrayFolder, labelled: Labelled) -> list[Superchunks]:
+def _columns(folder: ArrayFolder, labelled: LabelledArray) -> list[Superchunks]:
     source = folder.source(labelled.spec)
     return [column for _, column in source.columns] if isinstance(source, Columns) else [source]
 
@@ -155,11 +154,11 @@ def _files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range
     return found
 
 
-def _write(store: WritableStore, labelled: Labelled, files: Files, settings: Settings) -> None:
+def _write(store: WritableStore, labelled: LabelledArray, files: Files, settings: Settings) -> None:
     """The data, then the documents."""
     sizes: list[int] = []
     each_batch(partial(_copy, store, sizes, settings.durable), files, settings.threads)
-    publish(store, render(labelled, sum(sizes)), {}, durable=settings.durable)
+    publish(store, render_documents(labelled, sum(sizes)), {}, durable=settings.durable)
 
 
 def _copy(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:

@@ -7,6 +7,13 @@ A worked example is the page "A format of your own" of the documentation.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -15,10 +22,118 @@ from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupporte
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
 from hyperslab.formats.documents import read_json, write_json
 from hyperslab.formats.metadata_json.nodes import node_from_json, node_to_json
-from hyperslab.formats.single_chunk import PLAIN, SingleChunkArray, whole_wish
+from hyperslab.formats.single_array.coordinates import resize_cells
+from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Locks, Size, Stamp, Stamps, Unversioned, WritableStore
 from hyperslab.stores.location import Location, Probe
+
+# -- arrays that are stored as one piece of plain cells under a key --------------------------------------------------
+
+
+PLAIN = frozenset(
+    {
+        Feature.GROUPS,
+        Feature.ARRAYS,
+        Feature.DIMENSIONS,
+        Feature.UNLIMITED,
+        Feature.ATTRIBUTES,
+        Feature.TYPED_ATTRIBUTES,
+        Feature.STRUCTURED,
+        Feature.SUBARRAYS,
+        Feature.COMPLEX,
+        Feature.BOOLEAN,
+        Feature.DATETIME,
+        Feature.FLOAT16,
+        Feature.UNICODE,
+        Feature.FIXED_BYTES,
+        Feature.BIG_ENDIAN,
+        Feature.SCALARS,
+        Feature.UNITS,
+    }
+)
+"""What a format can hold whose arrays are pieces of plain NumPy cells, with groups and what ``node_to_json`` says."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SingleChunkArray:
+    """The one chunk of an array: the value under ``key``, which ``decode`` and ``encode`` turn into cells and back.
+
+    A ValueError or EOFError of ``decode`` says that the value is damaged.
+    """
+
+    spec: ArraySpec
+    store: WritableStore
+    key: str
+    decode: Callable[[bytes], Block]
+    encode: Callable[[Block], bytes]
+    durable: bool = True
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of one chunk; of none where the array has no cells."""
+        return Grid.of(self.spec.shape, whole_chunks(self.spec.shape))
+
+    def read(self, coords: Coords) -> Block | None:
+        """All cells; CorruptChunk when they are damaged, or others than the spec says."""
+        stored = self.store.get(self.key)
+        if stored is None:
+            return None
+        try:
+            cells = np.asarray(self.decode(stored))
+        except (ValueError, EOFError) as error:
+            raise CorruptChunk(f"the cells cannot be decoded: {error}", url=self.store.url, key=self.key) from error
+        if (cells.shape, cells.dtype) != (self.spec.shape, self.spec.numpy_dtype):
+            raise CorruptChunk("the cells have another shape or type than was said", url=self.store.url, key=self.key)
+        return cells
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store all cells."""
+        self.store.put(self.key, self.encode(block), durable=self.durable)
+
+    def erase(self, coords: Coords) -> None:
+        """All cells become the fill value."""
+        self.write(coords, self.spec.filled())
+
+    def fit(self, before: ArraySpec | None) -> None:
+        """Make room as the spec says it: fill values for an array that is new, or what it gained since ``before``."""
+        if before is None:
+            self.erase(())
+        elif before.shape != self.spec.shape:
+            cells = SingleChunkArray(before, self.store, self.key, self.decode, self.encode).read(())
+            if cells is not None:
+                self.write((), resize_cells(cells, self.spec))
+
+    def stamp(self, coords: Coords) -> Stamp | None:
+        """The version of the value, so that cells that were read may be kept."""
+        return self.store.stamp(self.key) if isinstance(self.store, Stamps) else Unversioned()
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the array against other writers, where the store can."""
+        if not isinstance(self.store, Locks):
+            return nullcontext()
+        folder, name = split(self.key)
+        return self.store.lock_chunks(folder, [crc32(name.encode())], timeout)
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Bytes of the value, if it is asked for any chunk."""
+        return self.nbytes_stored() if any(True for _ in coords) else 0
+
+    def nbytes_stored(self) -> int:
+        """Bytes of the value."""
+        size = self.store.size(self.key) if isinstance(self.store, Size) else len(self.store.get(self.key) or b"")
+        return size or 0
+
+
+def whole_wish(wish: ArraySpec, format: str) -> ArraySpec:
+    """A user's wish as one chunk of plain cells without codecs; Unsupported names what it cannot be."""
+    if not isinstance(wish.dtype, np.dtype) or wish.dtype.hasobject or wish.dtype.kind == "T":
+        raise Unsupported(f"format {format} has no cells of type {describe(wish.dtype)}", remedy="convert the values")
+    if "shards" in wish.layout:
+        raise Unsupported(f"format {format} has no shards", remedy="leave shards= out: an array is one piece")
+    return wish.evolve(chunks=whole_chunks(wish.shape), codecs=(), layout={})
+
 
 __all__ = [
     "DEFAULTS",

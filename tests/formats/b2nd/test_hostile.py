@@ -13,7 +13,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Unsupported
-from hyperslab.formats.b2nd import FORMAT, frame
+from hyperslab.formats.b2nd import FORMAT, document
 from hyperslab.stores.location import Location, Probe
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "b2nd"
@@ -114,7 +114,7 @@ def test_headers_that_contradict_themselves(tmp_path: Path, raw: bytes, message:
 def test_types_are_read_without_running_anything() -> None:
     for text in ("__import__('os')", "[('a', __import__('os'))]", "[" * 5000, "O", "[('a', 'O')]", "", "{'names': 1}"):
         with pytest.raises((FormatError, Unsupported)):
-            frame.parse_dtype(text)
+            document.parse_dtype(text)
 
 
 def test_sniffing_is_by_content(tmp_path: Path) -> None:

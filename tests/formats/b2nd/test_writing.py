@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, ReadOnly, Unsupported
 from hyperslab.formats.b2nd import FORMAT
-from hyperslab.formats.b2nd.working import fresh
+from hyperslab.formats.b2nd.writer import new_regions
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
 
@@ -81,7 +81,7 @@ def test_growing_and_shrinking_is_that_of_numpy(data: st.DataObject) -> None:
 def test_fresh_cells_are_each_named_once(lengths: list[tuple[int, int]]) -> None:
     old, new = (tuple(part) for part in zip(*lengths, strict=True))
     seen = np.zeros(new, int)
-    for part in fresh(old, new):
+    for part in new_regions(old, new):
         seen[part] += 1
     inside = np.zeros(new, int)
     inside[tuple(slice(0, length) for length in old)] = 1

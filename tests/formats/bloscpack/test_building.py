@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hyperslab.formats.bloscpack.atomic_file import assemble
-from hyperslab.formats.bloscpack.building import Building
-from hyperslab.formats.bloscpack.staging import ChunkStaging
+from hyperslab.formats.bloscpack.creator import NewFile
+from hyperslab.formats.bloscpack.pending_chunks import ChunkStaging
+from hyperslab.stores.atomic_file import assemble
 
 CHANGES = st.lists(
     st.tuples(st.sampled_from(["put"] * 5 + ["cut"]), st.integers(0, 12), st.integers(0, 90)), max_size=40
@@ -38,53 +38,53 @@ def front_of(lengths: Sequence[int], size: int | None) -> bytes | None:
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_order(tmp_path: Path, changes: list[tuple[str, int, int]], gathered: int, room: int, count: int) -> None:
     target = tmp_path / "a"
-    building, slots = Building(str(target), lambda: b"?" * room, gathered), dict[int, bytes]()
+    new_file, slots = NewFile(str(target), lambda: b"?" * room, gathered), dict[int, bytes]()
     for step, (kind, number, size) in enumerate(changes):
         if kind == "put":
             slots[number] = bytes([step % 251]) * size
-            building.put(number, slots[number])
+            new_file.put(number, slots[number])
         else:
-            building.cut(number)
+            new_file.cut(number)
             slots = {each: slot for each, slot in slots.items() if each < number}
-        assert [building.get(each) for each in range(13)] == [slots.get(each) for each in range(13)]
-        assert [building.size_of(each) for each in range(13)] == [len(slots.get(each, b"")) for each in range(13)]
-        assert sorted(building) == sorted(slots)
-    building.finish(count, lambda number: b"missing %d" % number, front_of).publish(durable=False)
+        assert [new_file.get(each) for each in range(13)] == [slots.get(each) for each in range(13)]
+        assert [new_file.size_of(each) for each in range(13)] == [len(slots.get(each, b"")) for each in range(13)]
+        assert sorted(new_file) == sorted(slots)
+    new_file.finish(count, lambda number: b"missing %d" % number, front_of).publish(durable=False)
     expected = [slots.get(number, b"missing %d" % number) for number in range(count)]
     data = target.read_bytes()
     assert data.endswith(b"".join(expected))
     assert data[: len(data) - sum(map(len, expected))].strip() == repr([len(slot) for slot in expected]).encode()
     target.unlink()
-    building.discard()
+    new_file.discard()
     assert os.listdir(tmp_path) == []
 
 
 def test_by_threads(tmp_path: Path) -> None:
     slots = [np.random.default_rng(number).bytes(1000 + number) for number in range(400)]
-    building = Building(str(tmp_path / "a"), lambda: b"?" * 5000, 3000)
+    new_file = NewFile(str(tmp_path / "a"), lambda: b"?" * 5000, 3000)
 
     def work(start: int) -> None:
         for number in range(start, 400, 4):
-            building.put(number, slots[number])
-            assert building.get(number) == slots[number]
+            new_file.put(number, slots[number])
+            assert new_file.get(number) == slots[number]
 
     threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    building.finish(400, lambda number: b"", front_of).publish(durable=True)
+    new_file.finish(400, lambda number: b"", front_of).publish(durable=True)
     assert (tmp_path / "a").read_bytes()[5000:] == b"".join(slots)
 
 
 def test_what_is_not_published_is_gone(tmp_path: Path) -> None:
-    building = Building(str(tmp_path / "a"), lambda: b"front", 0)
-    building.put(0, b"slot")
+    new_file = NewFile(str(tmp_path / "a"), lambda: b"front", 0)
+    new_file.put(0, b"slot")
     assert len(os.listdir(tmp_path)) == 1
-    building.discard()
-    building = Building(str(tmp_path / "a"), lambda: b"front", 0)
-    building.put(0, b"slot")
-    del building
+    new_file.discard()
+    new_file = NewFile(str(tmp_path / "a"), lambda: b"front", 0)
+    new_file.put(0, b"slot")
+    del new_file
     assert os.listdir(tmp_path) == []
 
 

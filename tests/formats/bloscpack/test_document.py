@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats.bloscpack.document import Content, cut, parse, render
-from hyperslab.formats.bloscpack.metadata import read_text, write_text
-from hyperslab.formats.one_array import Labelled, StoredCoordinate
+from hyperslab.formats.bloscpack.document import Content, cut, parse_document, read_text, render_document, write_text
+from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -22,8 +21,8 @@ STRING = np.dtypes.StringDType()
 
 
 def test_a_plain_array_is_what_bloscpack_writes() -> None:
-    content = parse(PLAIN, nbytes=96, chunk_size=96)
-    assert write_text(render(content)) == b'{"dtype":"\'<f8\'","shape":[4,3],"order":"C","container":"numpy"}'
+    content = parse_document(PLAIN, nbytes=96, chunk_size=96)
+    assert write_text(render_document(content)) == b'{"dtype":"\'<f8\'","shape":[4,3],"order":"C","container":"numpy"}'
 
 
 def test_labels_stand_behind_it() -> None:
@@ -37,7 +36,7 @@ def test_labels_stand_behind_it() -> None:
     )
     time = ArraySpec(shape=(4,), dtype=np.dtype("<i4"), chunks=(4,), dims=("time",), attrs={"units": "days"})
     place = ArraySpec(shape=(), dtype=VlenString(), chunks=())
-    labelled = Labelled(
+    labelled = LabelledArray(
         "air",
         spec,
         {
@@ -46,16 +45,16 @@ def test_labels_stand_behind_it() -> None:
         },
         GroupSpec(attrs={"title": "t"}, dims=(Dimension("time", 4, unlimited=True),)),
     )
-    doc = render(Content(labelled=labelled, stored=np.dtype("<f8"), outer=("by",), extra={"others": []}))
+    doc = render_document(Content(labelled=labelled, stored=np.dtype("<f8"), outer=("by",), extra={"others": []}))
     assert list(doc) == [*PLAIN, "name", "dims", "attrs", "types", "fill_value", "coords", "group", "by", "others"]
-    again = parse(read_text(write_text(doc)), nbytes=96, chunk_size=96)
+    again = parse_document(read_text(write_text(doc)), nbytes=96, chunk_size=96)
     assert (again.labelled.name, again.spec) == ("air", spec)
     assert (again.outer, again.extra) == (("by",), {"others": []})
     assert again.labelled.group == labelled.group
     for name, coordinate in labelled.coords.items():
         assert again.labelled.coords[name].spec == coordinate.spec
         np.testing.assert_array_equal(again.labelled.coords[name].cells, coordinate.cells)
-    assert render(again) == doc
+    assert render_document(again) == doc
 
 
 @pytest.mark.parametrize(
@@ -83,34 +82,34 @@ def test_labels_stand_behind_it() -> None:
 )
 def test_what_makes_no_sense(doc: dict[str, Any], says: str) -> None:
     with pytest.raises(FormatError) as raised:
-        parse(doc, nbytes=96, chunk_size=96)
+        parse_document(doc, nbytes=96, chunk_size=96)
     assert says in str(raised.value)
 
 
 def test_objects() -> None:
     with pytest.raises(Unsupported, match="pickles"):
-        parse(PLAIN | {"dtype": "'|O'"}, nbytes=96, chunk_size=96)
+        parse_document(PLAIN | {"dtype": "'|O'"}, nbytes=96, chunk_size=96)
 
 
 @pytest.mark.parametrize(
     "doc", [{"dtype": "float64", "shape": [13]}, {"dtype": "O", "shape": []}, {"shape": [12]}, None]
 )
 def test_a_user_s_own_metadata(doc: dict[str, Any] | None) -> None:
-    content = parse(doc, nbytes=96, chunk_size=50, loose=True)
+    content = parse_document(doc, nbytes=96, chunk_size=50, loose=True)
     assert (content.plain, content.spec.shape, content.spec.attrs) == (True, (96,), doc or {})
-    assert render(content) == (doc or {})
+    assert render_document(content) == (doc or {})
 
 
 def test_metadata_that_fit_by_chance_or_not() -> None:
-    content = parse({"dtype": "float64", "shape": [12], "others": []}, nbytes=96, chunk_size=50, loose=True)
+    content = parse_document({"dtype": "float64", "shape": [12], "others": []}, nbytes=96, chunk_size=50, loose=True)
     assert (content.plain, content.spec.shape, content.extra) == (False, (12,), {"others": []})
 
 
 def test_bytes_have_plain_attributes() -> None:
-    content = parse({"a": 1}, nbytes=4, chunk_size=4)
-    labelled = Labelled("data", content.spec.evolve(attrs={"a": np.float32(1)}))
+    content = parse_document({"a": 1}, nbytes=4, chunk_size=4)
+    labelled = LabelledArray("data", content.spec.evolve(attrs={"a": np.float32(1)}))
     with pytest.raises(Unsupported, match="'a'"):
-        render(content.evolve(labelled=labelled))
+        render_document(content.evolve(labelled=labelled))
 
 
 @given(

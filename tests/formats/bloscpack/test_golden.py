@@ -11,7 +11,7 @@ from blp_files import golden, manifest, truth, write
 from numpy.testing import assert_array_equal
 
 import hyperslab as hs
-from hyperslab.formats.bloscpack import document, header, metadata, preamble
+from hyperslab.formats.bloscpack import document, preamble
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.file import LocalFile
 
@@ -65,22 +65,22 @@ def test_metadata(name: str, tmp_path: Path) -> None:
 def test_what_stands_before_the_chunks_is_written_as_it_was(name: str, tmp_path: Path) -> None:
     data = golden(name)
     file = LocalFile(write(tmp_path, data), name)
-    found = preamble.read_front(file)
-    assert header.render(found.header) == data[: found.header.size]
+    found = preamble.read_preamble(file)
+    assert preamble.render_header(found.header) == data[: found.header.size]
     assert found.header.layout in manifest()[name]["layout"].split("|")
     if found.section is not None:
         section = found.section
-        text = metadata.write_text(found.doc or {})
+        text = document.write_text(found.doc or {})
         codec = int("nocodec" not in name)
-        again = metadata.render_section(
+        again = preamble.render_section(
             text, checksum=section.checksum, codec=codec, level=section.level, room=section.room
         )
         assert again == data[32 : 32 + section.size]
     elif found.doc is not None:
-        assert metadata.write_text(found.doc, spaced=True) == data[32 : 32 + found.header.meta_size]
+        assert document.write_text(found.doc, spaced=True) == data[32 : 32 + found.header.meta_size]
     if "container" in (found.doc or {}):
         content = BloscpackReader(file).content
-        assert metadata.write_text(document.render(content)) == text
+        assert document.write_text(document.render_document(content)) == text
 
 
 def test_padding_is_no_field(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.errors import FormatError
-from hyperslab.formats.bloscpack.header import ENOUGH, BloscpackHeader, Layout, parse, render
+from hyperslab.formats.bloscpack.preamble import ENOUGH, BloscpackHeader, Layout, parse_header, render_header
 
 SIZES = st.integers(-1, MAX_BYTES)
 
@@ -50,14 +50,14 @@ def test_round_trip(
         max_app=spare if layout == "v3" and offsets and nchunks >= 0 else 0,
         meta_size=meta_size if layout == "spec" else 0,
     )
-    assert parse(render(header) + (b"JSON" if layout == "v3" else b"{'a'")) == header
+    assert parse_header(render_header(header) + (b"JSON" if layout == "v3" else b"{'a'")) == header
 
 
 def test_golden_headers() -> None:
     for name in manifest():
         data = golden(name)
-        header = parse(data[:ENOUGH])
-        assert render(header) == data[: header.size]
+        header = parse_header(data[:ENOUGH])
+        assert render_header(header) == data[: header.size]
 
 
 def head(version: int = 3, options: int = 1, checksum: int = 1, *rest: int) -> bytes:
@@ -96,12 +96,12 @@ def head(version: int = 3, options: int = 1, checksum: int = 1, *rest: int) -> b
 )
 def test_out_of_range(data: bytes, says: str) -> None:
     with pytest.raises(FormatError) as raised:
-        parse(data)
+        parse_header(data)
     assert says in str(raised.value)
     assert raised.value.problems
 
 
 def test_every_flaw_is_listed() -> None:
     with pytest.raises(FormatError) as raised:
-        parse(head(3, 0x81, 9, 10, 11, -5, 0))
+        parse_header(head(3, 0x81, 9, 10, 11, -5, 0))
     assert len(raised.value.problems) == 4

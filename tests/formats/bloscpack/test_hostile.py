@@ -17,8 +17,7 @@ from numpy.testing import assert_array_equal
 
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingChunks, Unsupported
-from hyperslab.formats.bloscpack.header import SIZE
-from hyperslab.formats.bloscpack.metadata import HEAD, parse_head
+from hyperslab.formats.bloscpack.preamble import HEAD, SIZE, parse_head
 
 LINE = np.arange(40, dtype="<f8") // 3
 TIGHT = section(text_of(LINE), room=70)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from hyperslab.formats.bloscpack import journal
+from hyperslab.formats.bloscpack.file import LocalFile
+from hyperslab.stores import atomic_file
 
 OLD = bytes(range(256)) * 40
 CHANGES = [(10, b"ten"), (5000, b"x" * 100), (len(OLD) - 5, b"longer than what was there")]
@@ -51,7 +52,7 @@ def opened(path: Path) -> Iterator[int]:
 def seen(path: Path) -> bytes:
     """The file as a reader sees it who looks for a journal."""
     with opened(path) as descriptor:
-        undo = journal.pending(str(path), descriptor)
+        undo = atomic_file.read_undo(str(path), descriptor)
         found = bytearray(path.read_bytes())
         if undo is not None:
             found = found.ljust(undo.size, b"\0")[: undo.size]
@@ -61,7 +62,7 @@ def seen(path: Path) -> bytes:
 
 def patch(path: Path, changes: Any, size: int) -> None:
     with opened(path) as descriptor:
-        journal.patch(str(path), descriptor, changes, size, durable=True)
+        atomic_file.patch_file(str(path), descriptor, changes, size, durable=True)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, act: Callable[[str, Any, Any], Any]) -> None:
@@ -124,7 +125,7 @@ def test_killed_before_any_call(path: Path, changes: Any, size: int, monkeypatch
             break
         states.append(seen(path))
         with opened(path) as descriptor:
-            journal.roll_back(str(path), descriptor, durable=True)
+            atomic_file.roll_back(str(path), descriptor, durable=True)
         assert path.read_bytes() == states[-1], number
         assert os.listdir(path.parent) == ["a.blp"], number
     new = changed(changes, size)
@@ -167,14 +168,14 @@ def test_a_journal_of_another_file_is_left_out(path: Path, monkeypatch: pytest.M
         if not pid:
             patch(path, *LONGER)
         os.waitpid(pid, 0)
-    place = Path(journal.journal_path(str(path)))
+    place = Path(atomic_file.journal_path(str(path)))
     kept, inode = place.read_bytes(), path.stat().st_ino
     assert seen(path) == OLD
     path.write_bytes(b"another file" + OLD)
     assert path.stat().st_ino == inode
     assert seen(path) == b"another file" + OLD
     with opened(path) as descriptor:
-        assert not journal.roll_back(str(path), descriptor, durable=False)
+        assert not atomic_file.roll_back(str(path), descriptor, durable=False)
     assert path.read_bytes() == b"another file" + OLD
     assert not place.exists()
     path.write_bytes(OLD)
@@ -182,10 +183,30 @@ def test_a_journal_of_another_file_is_left_out(path: Path, monkeypatch: pytest.M
         place.write_bytes(damaged)
         assert seen(path) == OLD
         with opened(path) as descriptor:
-            assert journal.pending(str(path), descriptor) is None
+            assert atomic_file.read_undo(str(path), descriptor) is None
+
+
+def test_old_and_new_bytes_are_never_of_one_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last step of a change removes the journal, and leaves the file itself as it is."""
+    before: list[Any] = []
+    remove = os.unlink
+
+    def look(place: Any, *arguments: Any, **options: Any) -> None:
+        if not before:
+            file = LocalFile(str(path), "")
+            before.extend([file.stamp(), file.pread(file.size, 0)])
+            file.close()
+        remove(place, *arguments, **options)
+
+    monkeypatch.setattr(os, "unlink", look)
+    patch(path, *LONGER)
+    file = LocalFile(str(path), "")
+    assert before[1] == OLD != file.pread(file.size, 0)
+    assert before[0] != file.stamp()
+    file.close()
 
 
 def test_what_the_journal_will_hold() -> None:
     changes = [(0, b"abc"), (90, b"x" * 20)]
-    assert journal.journal_bytes(changes, 100, 110) == 3 + 10
-    assert journal.journal_bytes([], 100, 40) == 60
+    assert atomic_file.journal_bytes(changes, 100, 110) == 3 + 10
+    assert atomic_file.journal_bytes([], 100, 40) == 60

@@ -14,16 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from hyperslab.errors import FormatError, Invalid, Unsupported
-from hyperslab.formats.bloscpack.dtype_text import read_dtype, write_dtype
-from hyperslab.formats.bloscpack.metadata import (
-    HEAD,
-    parse_head,
-    read_literal,
-    read_text,
-    render_section,
-    unpack,
-    write_text,
-)
+from hyperslab.formats.bloscpack.document import read_dtype, read_literal, read_text, write_dtype, write_text
+from hyperslab.formats.bloscpack.preamble import HEAD, parse_head, render_section, unpack
 from hyperslab.model.dtypes import packed
 
 NUMBERS = st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)

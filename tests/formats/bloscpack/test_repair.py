@@ -16,9 +16,9 @@ from blp_files import file_of, golden, write
 from numpy.testing import assert_array_equal
 
 import hyperslab as hs
+from hyperslab.formats.bloscpack.chunk_table import read_table
 from hyperslab.formats.bloscpack.file import LocalFile
-from hyperslab.formats.bloscpack.preamble import read_front
-from hyperslab.formats.bloscpack.table import read_table
+from hyperslab.formats.bloscpack.preamble import read_preamble
 
 WALK = np.round(np.cumsum(np.random.default_rng(5).normal(size=64 * 16)), 2).reshape(64, 16)
 
@@ -27,7 +27,7 @@ def interrupted(path: Path, chunks: int, *, count: bool, more: int = 0, **option
     """A file as a writer leaves it that dies after some chunks; ``count``: which knew how many there would be."""
     hs.save(path, WALK, chunks=(5, 16), **options)
     file = LocalFile(str(path), str(path))
-    front = read_front(file)
+    front = read_preamble(file)
     table = read_table(file, front)
     data = bytearray(path.read_bytes())
     if not count:
@@ -64,9 +64,9 @@ def test_an_interrupted_file(tmp_path: Path, layout: str, offsets: bool, count: 
     assert all(mend.done for mend in fixed), list(fixed)
     assert_array_equal(hs.open(path)[...], WALK[:rows])
     file = LocalFile(str(path), str(path))
-    header = read_front(file).header
+    header = read_preamble(file).header
     assert (header.nchunks, header.has_offsets) == (chunks, offsets)
-    assert not read_table(file, read_front(file)).unfinished
+    assert not read_table(file, read_preamble(file)).unfinished
     assert not hs.check(path, deep=True)
     assert list(hs.repair(path)) == []
 
@@ -75,7 +75,7 @@ def test_bytes_of_bloscpack_that_were_cut_off(tmp_path: Path) -> None:
     data = bytearray(golden("append_fill_last.blp"))
     path = Path(write(tmp_path, bytes(data)))
     file = LocalFile(str(path), str(path))
-    front = read_front(file)
+    front = read_preamble(file)
     table = read_table(file, front)
     expected = hs.open(path)[...][: (table.found - 1) * table.chunk_size]
     data[front.offsets_at : front.chunks_at] = pack("<q", -1) * ((front.chunks_at - front.offsets_at) // 8)

@@ -19,9 +19,9 @@ from numpy.testing import assert_array_equal
 import hyperslab as hs
 from hyperslab.codecs.digests import DIGESTS
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
+from hyperslab.formats.bloscpack.chunk_table import ChunkTable, read_table
 from hyperslab.formats.bloscpack.file import LocalFile
-from hyperslab.formats.bloscpack.preamble import Preamble, read_front
-from hyperslab.formats.bloscpack.table import ChunkTable, read_table
+from hyperslab.formats.bloscpack.preamble import Preamble, read_preamble
 
 WALK = np.round(np.cumsum(np.random.default_rng(5).normal(size=64 * 16)), 2).reshape(64, 16)
 
@@ -29,7 +29,7 @@ WALK = np.round(np.cumsum(np.random.default_rng(5).normal(size=64 * 16)), 2).res
 def parts_of(path: Any) -> tuple[Preamble, ChunkTable, bytes]:
     """Front, chunks and bytes of a file."""
     file = LocalFile(str(path), str(path))
-    front = read_front(file)
+    front = read_preamble(file)
     return front, read_table(file, front), Path(path).read_bytes()
 
 

@@ -2,7 +2,7 @@
 
 Specification: README_B2ND_METALAYER.rst and README_CFRAME_FORMAT.rst of C-Blosc2. A dataset holds one array; its
 name, dimensions, attributes and coordinates stand in the variable-length metalayers of the file (``vlmeta``), as
-:mod:`hyperslab.formats.one_array` spells them. An example::
+:mod:`hyperslab.formats.single_array.document` spells them. An example::
 
     air.b2nd    frame header: 14 msgpack fields, then the metalayer b2nd = [0, 3, shape, chunks, blocks, 0, "<f4"]
                 chunks, index of chunks
@@ -19,13 +19,12 @@ from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Unsupported
-from hyperslab.formats import one_array
-from hyperslab.formats.b2nd import document, frame, library
-from hyperslab.formats.b2nd.dataset import B2ndReader
-from hyperslab.formats.b2nd.trees import EMBEDDED, TreeReader
+from hyperslab.formats.b2nd import document, library
+from hyperslab.formats.b2nd.dataset import EMBEDDED, B2ndReader, TreeReader
 from hyperslab.formats.b2nd.writer import B2ndWriter
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.opening import check_option_names
+from hyperslab.formats.single_array.document import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 
 _ZIP = b"PK"
@@ -37,7 +36,7 @@ class B2ndFormat:
     """Format ``b2nd``: arrays of Blosc2."""
 
     name: str = "b2nd"
-    features: frozenset[Feature] = document.FEATURES
+    features: frozenset[Feature] = FEATURES - {Feature.CHECKSUMS}
 
     @property
     def info(self) -> FormatInfo:
@@ -47,17 +46,17 @@ class B2ndFormat:
             holds="one array of Blosc2 with dimensions, attributes and coordinates, in one file",
             recognised_by="the first bytes: \\x9e\\xa8b2frame; a folder with chunks.b2frame; .b2z, .b2d",
             writable=True,
-            variants=(Variant(self.name, self.features, notes=one_array.NOTES | _NOTES),),
+            variants=(Variant(self.name, self.features, notes=NOTES | _NOTES),),
         )
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the place is a frame, a sparse directory or a TreeStore of the local file system."""
         where = probe.where
-        if probe.head(len(frame.MAGIC)) == frame.MAGIC:
+        if probe.head(len(document.MAGIC)) == document.MAGIC:
             return True
         if where.scheme != "file" or where.is_file():
             return where.suffix == ".b2z" and probe.head(2) == _ZIP
-        return probe.get(frame.SPARSE) is not None or probe.get(EMBEDDED) is not None
+        return probe.get(document.SPARSE) is not None or probe.get(EMBEDDED) is not None
 
     def open(self, where: Location, mode: Mode, *, settings: Settings = DEFAULTS, **options: Any) -> Reader:
         """Open or make an array of the local file system. NotFound, FormatError, AlreadyExists, Unsupported."""

@@ -1,19 +1,21 @@
-"""The Reader of one b2nd file or sparse directory: the array, and its coordinates from the metalayers beside it."""
+"""The readers of b2nd: one array with its coordinates from the metalayers beside it; trees of arrays."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.b2nd import document, library
-from hyperslab.formats.b2nd.source import StoredSlices
+from hyperslab.formats.b2nd.library import SlicedChunks, StoredSlices
 from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
-from hyperslab.formats.in_memory import CellsInMemory
-from hyperslab.formats.one_array import Labelled, is_label
+from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.document import Doc, LabelledArray, is_label
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -28,18 +30,18 @@ class B2ndReader:
         self._begin()
 
     def _begin(self) -> None:
-        """What is known of the version that lies there now."""
+        """Read the header and the metalayers of the version that lies there now."""
         path, url = self._path, self._url
-        self.frame = library.check(path, url)
-        self.version = library.version(path)
+        self.frame = library.read_frame_header(path, url)
+        self.version = library.file_version(path)
         self._sparse = os.path.isdir(path)
-        self.handle = library.Handle(library.open_file(path, self._settings.threads), url)
-        with self.handle.using() as array:
-            self.labelled, self.foreign = described(self.frame, array, url)
+        self.handle = library.ArrayHandle(library.file_opener(path, self._settings.threads), url)
+        with self.handle.locked_array() as array:
+            self.labelled, self.foreign = describe_array(self.frame, array, url)
 
     def refresh(self, path: str) -> None:
         """Read the version that lies there now; what was taken from the old one goes on reading that."""
-        if library.version(self._path) != self.version:
+        if library.file_version(self._path) != self.version:
             self._begin()
 
     @property
@@ -48,11 +50,11 @@ class B2ndReader:
         return self.labelled.name
 
     def children(self, path: str) -> list[str]:
-        """The array, then its coordinates."""
+        """Return the array, then its coordinates."""
         return names_below(self.node(path), self.labelled.names)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The group of all, the array, or a coordinate."""
+        """Return the group of all, the array, or a coordinate."""
         if self._closed:
             raise dataset_closed(self._url)
         found = self.labelled.node(path)
@@ -61,17 +63,18 @@ class B2ndReader:
         return found
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of the array, or of a coordinate."""
+        """Return the chunks of the array, or of a coordinate."""
         spec = require_array(path, self.node(path), self._url)
         if path == self.labelled.name:
             handle = self.handle
             return StoredSlices(
                 spec, partial(self._opened, handle), (self._url, path), handle.chunk_sizes, handle.stored
             )
-        return CellsInMemory(self.labelled.coords[path].cells)
+        return CoordinateCells(self.labelled.coords[path].cells)
 
-    def storage(self, path: str) -> dict[str, Any]:
-        """The form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks take."""
+    def storage(self, path: str) -> Doc:
+        """Return the form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks
+        take."""
         if path != self.labelled.name:
             return {}
         said = self.labelled.spec.layout
@@ -84,10 +87,10 @@ class B2ndReader:
         }
 
     def stamp(self, path: str) -> tuple[int, int, int]:
-        """What identifies the version of the file that is open here."""
+        """Return what identifies the version of the file that is open here."""
         return self.version
 
-    def _opened(self, handle: library.Handle) -> library.Handle:
+    def _opened(self, handle: library.ArrayHandle) -> library.ArrayHandle:
         if self._closed:
             raise dataset_closed(self._url)
         return handle
@@ -98,8 +101,8 @@ class B2ndReader:
         self.handle.close()
 
 
-def described(found: Any, array: Any, url: str) -> tuple[Labelled, frozenset[str]]:
-    """The array with its labels, and the keys of metalayers that are none of ours."""
+def describe_array(found: Any, array: Any, url: str) -> tuple[LabelledArray, frozenset[str]]:
+    """Return the array with its labels, and the keys of metalayers that are none of ours."""
     vlmeta = library.metadata(array, url)
     params = array.schunk.cparams
     compression = {
@@ -108,8 +111,103 @@ def described(found: Any, array: Any, url: str) -> tuple[Labelled, frozenset[str
         "filters": [name for step in params.filters if (name := getattr(step, "name", str(step))) != "NOFILTER"],
     }
     try:
-        return document.parse(found, compression, vlmeta), frozenset(
+        return document.parse_metalayers(found, compression, vlmeta), frozenset(
             key for key, value in vlmeta.items() if not is_label(key, value)
         )
     except HyperslabError as error:
         raise error.locate(url=url) from error.__cause__
+
+
+# -- TreeStores of blosc2 (`.b2d`: a folder, `.b2z`: a zip of it), read-only ----------------------------------------
+
+
+EMBEDDED = "embed.b2e"
+"""The member that every TreeStore has."""
+
+
+class TreeReader:
+    """A tree of arrays. Members that are no arrays (tables, plain bytes) are left out."""
+
+    def __init__(self, path: str, url: str, settings: Settings) -> None:
+        self._path = path
+        self._url = url
+        self._closed = False
+        self._lock = threading.RLock()
+        self._store: tuple[int, Any] = (0, None)
+        self._handles: dict[str, library.ArrayHandle] = {}
+        self._nodes: dict[str, GroupSpec | ArraySpec] = {"": GroupSpec(attrs=self._attributes("/"))}
+        for key in sorted(self._keys()):
+            self._add(key)
+
+    def _tree(self) -> Any:
+        """Return the store of blosc2, opened anew in a forked child."""
+        with self._lock:
+            if self._closed:
+                raise dataset_closed(self._url)
+            process = os.getpid()
+            if self._store[0] != process:
+                module = library.blosc2()
+                alone = module.DParams(nthreads=1)  # a forked child frees what has threads of its own never
+                open_tree = partial(module.TreeStore, self._path, mode="r", dparams=alone)
+                self._store = process, self._guarded(open_tree)
+            return self._store[1]
+
+    def _guarded(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except library.FAILURES as error:
+            raise FormatError(f"blosc2 cannot read this tree: {error}", url=self._url) from error
+
+    def _keys(self) -> list[str]:
+        found: list[str] = self._guarded(lambda: list(map(str, self._tree().keys())))
+        return found
+
+    def _attributes(self, key: str) -> Doc:
+        tree = self._tree()
+        group = tree if key == "/" else self._guarded(lambda: tree[key])
+        found = self._guarded(lambda: dict(group.vlmeta))
+        return {str(name): value for name, value in found.items() if document.can_be_attribute(value)}
+
+    def _add(self, key: str) -> None:
+        module, path = library.blosc2(), key.strip("/")
+        found = self._guarded(lambda: self._tree()[key])
+        if isinstance(found, module.TreeStore):
+            self._nodes[path] = GroupSpec(attrs=self._attributes(key))
+        elif isinstance(found, module.NDArray):
+            handle = library.ArrayHandle(lambda: self._tree()[key], self._url)
+            header = document.Frame(
+                tuple(found.shape), tuple(found.chunks), tuple(found.blocks), found.dtype, found.schunk.cbytes
+            )
+            if found.dtype.hasobject:
+                return
+            self._nodes[path] = describe_array(header, found, self._url)[0].spec
+            self._handles[path] = handle
+
+    def children(self, path: str) -> list[str]:
+        """Return the names right below a group."""
+        self.node(path)
+        above = f"{path}/" if path else ""
+        return [
+            name[len(above) :]
+            for name in self._nodes
+            if name and name.startswith(above) and "/" not in name[len(above) :]
+        ]
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """Return a group or an array."""
+        if path not in self._nodes:
+            raise node_not_found(path, self._url)
+        return self._nodes[path]
+
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of an array."""
+        spec = require_array(path, self.node(path), self._url)
+        handle = self._handles[path]
+        return SlicedChunks(spec, lambda: handle, (self._url, path))
+
+    def close(self) -> None:
+        """Let go of the store; closing twice is fine."""
+        with self._lock:
+            self._closed, self._store = True, (0, None)
+        for handle in self._handles.values():
+            handle.close()

@@ -1,6 +1,6 @@
 """The library blosc2 as it is used here: imported on use, one call at a time for each file, its errors in our words.
 
-A frame's header is checked before blosc2 sees the file (:mod:`~hyperslab.formats.b2nd.frame`), and blosc2 checks its
+A frame's header is checked before blosc2 sees the file (:mod:`~hyperslab.formats.b2nd.document`), and blosc2 checks its
 index and chunks itself: no damage of these that was tried brought it down. What cannot be contained: a file that
 another program cuts off while it is mapped (the system then ends the process), and one that it writes in place.
 """
@@ -9,32 +9,31 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 from zipfile import BadZipFile
 
 import numpy as np
 
-from hyperslab.errors import (
-    CorruptChunk,
-    FormatError,
-    HyperslabError,
-    MissingLibrary,
-    StorageError,
-    Unsupported,
-)
-from hyperslab.formats.b2nd import frame
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.source import Block
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
+from hyperslab.formats.b2nd import document
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.library_array import Part
+from hyperslab.formats.library_array import Part, SlicedArray
+from hyperslab.formats.single_array.document import Doc
+from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import read_error, version_of
 
 Version = tuple[int, int, int]
+# Bytes of the header of a chunk of Blosc2 that are read here.
 _HEAD = 16
 _STORED = 12
 """Where the header of a chunk says how long it is, to its end."""
+# blosc2 has no errors of its own: whatever it or the layers below it raise stands for damage or a failed write.
 FAILURES = (
     RuntimeError,
     ValueError,
@@ -49,7 +48,7 @@ FAILURES = (
 
 
 def blosc2() -> Any:
-    """The module blosc2; Unsupported names the extra when it is missing."""
+    """Return the module blosc2; Unsupported names the extra when it is missing."""
     try:
         import blosc2 as module
     except ImportError as error:
@@ -57,15 +56,15 @@ def blosc2() -> Any:
     return module
 
 
-def check(path: str, url: str) -> frame.Frame:
-    """What the header of a file or sparse directory says; FormatError before blosc2 sees what is damaged."""
+def read_frame_header(path: str, url: str) -> document.Frame:
+    """Read the header of a file or sparse directory; FormatError before blosc2 sees what is damaged."""
     sparse = os.path.isdir(path)
-    name = os.path.join(path, frame.SPARSE) if sparse else path
+    name = os.path.join(path, document.SPARSE) if sparse else path
     try:
         with open(name, "rb") as file:
             head = file.read(128)
-            head += file.read(max(0, frame.header_size(head) - len(head)))
-            return frame.parse(head, os.fstat(file.fileno()).st_size, sparse=sparse)
+            head += file.read(max(0, document.header_size(head) - len(head)))
+            return document.parse_frame(head, os.fstat(file.fileno()).st_size, sparse=sparse)
     except FileNotFoundError:
         raise file_not_found(url) from None
     except HyperslabError as error:
@@ -74,12 +73,12 @@ def check(path: str, url: str) -> frame.Frame:
         raise read_error(error, url, "") from error
 
 
-def version(path: str) -> Version:
-    """What identifies the present contents of a file or sparse directory."""
-    return version_of(os.stat(os.path.join(path, frame.SPARSE) if os.path.isdir(path) else path))
+def file_version(path: str) -> Version:
+    """Return the stamp of the present contents of a file or sparse directory."""
+    return version_of(os.stat(os.path.join(path, document.SPARSE) if os.path.isdir(path) else path))
 
 
-class Handle:
+class ArrayHandle:
     """One array of blosc2, which ``find`` opens. One thread uses it at a time; blosc2 itself may use several."""
 
     def __init__(self, find: Callable[[], Any], url: str) -> None:
@@ -89,28 +88,28 @@ class Handle:
         self._lock = threading.RLock()
         _OPEN.add(self)
 
-    def leave(self) -> Any:
-        """In a forked child: what was open, of which the threads stayed behind; it is opened anew."""
+    def abandon(self) -> Any:
+        """Give up, in a forked child, what was open, of which the threads stayed behind; it is opened anew."""
         left, self._array, self._lock = self._array, None, threading.RLock()
         return left
 
     @contextmanager
-    def using(self) -> Iterator[Any]:
-        """The array, for this thread alone."""
+    def locked_array(self) -> Iterator[Any]:
+        """Hold the array for this thread alone."""
         with self._lock:
-            yield self._found()
+            yield self._array_or_open()
 
-    def _found(self) -> Any:
+    def _array_or_open(self) -> Any:
         if self._array is None:
-            self._array = opened(self._find, self._url)
+            self._array = open_array(self._find, self._url)
         return self._array
 
-    def read(self, part: Part, out: np.ndarray[Any, Any]) -> None:
+    def read(self, part: Part, out: Block) -> None:
         """Read the cells of ``part`` into ``out``, of any strides; CorruptChunk when they cannot be decoded."""
         if not out.size:
             return
         with self._lock:  # using(), without its calls: this is done for every chunk
-            array = self._found() if self._array is None else self._array
+            array = self._array_or_open() if self._array is None else self._array
             straight = out.flags.c_contiguous
             cells = out if straight else np.empty(out.shape, out.dtype)
             try:
@@ -120,29 +119,29 @@ class Handle:
             if not straight:
                 out[...] = cells
 
-    def write(self, part: Part, cells: np.ndarray[Any, Any]) -> None:
+    def write(self, part: Part, cells: Block) -> None:
         """Put the cells of ``part``; StorageError when blosc2 fails."""
         if cells.size:
-            with self.using() as array, writing(self._url):
+            with self.locked_array() as array, translate_write_errors(self._url):
                 array[part or ()] = np.ascontiguousarray(cells, array.dtype).reshape(cells.shape)
 
     def chunk_sizes(self) -> list[int]:
         """Stored bytes of each chunk, in their order in the file; of each only the header is read."""
-        with self.using() as array:
+        with self.locked_array() as array:
             try:
                 heads = [info.lazychunk[:_HEAD] for info in array.schunk.iterchunks_info()]
             except FAILURES as error:
                 raise CorruptChunk(f"blosc2 cannot read this: {error}", url=self._url) from error
         return [int.from_bytes(head[_STORED:], "little") for head in heads]
 
-    def metadata(self) -> dict[str, Any]:
-        """All variable-length metalayers by name."""
-        with self.using() as array:
+    def metadata(self) -> Doc:
+        """Return all variable-length metalayers by name."""
+        with self.locked_array() as array:
             return metadata(array, self._url)
 
     def stored(self, number: int) -> bytes | None:
-        """What is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
-        with self.using() as array:
+        """Return what is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
+        with self.locked_array() as array:
             try:
                 return bytes(array.schunk.get_chunk(number))
             except FAILURES:
@@ -155,21 +154,22 @@ class Handle:
 
 
 _START, _STOP = attrgetter("start"), attrgetter("stop")
-_OPEN: WeakSet[Handle] = WeakSet()
-_LEFT: list[Any] = []
+# A fork copies the handles and not the threads of blosc2: each array is opened anew in the child.
+_OPEN: WeakSet[ArrayHandle] = WeakSet()
+_ABANDONED: list[Any] = []
 """Arrays that a forked child must never free: blosc2 would wait for their threads."""
 
 
-def _leave_inherited() -> None:
-    _LEFT.extend(handle.leave() for handle in list(_OPEN))
+def _abandon_inherited() -> None:
+    _ABANDONED.extend(handle.abandon() for handle in list(_OPEN))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_inherited)
+    os.register_at_fork(after_in_child=_abandon_inherited)
 
 
-def opened(find: Callable[[], Any], url: str) -> Any:
-    """The array; FormatError when blosc2 does not find one."""
+def open_array(find: Callable[[], Any], url: str) -> Any:
+    """Return the array; FormatError when blosc2 does not find one."""
     try:
         array = find()
     except FAILURES as error:
@@ -180,8 +180,8 @@ def opened(find: Callable[[], Any], url: str) -> Any:
 
 
 @contextmanager
-def writing(url: str) -> Iterator[None]:
-    """What blosc2 cannot write is a failure of the medium."""
+def translate_write_errors(url: str) -> Iterator[None]:
+    """Raise what blosc2 cannot write as a failure of the medium."""
     try:
         yield
     except HyperslabError:
@@ -190,8 +190,9 @@ def writing(url: str) -> Iterator[None]:
         raise StorageError(f"blosc2 cannot write this: {error}", url=url) from error
 
 
-def open_file(path: str, threads: int) -> Callable[[], Any]:
-    """What opens a file or sparse directory for reading; a file is mapped, so that it stays what it is."""
+def file_opener(path: str, threads: int) -> Callable[[], Any]:
+    """Return a function that opens a file or sparse directory for reading; a file is mapped, so that it stays what it
+    is."""
 
     def find() -> Any:
         module = blosc2()
@@ -201,10 +202,132 @@ def open_file(path: str, threads: int) -> Callable[[], Any]:
     return find
 
 
-def metadata(array: Any, url: str) -> dict[str, Any]:
-    """All variable-length metalayers by name."""
+def metadata(array: Any, url: str) -> Doc:
+    """Return all variable-length metalayers by name."""
     try:
         found = array.schunk.vlmeta.getall()
     except FAILURES as error:
         raise FormatError(f"blosc2 cannot read the metalayers: {error}", url=url) from error
     return {str(key): value for key, value in found.items()}
+
+
+# -- chunks as slices of an array of blosc2, or of a coordinate in memory -------------------------------------------
+
+
+class B2ndCells(Protocol):
+    """What the cells of one array are read from, and written to."""
+
+    def read(self, part: Part, out: Block) -> None: ...
+    def write(self, part: Part, cells: Block) -> None: ...
+
+
+class MemoryCells:
+    """All cells of a small array."""
+
+    def __init__(self, array: Block) -> None:
+        self.array = array
+
+    def read(self, part: Part, out: Block) -> None:
+        out[...] = self.array[part]
+
+    def write(self, part: Part, cells: Block) -> None:
+        self.array[part] = cells
+
+
+class SlicedChunks(SlicedArray):
+    """Chunks as slices of the cells that ``find`` gives. Read-only."""
+
+    def __init__(self, spec: ArraySpec, find: Callable[[], B2ndCells], place: tuple[str, str]) -> None:
+        super().__init__(spec)
+        self._find = find
+        self._url, self._node = place
+
+    def read_part(self, coords: Coords, within: Part, out: Block) -> bool:
+        """Read only the blocks that hold the cells ``within``. Always True."""
+        if any((cut.step or 1) != 1 for cut in within) or out.ndim != len(within):
+            out[...] = self.read(coords)[within]
+            return True
+        origin = self._grid.origin(coords)
+        part = tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True))
+        self.take(coords, part, out)
+        return True
+
+    def take(self, coords: Coords, part: Part, out: Block) -> None:
+        """Read a part of the cells by blosc2."""
+        try:
+            self._find().read(part, out)
+        except HyperslabError as error:
+            key = f"chunk {', '.join(map(str, coords))}"
+            raise error.locate(url=self._url, node=self._node, key=key) from error.__cause__
+
+
+class ChangedSlices(SlicedChunks):
+    """The same of an array that is being written: ``changing`` gives its cells for a change, for which ``hold`` keeps
+    other threads away, whatever they have it from."""
+
+    def __init__(
+        self,
+        spec: ArraySpec,
+        find: Callable[[], B2ndCells],
+        place: tuple[str, str],
+        changing: Callable[[], AbstractContextManager[B2ndCells]],
+        hold: AbstractContextManager[Any],
+    ) -> None:
+        super().__init__(spec, find, place)
+        self._change_cells = changing
+        self._hold = hold
+
+    def give(self, part: Part, cells: Block) -> None:
+        """Put cells into the array."""
+        with self._change_cells() as whole_region:
+            whole_region.write(part, cells)
+
+    @contextmanager
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
+        """Hold the array, which no other process sees yet, against other threads."""
+        with self._hold:
+            yield
+
+
+class StoredSlices(SlicedChunks):
+    """The same where the size of what is stored is known: of each chunk, by ``sizes``, in C order."""
+
+    def __init__(
+        self,
+        spec: ArraySpec,
+        find: Callable[[], B2ndCells],
+        place: tuple[str, str],
+        sizes: Callable[[], list[int]],
+        stored: Callable[[int], bytes | None],
+    ) -> None:
+        super().__init__(spec, find, place)
+        self._sizes = sizes
+        self._stored = stored
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Return the bytes that these chunks take."""
+        sizes = self._sizes()
+        return sum(sizes[number] for number in map(self._number, coords) if number < len(sizes))
+
+    def stored_bytes(self, coords: Coords) -> bytes | None:
+        """Return what is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
+        return self._stored(self._number(coords))
+
+    def _number(self, coords: Coords) -> int:
+        return int(np.ravel_multi_index(coords, self._grid.counts)) if coords else 0
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes that all chunks take."""
+        return sum(self._sizes())
+
+
+def whole_region(shape: tuple[int, ...]) -> Part:
+    """Return all cells."""
+    return tuple(slice(0, length) for length in shape)
+
+
+def all_cells(cells: B2ndCells, spec: ArraySpec) -> Block:
+    """Return all cells of an array in memory."""
+    out = np.empty(spec.shape, spec.numpy_dtype)
+    cells.read(whole_region(spec.shape), out)
+    return out

@@ -1,4 +1,4 @@
-"""The Writer of b2nd files: arrays that are held until it is closed; then the one and its coordinates become a file.
+"""The writer of b2nd files: when it is closed, the one array and its coordinates become a file.
 
 Small arrays stay in memory, larger ones are working files beside the target. A dataset that is opened for changes is
 copied at its first change, and the copy takes its place at the end: a crash leaves the old file or the new one.
@@ -7,10 +7,13 @@ copied at its first change, and the copy takes its place at the end: a crash lea
 from __future__ import annotations
 
 import os
+import shutil
 import threading
+import weakref
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -20,25 +23,167 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
-from hyperslab.formats.b2nd.source import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole
-from hyperslab.formats.b2nd.working import WorkingFile
+from hyperslab.formats.b2nd.library import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole_region
 from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
-from hyperslab.formats.one_array import Labelled, StoredCoordinate, found_main, main_array, no_text
+from hyperslab.formats.library_array import Part
+from hyperslab.formats.single_array.document import (
+    Doc,
+    Document,
+    LabelledArray,
+    StoredCoordinate,
+    Values,
+    is_label,
+    text_not_main,
+)
+from hyperslab.formats.single_array.draft import SingleArrayDraft, main_array, main_array_or_none
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.building import put_in_place, remove
-from hyperslab.stores.files import write_errors
+from hyperslab.stores.building import put_in_place, remove, sibling
+from hyperslab.stores.files import write_error, write_errors
 from hyperslab.stores.locks import hold_folder
 from hyperslab.stores.unclosed import Unclosed
+
+# -- working files: a temporary name beside the dataset, which they replace -----------------------------------------
+
+
+class WorkingFile:
+    """An array of blosc2 under a temporary name beside ``target``: a new one, or a copy of what lies there."""
+
+    def __init__(self, target: str, url: str, settings: Settings, spec: ArraySpec | None = None) -> None:
+        self.path = sibling(target)
+        self._url = url
+        self._finish = weakref.finalize(self, _remove, self.path, os.getpid())
+        threads = settings.threads
+        try:
+            if spec is None:
+                copy = shutil.copytree if os.path.isdir(target) else shutil.copy
+                copy(target, self.path)
+            else:
+                _make(self.path, spec, threads, url)
+            path = self.path
+            self._handle = library.ArrayHandle(lambda: _reopen(path, threads), url)
+        except OSError as error:
+            self.discard()
+            if isinstance(error, HyperslabError):
+                raise
+            raise write_error(error, url, os.path.basename(target)) from error
+        except BaseException:
+            self.discard()
+            raise
+
+    def read(self, part: Part, out: Values) -> None:
+        """Read cells."""
+        self._handle.read(part, out)
+
+    def write(self, part: Part, cells: Values) -> None:
+        """Write cells."""
+        self._handle.write(part, cells)
+
+    def resize(self, old: ArraySpec, new: ArraySpec) -> None:
+        """Give the array another shape; new cells hold the fill value, also where it once was longer."""
+        with self._handle.locked_array() as array, library.translate_write_errors(self._url):
+            array.resize(new.shape)
+        for part in new_regions(old.shape, new.shape):
+            for piece in _pieces(part, new):
+                size = tuple(cut.stop - cut.start for cut in piece)
+                self.write(piece, new.filled(size))
+
+    def write_metalayers(self, metalayers: Document) -> None:
+        """Make the metalayers those that are wanted; others of ours go, and what is none of ours and no attribute
+        stays."""
+        with self._handle.locked_array() as array, library.translate_write_errors(self._url):
+            layers = array.schunk.vlmeta
+            current = layers.getall()
+            for key, value in current.items():
+                if key not in metalayers and (is_label(key, value) or document.can_be_attribute(value)):
+                    del layers[key]
+            for key, value in metalayers.items():
+                if key not in current or document.as_lists(current[key]) != value:
+                    layers[key] = value
+
+    def release(self) -> str:
+        """Let go of the file, which is complete; whoever asked gives it its name."""
+        self._handle.close()
+        self._finish.detach()
+        return self.path
+
+    def discard(self) -> None:
+        """Remove the file."""
+        if hasattr(self, "_handle"):
+            self._handle.close()
+        self._finish()
+
+
+def _make(path: str, spec: ArraySpec, threads: int, url: str) -> None:
+    """Make a file in which every cell holds the fill value."""
+    module = library.blosc2()
+    words = document.compression_of(spec.codecs)
+    filters = [getattr(module.Filter, name) for name in words["filters"]] or [module.Filter.NOFILTER]
+    params = module.CParams(
+        codec=getattr(module.Codec, words["codec"]),
+        clevel=words["clevel"],
+        typesize=spec.numpy_dtype.itemsize,
+        nthreads=threads,
+        filters=[*[module.Filter.NOFILTER] * (6 - len(filters)), *filters],
+    )
+    options: Doc = {"chunks": spec.chunks} if spec.shape else {}
+    options |= {"dtype": spec.numpy_dtype, "urlpath": path, "contiguous": True, "mode": "w"}
+    options |= {"cparams": params, "dparams": module.DParams(nthreads=threads)}
+    fill = spec.fill_cell()
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))  # which tells why a place takes no file; blosc2 does not
+    with library.translate_write_errors(url):
+        if any(fill.tobytes()):
+            module.full(spec.shape, fill[()], **options)
+        else:
+            module.zeros(spec.shape, **options)
+
+
+def _reopen(path: str, threads: int) -> Any:
+    module = library.blosc2()
+    return module.open(path, mode="a", dparams=module.DParams(nthreads=threads))
+
+
+def new_regions(old: tuple[int, ...], new: tuple[int, ...]) -> list[Part]:
+    """Return the cells of ``new`` that ``old`` does not have, as parts that do not overlap."""
+    parts = []
+    for axis, (before, after) in enumerate(zip(old, new, strict=True)):
+        if after > before:
+            kept = tuple(slice(0, min(a, b)) for a, b in zip(old[:axis], new[:axis], strict=True))
+            parts.append((*kept, slice(before, after), *(slice(0, length) for length in new[axis + 1 :])))
+    return [part for part in parts if all(cut.stop > cut.start for cut in part)]
+
+
+def _pieces(part: Part, spec: ArraySpec) -> list[Part]:
+    """Return a part cut along the chunks of the array."""
+    grid = Grid.of(spec.shape, spec.chunks)
+    ranges = [
+        range(axis.find(cut.start), axis.find(cut.stop - 1) + 1) for axis, cut in zip(grid.axes, part, strict=True)
+    ]
+    inner = Grid.of(tuple(map(len, ranges)), (1,) * len(ranges))
+    pieces = []
+    for place in inner:
+        extent = grid.extent(tuple(numbers[i] for numbers, i in zip(ranges, place, strict=True)))
+        pieces.append(
+            tuple(slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(extent, part, strict=True))
+        )
+    return pieces
+
+
+def _remove(path: str, owner: int) -> None:
+    """Remove the temporary file, in the process that made it."""
+    if os.getpid() == owner:
+        with suppress(OSError):
+            remove(path)
+
 
 _SMALL = 1 << 20
 """Bytes of an array up to which it is held in memory."""
 _MOST_LABELS = 256 << 20
 """Bytes of all coordinates, which stand in the metalayers."""
 
-Held = MemoryCells | WorkingFile
+ChangedCells = MemoryCells | WorkingFile
 
 
 class B2ndWriter:
@@ -52,10 +197,9 @@ class B2ndWriter:
         self._lock = threading.RLock()
         self._closed = False
         self._failed = False
-        self._held_back = Unclosed(self, url)
-        self._group = GroupSpec()
-        self._specs: dict[str, ArraySpec] = {}
-        self._cells: dict[str, Held] = {}
+        self._unclosed = Unclosed(self, url)
+        self._draft = SingleArrayDraft()
+        self._cells: dict[str, ChangedCells] = {}
         self._old: B2ndReader | None = None
         if mode == "x" and os.path.lexists(self._target):
             raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
@@ -64,10 +208,10 @@ class B2ndWriter:
 
     def _load(self, old: B2ndReader) -> None:
         labelled = old.labelled
-        self._old, self._group = old, labelled.group
-        self._specs[labelled.name] = labelled.spec
+        self._old, self._draft.group = old, labelled.group
+        self._draft.specs[labelled.name] = labelled.spec
         for name, coordinate in labelled.coords.items():
-            self._specs[name] = coordinate.spec
+            self._draft.specs[name] = coordinate.spec
             self._cells[name] = MemoryCells(coordinate.cells.copy())
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -75,32 +219,30 @@ class B2ndWriter:
     @property
     def main(self) -> str | None:
         """The array that the others are coordinates of; None while there is none, or no telling."""
-        return found_main(self._specs)
+        return main_array_or_none(self._draft.specs)
 
     def children(self, path: str) -> list[str]:
-        """The names of the array and its coordinates."""
-        return names_below(self.node(path), self._specs)
+        """Return the names of the array and its coordinates."""
+        return names_below(self.node(path), self._draft.specs)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The group of all, the array, or a coordinate."""
+        """Return the group of all, the array, or a coordinate."""
         self._check_open()
-        if not path:
-            return self._group
-        if path not in self._specs:
+        if path and path not in self._draft.specs:
             raise node_not_found(path, self._url)
-        return self._specs[path]
+        return self._draft.node(path)
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of an array as they are now."""
+        """Return the chunks of an array as they are now."""
         spec = require_array(path, self.node(path), self._url)
-        find, changing = lambda: self._found(path), lambda: self._changing(path)
+        find, changing = lambda: self._readable_cells(path), lambda: self._change_cells(path)
         return ChangedSlices(spec, find, (self._url, path), changing, self._lock)
 
-    def _found(self, path: str) -> B2ndCells:
+    def _readable_cells(self, path: str) -> B2ndCells:
         self.node(path)
-        held = self._cells.get(path)
-        if held is not None:
-            return held
+        stored = self._cells.get(path)
+        if stored is not None:
+            return stored
         assert self._old is not None  # what has no cells here is the array of the file that is changed
         return self._old.handle
 
@@ -111,27 +253,28 @@ class B2ndWriter:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _changing(self, path: str) -> Iterator[Held]:
-        """The cells of an array, to be changed; after a failure of blosc2 nothing will be published."""
+    def _change_cells(self, path: str) -> Iterator[ChangedCells]:
+        """Hold the cells of an array to change them; after a failure of blosc2 nothing will be published."""
         self._check_open()
         with self._lock:
             try:
-                self._held_back.changed = True
-                yield self._held(path)
+                self._unclosed.changed = True
+                yield self._writable_cells(path)
             except StorageError:
                 self._failed = True
                 raise
 
-    def _held(self, path: str) -> Held:
+    def _writable_cells(self, path: str) -> ChangedCells:
         if path not in self._cells:
             self.node(path)
             self._cells[path] = WorkingFile(self._target, self._url, self._settings)
-            if self._old is not None and library.version(self._target) != self._old.version:
+            # What was copied must be the version that was read: another writer may have replaced it since.
+            if self._old is not None and library.file_version(self._target) != self._old.version:
                 raise self._conflict()
         return self._cells[path]
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish as b2nd holds it; Unsupported names what it cannot hold."""
+        """Return a user's wish as b2nd holds it; Unsupported names what it cannot hold."""
         return document.new_array(spec)
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
@@ -145,7 +288,7 @@ class B2ndWriter:
             remedy = "put the array and its coordinates at the root, or use zarr3 or netcdf"
             raise Unsupported(f"format b2nd has no {what}", url=self._url, node=path, remedy=remedy)
         if isinstance(spec, GroupSpec):
-            self._group, self._held_back.changed = spec, True
+            self._draft.group, self._unclosed.changed = spec, True
         elif not path:
             raise Unsupported("an array of format b2nd has a name", url=self._url, remedy="put it at a name")
         else:
@@ -153,25 +296,25 @@ class B2ndWriter:
                 self._put_array(path, spec)
 
     def _put_array(self, path: str, spec: ArraySpec) -> None:
-        known = self._specs.get(path)
-        if known is None:
+        current = self._draft.specs.get(path)
+        if current is None:
             spec = document.new_array(spec)
             self._cells[path] = self._new_cells(spec)
-        elif (spec.numpy_dtype, spec.chunks) != (known.numpy_dtype, known.chunks):
-            what = "the chunks" if spec.numpy_dtype == known.numpy_dtype else "the type"
+        elif (spec.numpy_dtype, spec.chunks) != (current.numpy_dtype, current.chunks):
+            what = "the chunks" if spec.numpy_dtype == current.numpy_dtype else "the type"
             raise Unsupported(f"b2nd cannot change {what} of an array", node=path, remedy="delete it and make it anew")
-        elif spec.shape != known.shape:
-            with self._changing(path) as cells:
-                self._resize(path, cells, known, spec)
-        self._specs[path] = spec
-        self._held_back.changed = True
+        elif spec.shape != current.shape:
+            with self._change_cells(path) as cells:
+                self._resize(path, cells, current, spec)
+        self._draft.specs[path] = spec
+        self._unclosed.changed = True
 
-    def _new_cells(self, spec: ArraySpec) -> Held:
+    def _new_cells(self, spec: ArraySpec) -> ChangedCells:
         if isinstance(spec.dtype, VlenString) or prod(spec.shape) * spec.numpy_dtype.itemsize <= _SMALL:
             return MemoryCells(spec.filled())
         return WorkingFile(self._target, self._url, self._settings, spec)
 
-    def _resize(self, path: str, cells: Held, old: ArraySpec, new: ArraySpec) -> None:
+    def _resize(self, path: str, cells: ChangedCells, old: ArraySpec, new: ArraySpec) -> None:
         if isinstance(cells, WorkingFile):
             cells.resize(old, new)
             return
@@ -183,10 +326,10 @@ class B2ndWriter:
     def rebuild(self, path: str, without: Collection[Coords]) -> None:
         """Make an array anew of its chunks; those at the coordinates ``without`` are not read, and hold the fill
         value. blosc2 counts wrongly where it replaces a chunk whose header is damaged."""
-        old, spec, gone = self._found(path), self._specs[path], frozenset(without)
+        old, spec, gone = self._readable_cells(path), self._draft.specs[path], frozenset(without)
         made = WorkingFile(self._target, self._url, self._settings, spec)
         if self._old is not None:
-            made.describe(self._old.handle.metadata())
+            made.write_metalayers(self._old.handle.metadata())
         grid = Grid.of(spec.shape, spec.chunks)
         for coords in grid:
             if coords not in gone:
@@ -194,18 +337,18 @@ class B2ndWriter:
                 cells = np.empty([cut.stop - cut.start for cut in part], spec.numpy_dtype)
                 old.read(part, cells)
                 made.write(part, cells)
-        self._cells[path], self._held_back.changed = made, True
+        self._cells[path], self._unclosed.changed = made, True
 
     def drop(self, path: str) -> None:
         """Remove the array or a coordinate."""
         if not isinstance(self.node(path), ArraySpec):
             raise Invalid("the root cannot be removed", url=self._url, remedy="remove the file itself")
         with self._lock:
-            held = self._cells.pop(path, None)
-            if isinstance(held, WorkingFile):
-                held.discard()
-            del self._specs[path]
-            self._held_back.changed = True
+            stored = self._cells.pop(path, None)
+            if isinstance(stored, WorkingFile):
+                stored.discard()
+            del self._draft.specs[path]
+            self._unclosed.changed = True
 
     # -- ending -----------------------------------------------------------------------------------------------------
 
@@ -218,9 +361,9 @@ class B2ndWriter:
             if self._failed:
                 remedy = "repeat the changes"
                 raise StorageError("a write failed, so nothing was published", url=self._url, remedy=remedy)
-            if self._specs and self._held_back.changed:
+            if self._draft.specs and self._unclosed.changed:
                 self._publish()
-            elif self._held_back.changed and self._mode == "r+":
+            elif self._unclosed.changed and self._mode == "r+":
                 raise Invalid("a b2nd file without its array", url=self._url, remedy="remove the file itself")
         except HyperslabError as error:
             raise error.locate(url=self._url) from error.__cause__
@@ -228,32 +371,34 @@ class B2ndWriter:
             self.discard()
 
     def _publish(self) -> None:
-        name = main_array(self._specs)
-        main = self._specs[name]
+        name = main_array(self._draft.specs)
+        main = self._draft.specs[name]
         if isinstance(main.dtype, VlenString):
-            raise no_text("b2nd", name)
-        labels = document.render(self._labelled(name), self._old.foreign if self._old is not None else frozenset())
-        held = self._held(name)
-        if isinstance(held, MemoryCells):
+            raise text_not_main("b2nd", name)
+        labels = document.render_metalayers(
+            self._labelled(name), self._old.foreign if self._old is not None else frozenset()
+        )
+        stored = self._writable_cells(name)
+        if isinstance(stored, MemoryCells):
             made = WorkingFile(self._target, self._url, self._settings, main)
             self._cells[name] = made
-            made.write(whole(main.shape), held.array)
-            held = made
-        held.describe(labels)
-        self._put_in_place(held)
+            made.write(whole_region(main.shape), stored.array)
+            stored = made
+        stored.write_metalayers(labels)
+        self._put_in_place(stored)
 
-    def _labelled(self, main: str) -> Labelled:
+    def _labelled(self, main: str) -> LabelledArray:
         coords, nbytes = {}, 0
-        for name, spec in self._specs.items():
+        for name, spec in self._draft.specs.items():
             if name != main:
                 nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
                 if nbytes > _MOST_LABELS:
                     raise Invalid(f"coordinates of more than {_MOST_LABELS >> 20} MiB", node=name, remedy="use zarr3")
-                coords[name] = StoredCoordinate(spec, all_cells(self._found(name), spec))
-        return Labelled(main, self._specs[main], coords, self._group)
+                coords[name] = StoredCoordinate(spec, all_cells(self._readable_cells(name), spec))
+        return LabelledArray(main, self._draft.specs[main], coords, self._draft.group)
 
     def _put_in_place(self, working: WorkingFile) -> None:
-        path = working.settle()
+        path = working.release()
         try:
             with (
                 write_errors(self._url, os.path.basename(self._target)),
@@ -268,7 +413,7 @@ class B2ndWriter:
 
     def _now(self) -> library.Version | None:
         try:
-            return library.version(self._target)
+            return library.file_version(self._target)
         except FileNotFoundError:
             return None
 
@@ -278,9 +423,9 @@ class B2ndWriter:
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""
-        self._closed, self._held_back.changed = True, False
-        for held in self._cells.values():
-            if isinstance(held, WorkingFile):
-                held.discard()
+        self._closed, self._unclosed.changed = True, False
+        for stored in self._cells.values():
+            if isinstance(stored, WorkingFile):
+                stored.discard()
         if self._old is not None:
             self._old.close()

@@ -28,10 +28,10 @@ from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
-from hyperslab.formats.blaze.multi_directory import JoinedReader
+from hyperslab.formats.blaze.multi_directory import MultiDirectoryReader
 from hyperslab.formats.blaze.writer import BlazeWriter
-from hyperslab.formats.one_array import FEATURES, NOTES
 from hyperslab.formats.opening import already_exists, has_keys, replace_folder
+from hyperslab.formats.single_array.document import FEATURES, NOTES, Document
 from hyperslab.stores.location import Location, Probe, Several
 from hyperslab.stores.schemes import REMOTE
 
@@ -67,8 +67,8 @@ class BlazeFormat:
         """What coordinates can be, and the array itself cannot: bcolz has no array without dimensions."""
         return frozenset({Feature.STRINGS, Feature.SCALARS} if self.layout == "bcolz" else {Feature.STRINGS})
 
-    def variant(self, options: Mapping[str, Any]) -> Format:
-        """The format with the features that a dataset made with these options has."""
+    def variant(self, options: Document) -> Format:
+        """Return the format with the features that a dataset made with these options has."""
         return BlazeFormat("bcolz" if options.get("layout") == "bcolz" else "blaze")
 
     @property
@@ -105,15 +105,17 @@ class BlazeFormat:
         """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``, ``slack``."""
         chosen = BlazeOptions(**options)
         if isinstance(where.target, Several):
-            return _joined(where, where.target, mode, settings)
+            return _open_directories(where, where.target, mode, settings)
         if mode == "r":
-            return _opened(BlazeReader(where.store(read_only=True), settings, remembered))
+            return _require_dataset(BlazeReader(where.store(read_only=True), settings, remembered))
         if mode == "w":
             replace_folder(where, os.mkdir, durable=settings.durable)
         store = where.store(read_only=False, create=mode != "r+")
         taken = has_keys(store)
         if mode == "r+" or (mode == "a" and taken):
-            return _even(_opened(BlazeWriter(store, settings, chosen, remembered=remembered)))
+            return _require_even_superchunks(
+                _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
+            )
         if taken and mode != "w":
             raise already_exists(where.url)
         if taken:
@@ -121,13 +123,13 @@ class BlazeFormat:
         return BlazeWriter(store, settings, chosen, new=True)
 
 
-def _joined(where: Location, several: Several, mode: Mode, settings: Settings) -> Reader:
+def _open_directories(where: Location, several: Several, mode: Mode, settings: Settings) -> Reader:
     store = where.store(read_only=mode == "r")
     stores = [place.store(read_only=True) for place in several.places]
-    return JoinedReader(store, stores, settings)
+    return MultiDirectoryReader(store, stores, settings)
 
 
-def _opened(reader: BlazeReader) -> BlazeReader:
+def _require_dataset(reader: BlazeReader) -> BlazeReader:
     try:
         if reader.table is None:
             reader.node("")
@@ -137,7 +139,7 @@ def _opened(reader: BlazeReader) -> BlazeReader:
     return reader
 
 
-def _even(writer: BlazeReader) -> BlazeReader:
+def _require_even_superchunks(writer: BlazeReader) -> BlazeReader:
     """Return the writer; Unsupported where it could not tell which file a chunk that is new belongs in."""
     if writer.table is None and writer.folder.is_uneven:
         writer.close()

@@ -19,15 +19,16 @@ from hyperslab.codecs.blosc import HEADER
 from hyperslab.codecs.digests import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, Unsupported
 from hyperslab.formats.bloscpack.encoding import Slack, sealed, with_slack
-from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, V1_SIZE, BloscpackHeader, parse, render
+from hyperslab.formats.bloscpack.preamble import ENOUGH, SIZE, V1_SIZE, BloscpackHeader, parse_header, render_header
+from hyperslab.formats.single_array.document import Values
 
 BLOSC = HEADER.size
+# Bytes of the longest digest: a file says which of them it has, so room is kept for any.
 _LONGEST = max(digest.size for digest in DIGESTS)
-Numbers = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Shape:
+class DataFileLayout:
     """How the data files of a column are made: ``most`` chunks of ``chunk_bytes`` decoded bytes in each, or one chunk
     behind a header of version 1 (``single``); the number of the ``checksum``, the size of a cell and the ``slack`` in
     each chunk for new files."""
@@ -54,8 +55,8 @@ class Shape:
 class ChunkOffsets:
     """Where the chunks of one file lie: each from its start to where the next begins at the latest."""
 
-    starts: Numbers
-    stops: Numbers
+    starts: Values
+    stops: Values
     chunk_size: int
     last: int
     digest: Digest
@@ -71,11 +72,11 @@ class ChunkOffsets:
         return int(self.starts.nbytes + self.stops.nbytes)
 
     def span(self, number: int) -> tuple[int, int]:
-        """Where the chunk and its digest lie."""
+        """Return where the chunk and its digest lie."""
         return int(self.starts[number]), int(self.stops[number])
 
     def spans(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
-        """Where these chunks and their digests lie."""
+        """Return where these chunks and their digests lie."""
         at = list(numbers)
         return list(zip(self.starts[at].tolist(), self.stops[at].tolist(), strict=True))
 
@@ -84,7 +85,7 @@ class ChunkOffsets:
         return self.last if number == self.count - 1 else self.chunk_size
 
 
-def read_index(head: Buffer, total: int, shape: Shape) -> ChunkOffsets | int:
+def read_index(head: Buffer, total: int, shape: DataFileLayout) -> ChunkOffsets | int:
     """The index of a file of ``total`` bytes that begins with ``head``, or how many bytes it takes to tell.
 
     FormatError for a header that makes no sense or does not fit ``shape``; CorruptChunk for chunks that lie elsewhere
@@ -94,7 +95,7 @@ def read_index(head: Buffer, total: int, shape: Shape) -> ChunkOffsets | int:
         return min(ENOUGH, total)
     header = _header(head, shape)
     if header.layout == "v1" or header.slots <= 0:
-        return total if len(head) < total else _walked(head, header, shape)
+        return total if len(head) < total else _walk_chunks(head, header, shape)
     table = header.size + header.meta_size
     first = table + 8 * header.slots
     if first > total:
@@ -103,14 +104,14 @@ def read_index(head: Buffer, total: int, shape: Shape) -> ChunkOffsets | int:
         return first
     starts = np.frombuffer(head, "<i8", header.nchunks, table)
     if (starts == -1).any():  # whoever wrote it did not come to an end
-        return total if len(head) < total else _walked(head, header, shape)
+        return total if len(head) < total else _walk_chunks(head, header, shape)
     if min(header.chunk_size, header.last_chunk) < 0:  # the chunks themselves say it
-        return total if len(head) < total else _checked(starts, header, shape, first, total, head)
-    return _checked(starts, header, shape, first, total)
+        return total if len(head) < total else _check_offsets(starts, header, shape, first, total, head)
+    return _check_offsets(starts, header, shape, first, total)
 
 
-def _header(head: Buffer, shape: Shape) -> BloscpackHeader:
-    header = parse(bytes(head[:ENOUGH]))
+def _header(head: Buffer, shape: DataFileLayout) -> BloscpackHeader:
+    header = parse_header(bytes(head[:ENOUGH]))
     if header.layout == "v3" and header.has_metadata:
         raise Unsupported("superchunks with a metadata section of bloscpack's own", remedy="rewrite the file")
     if header.nchunks > shape.most:
@@ -123,13 +124,13 @@ def _header(head: Buffer, shape: Shape) -> BloscpackHeader:
     return header
 
 
-def _walked(data: Buffer, header: BloscpackHeader, shape: Shape) -> ChunkOffsets:
+def _walk_chunks(data: Buffer, header: BloscpackHeader, shape: DataFileLayout) -> ChunkOffsets:
     """Chunk by chunk, as the lengths in them say."""
     at = header.size + header.meta_size + 8 * max(header.slots, 0)
     if header.has_offsets and header.nchunks < 0:
-        table = _uncounted(data, at)
+        table = _offsets_without_count(data, at)
         if isinstance(table, np.ndarray):
-            return _checked(table, header, shape, int(table[0]), len(data), data)
+            return _check_offsets(table, header, shape, int(table[0]), len(data), data)
         at = table
     starts: list[int] = []
     size = header.digest.size
@@ -139,10 +140,10 @@ def _walked(data: Buffer, header: BloscpackHeader, shape: Shape) -> ChunkOffsets
         stored = _stored(memoryview(data)[at:])
         starts.append(at)
         at += stored + size
-    return _checked(np.array(starts, np.int64), header, shape, starts[0] if starts else 0, len(data), data)
+    return _check_offsets(np.array(starts, np.int64), header, shape, starts[0] if starts else 0, len(data), data)
 
 
-def _uncounted(data: Buffer, at: int) -> Numbers | int:
+def _offsets_without_count(data: Buffer, at: int) -> Values | int:
     """Return the offsets of a file that does not say how many chunks it has; where its chunks begin, if not all are
     set."""
     words = np.frombuffer(data, "<i8", (len(data) - at) // 8, at)
@@ -155,10 +156,10 @@ def _uncounted(data: Buffer, at: int) -> Numbers | int:
     return table if (table != -1).all() else first
 
 
-def _checked(
-    starts: Numbers, header: BloscpackHeader, shape: Shape, first: int, total: int, data: Any = None
+def _check_offsets(
+    starts: Values, header: BloscpackHeader, shape: DataFileLayout, first: int, total: int, data: Any = None
 ) -> ChunkOffsets:
-    """The index, if every chunk has room for its header and digest before the next one."""
+    """Return the index, if every chunk has room for its header and digest before the next one."""
     order = starts.argsort(kind="stable")
     stops = np.empty(len(starts), np.int64)
     stops[order[:-1]], stops[order[-1:]] = starts[order[1:]], total
@@ -178,12 +179,13 @@ def _checked(
         size, last = [HEADER.unpack_from(data, start)[4] for start in starts[[0, -1]].tolist()]
         if (len(starts) > 1 and size != shape.chunk_bytes) or last > shape.chunk_bytes:
             raise CorruptChunk("chunks of a wrong size", expected=f"{shape.chunk_bytes} bytes", found=max(size, last))
+    # What lies between a chunk and the next one may be anything: no more is read than a chunk can take.
     stops = np.minimum(stops, starts + shape.most_stored)
     return ChunkOffsets(starts, stops, shape.chunk_bytes if len(starts) > 1 else last, last, digest)
 
 
 def _stored(chunk: Buffer) -> int:
-    """Bytes that a chunk says to take, its header included."""
+    """Return the bytes that a chunk says to take, its header included."""
     if len(chunk) < BLOSC:
         raise CorruptChunk("the file ends within a chunk's header", expected=f"{BLOSC} bytes", found=len(chunk))
     stored = int(HEADER.unpack_from(chunk)[6])
@@ -192,8 +194,8 @@ def _stored(chunk: Buffer) -> int:
     return stored
 
 
-def open_part(part: Buffer, index: ChunkOffsets, number: int) -> tuple[memoryview, int]:
-    """The Blosc chunk of what lies in its span, its digest verified, and its decoded size, as the header has it.
+def verify_chunk(part: Buffer, index: ChunkOffsets, number: int) -> tuple[memoryview, int]:
+    """Return the Blosc chunk of what lies in its span, its digest verified, and its decoded size, as the header has it.
 
     CorruptChunk with both values.
     """
@@ -209,13 +211,13 @@ def open_part(part: Buffer, index: ChunkOffsets, number: int) -> tuple[memoryvie
     return view[:stored], nbytes
 
 
-def seal(chunk: Buffer, shape: Shape) -> bytes:
+def seal(chunk: Buffer, shape: DataFileLayout) -> bytes:
     """Return a chunk as it is stored: itself with its slack, and its digest."""
     return sealed(with_slack(chunk, shape.slack) if shape.slack else chunk, shape.digest)
 
 
-def join(parts: Sequence[Buffer], last: int, shape: Shape) -> memoryview:
-    """A file of sealed chunks, the last one of ``last`` decoded bytes; FormatError for more than fit."""
+def join(parts: Sequence[Buffer], last: int, shape: DataFileLayout) -> memoryview:
+    """Return a file of sealed chunks, the last one of ``last`` decoded bytes; FormatError for more than fit."""
     header = BloscpackHeader(
         layout="v1" if shape.single else "v2",
         version=1 if shape.single else 2,
@@ -229,7 +231,7 @@ def join(parts: Sequence[Buffer], last: int, shape: Shape) -> memoryview:
     at = V1_SIZE if shape.single else SIZE + 8 * len(parts)
     starts = at + np.cumsum([0, *map(len, parts)])
     file = np.empty(int(starts[-1]), np.uint8).data
-    file[: header.size] = render(header)
+    file[: header.size] = render_header(header)
     if not shape.single:
         file[SIZE:at] = starts[:-1].astype("<i8").tobytes()
     for start, part in zip(starts.tolist(), parts, strict=False):

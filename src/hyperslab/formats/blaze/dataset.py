@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
@@ -16,7 +15,8 @@ from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, C
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.problems import remedies
 from hyperslab.formats.format_errors import names_below, node_not_found, require_array
-from hyperslab.formats.in_memory import CellsInMemory
+from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.document import Doc
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamps, Store
 
@@ -33,7 +33,7 @@ class BlazeReader:
         self._mutex = threading.RLock()
         self.folder = self._open_folder("", remembered)
         self._columns: dict[str, ArrayFolder] | None = None
-        self._looked = False
+        self._is_table_read = False
 
     def _open_folder(self, root: str, remembered: Mapping[str, bytes | None] | None = None) -> ArrayFolder:
         return ArrayFolder(self._store, root, self._settings, remembered)
@@ -47,11 +47,11 @@ class BlazeReader:
     def table(self) -> Mapping[str, ArrayFolder] | None:
         """The columns of a table by name; None for an array."""
         with self._mutex:
-            if not self._looked:
+            if not self._is_table_read:
                 doc = self.folder.document(TABLE)
                 if doc is not None:
                     self._columns = {name: self._open_folder(folder) for name, folder in parse_table(doc).items()}
-                self._looked = True
+                self._is_table_read = True
             return self._columns
 
     @property
@@ -60,14 +60,14 @@ class BlazeReader:
         return None if self.table is not None else self.folder.labelled.name
 
     def children(self, path: str) -> list[str]:
-        """The array and its coordinates, or the columns of a table."""
+        """Return the array and its coordinates, or the columns of a table."""
         return names_below(self.node(path), self._names())
 
     def _names(self) -> list[str]:
         return self.folder.labelled.names if self.table is None else list(self.table)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The group, the array, a coordinate, or a field of the array that is stored on its own."""
+        """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
         if self.table is not None:
             return self._in_table(path)
         return self.folder.labelled.node(path) or self._field(path)[0]
@@ -90,7 +90,7 @@ class BlazeReader:
         return columns[path]
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of an array."""
+        """Return the chunks of an array."""
         spec = require_array(path, self.node(path), self._store.url)
         try:
             return self._chunks(path, spec)
@@ -108,33 +108,33 @@ class BlazeReader:
         return self._field(path)[1]
 
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
-        return CellsInMemory(self.folder.labelled.coords[path].cells)
+        return CoordinateCells(self.folder.labelled.coords[path].cells)
 
-    def storage(self, path: str) -> dict[str, Any]:
-        """The layout of the directory, its checksum, its superchunks and how many chunks are in each."""
+    def storage(self, path: str) -> Doc:
+        """Return the layout of the directory, its checksum, its superchunks and how many chunks are in each."""
         spec = self.node(path)
         if not isinstance(spec, ArraySpec) or "blaze" not in spec.layout:
             return {}
-        said, storing = spec.layout["blaze"], ColumnStorage.of(spec)
-        told = {"layout": said["layout"], "checksum": storing.checksum}
+        details, storing = spec.layout["blaze"], ColumnStorage.of(spec)
+        storage_info = {"layout": details["layout"], "checksum": storing.checksum}
         if path == self.main and self.folder.is_uneven:
-            return told | {"superchunks": "of different lengths"}
+            return storage_info | {"superchunks": "of different lengths"}
         files = Grid.of(spec.shape, spec.chunks).size
-        return told | {"superchunks": files, "chunks_in_each": storing.per}
+        return storage_info | {"superchunks": files, "chunks_in_each": storing.per}
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Every problem of the data files, with what mends it."""
+        """Yield every problem of the data files, with what mends it."""
         if self.table is not None:
             for name, folder in self.table.items():
                 try:
                     yield from remedies(folder, name, deep=deep, workers=workers)
                 except HyperslabError as error:
-                    yield from map(Remedy, _told(name, error))
+                    yield from map(Remedy, _problems_of(name, error))
         else:
             yield from remedies(self.folder, self.folder.labelled.name, deep=deep, workers=workers)
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Every problem of the data files."""
+        """Yield every problem of the data files."""
         yield from (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def refresh(self, path: str) -> None:
@@ -144,7 +144,7 @@ class BlazeReader:
                 folder.forget()
 
     def stamp(self, path: str) -> Hashable:
-        """What identifies the present version of the documents; None where the store cannot tell."""
+        """Return what identifies the present version of the documents; None where the store cannot tell."""
         if not isinstance(self._store, Stamps):
             return None
         folder = self._column(path) if path and self.table is not None else self.folder
@@ -157,6 +157,6 @@ class BlazeReader:
         self._store.close()
 
 
-def _told(node: str, error: HyperslabError) -> list[Problem]:
+def _problems_of(node: str, error: HyperslabError) -> list[Problem]:
     problems = error.problems if isinstance(error, FormatError) else ()
     return [replace(each, node=node) for each in problems] or [Problem(node, "unreadable-node", error.message)]

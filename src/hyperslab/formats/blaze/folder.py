@@ -1,15 +1,22 @@
-"""One array's directory in a store: its documents, the spec that they mean, and the chunks below ``data``."""
+"""The directory of one array in a store: its documents, the spec that they mean, the chunks of its columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.pool import batched, each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import HyperslabError, NodeNotFound
-from hyperslab.formats.blaze.columns import Columns, column_spec, fill_of
-from hyperslab.formats.blaze.counting import count_chunks
+from hyperslab.chunks.source import Block
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
+from hyperslab.formats.blaze.column import Column, DataKeys, FetchedChunks, chunk_counts
+from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index
 from hyperslab.formats.blaze.document import (
     ATTRIBUTES,
     DATA,
@@ -22,24 +29,263 @@ from hyperslab.formats.blaze.document import (
     columns,
     document_bytes,
     field_at,
-    parse,
+    other_layout,
+    parse_documents,
+    to_blaze_spec,
 )
-from hyperslab.formats.blaze.keys import DataKeys
-from hyperslab.formats.blaze.numbering import counts_of
-from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.blaze.swapped import SwappedSuperchunks
+from hyperslab.formats.blaze.superchunks import CasSuperchunks, Superchunks
+from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.one_array import Labelled
-from hyperslab.model.spec import ArraySpec
+from hyperslab.formats.single_array.document import Doc, Document, LabelledArray, NumPyDType
+from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.stores.base import PutMany, Store, WritableStore
 
+# -- chunks in each data file of a column, where no document says it ------------------------------------------------
+
+
+# Files whose headers one thread reads in one go.
+_BATCH = 16
+_MOST = 1 << 32
+"""Chunks of a file that counts its own, as many as a document may say."""
+
+
+def count_chunks(column: Column) -> list[int | None]:
+    """Return the chunks in each file of a column, in order; None for one that is missing or makes no sense."""
+    places = column.keys.places()[0]
+    found: dict[int, int | None] = {}
+
+    def work(batch: Iterable[int]) -> None:
+        for place in batch:
+            try:
+                found[place] = _count(column, column.keys.key(place))
+            except HyperslabError:
+                found[place] = None
+
+    each_batch(work, batched(places, _BATCH), column.keys.settings.threads)
+    last = min(places[-1] + 1, len(places) + column.chunks) if places else 0
+    return [found.get(place) for place in range(last)]
+
+
+def _count(column: Column, key: str) -> int | None:
+    store = column.keys.store
+    head = store.get_ranges(key, [(0, ENOUGH)])
+    if head is None:
+        return None
+    header = parse_header(head[0])
+    if header.nchunks > _MOST:
+        raise FormatError(f"{header.nchunks} chunks in a superchunk")
+    if header.nchunks >= 0:
+        return max(1, header.nchunks)
+    require(column.keys.size(key) or 0, None)
+    data = store.get(key)
+    if data is None:
+        return None
+    index = read_index(data, len(data), replace(column.shape, most=_MOST))
+    return index.count if isinstance(index, ChunkOffsets) else None
+
+
+# -- structured arrays: each innermost field is a column of its own -------------------------------------------------
+#
+# The columns of a nested field lie in folders within that of the field. Reading a field reads its columns alone.
+
+
+def column_spec(spec: ArraySpec, path: Field, dtype: NumPyDType) -> ArraySpec:
+    """Return a field of ``spec`` as an array of its own: cells that are arrays become more dimensions."""
+    base, shape = dtype.subdtype or (dtype, ())
+    fill = fill_of(spec, path)
+    storing = ColumnStorage.of(spec)
+    config = {key: value for key, value in storing.codec.config.items() if key != "typesize"}
+    if base.names is None:
+        config["typesize"] = base.itemsize
+    rows = spec.shape or (1,)
+    column = spec.evolve(
+        shape=(*rows, *shape),
+        dtype=base,
+        dims=(*(spec.dims or (None,)), *([None] * len(shape))),
+        fill_value=None if fill.shape and (fill != fill.flat[0]).any() else fill.flat[0],
+        attrs={},
+    )
+    storing = replace(storing, codec=Codec("blosc", config), rows=storing.rows if spec.shape else 1)
+    return to_blaze_spec(column, storing, **other_layout(spec))
+
+
+def fill_of(spec: ArraySpec, path: Field) -> Block:
+    """Return the fill value of a field."""
+    fill = spec.fill_cell()
+    for name in path:
+        fill = fill[name]
+    return fill
+
+
+class FetchedColumns:
+    """What is stored of chunks of all columns, to be decoded."""
+
+    def __init__(self, source: Columns, fetched: Sequence[FetchedChunks | Superchunks]) -> None:
+        self._source = source
+        self._fetched = fetched
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Put the chunk together in ``out``; False when no column has it."""
+        return self._source.assemble(self._fetched, coords, out)
+
+
+class Columns:
+    """The chunks of a structured array. ``columns``: each with the names that lead to its field."""
+
+    def __init__(
+        self,
+        spec: ArraySpec,
+        columns: Sequence[tuple[Field, Superchunks]],
+        hold: Callable[[float | None], AbstractContextManager[None]] | None = None,
+    ) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._hold = hold
+        self.transaction = hold  # without locks of chunks all of a write is done under one of the array
+        first = columns[0][1]
+        self._first = first
+        self.keys = first.keys
+        self.concurrency = first.concurrency
+        outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
+        self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
+        self._fill = spec.fill_cell()
+
+    @property
+    def grid(self) -> Grid:
+        """How the array is cut."""
+        return self._grid
+
+    @property
+    def columns(self) -> Sequence[tuple[Field, Superchunks]]:
+        """The columns, each with the names that lead to its field."""
+        return self._columns
+
+    @property
+    def places(self) -> int:
+        """Superchunks that each column has."""
+        return self._first.places
+
+    def of_field(self, name: str) -> tuple[ArraySpec, Columns]:
+        """Return the array as if its cells had this field alone."""
+        dtype = self._spec.numpy_dtype
+        assert dtype.fields is not None
+        narrow = np.dtype([(name, dtype.fields[name][0])])
+        fill = np.zeros((), narrow)
+        fill[name] = self._fill[name]
+        spec = self._spec.evolve(dtype=narrow, fill_value=fill[()])
+        chosen = [(names, column) for names, column in self._columns if names[0] == name]
+        return spec, Columns(spec, chosen, self._hold)
+
+    def _local(self, column: Superchunks, coords: Coords) -> Coords:
+        """Return the chunk of a column that holds its part of a chunk."""
+        return (coords or (0,)) + (0,) * (len(column.grid.axes) - max(len(coords), 1))
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def fetch(self, coords: Sequence[Coords]) -> FetchedColumns:
+        """Get what is stored of these chunks, column by column."""
+        fetched: list[FetchedChunks] = []
+        for _, column in self._columns:
+            fetched.append(column.fetch([self._local(column, each) for each in coords]))
+        return FetchedColumns(self, fetched)
+
+    def assemble(self, sources: Sequence[FetchedChunks | Superchunks], coords: Coords, out: Block) -> bool:
+        """Put a chunk together of those of all columns."""
+        found = False
+        for (path, column), source in zip(self._columns, sources, strict=True):
+            local = self._local(column, coords)
+            block = np.empty(column.grid.chunk_shape(local), column.dtype)
+            target = out
+            for name in path:
+                target = target[name]
+            if source.read_into(local, block):
+                found = True
+                target[...] = block.reshape(target.shape)
+            else:
+                target[...] = fill_of(self._spec, path)
+        return found
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Put the chunk together in ``out``; False when it was never written."""
+        return self.assemble([column for _, column in self._columns], coords, out)
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk."""
+        self.write_many([(coords, block)], durable=self.keys.settings.durable)
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Store chunks: the files of all columns are shown together."""
+        self.keys.require_writable()
+        kept = list(pairs)
+        files: list[tuple[str, memoryview]] = []
+        for path, column in self._columns:
+            blocks = ((self._local(column, coords), self._part(column, path, coords, block)) for coords, block in kept)
+            files += column.files(column.encode_chunks(blocks))
+        self.keys.put_many(files, durable)
+
+    def _part(self, column: Superchunks, path: Field, coords: Coords, block: Block) -> Block:
+        for name in path:
+            block = block[name]
+        return np.ascontiguousarray(block).reshape(column.grid.chunk_shape(self._local(column, coords)))
+
+    def erase(self, coords: Coords) -> None:
+        """Set one chunk to the fill value."""
+        self.erase_many([coords])
+
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Set chunks to the fill value; files of which nothing is left go."""
+        for _, column in self._columns:
+            column.erase_many([self._local(column, each) for each in coords])
+
+    def complete(self, first: int) -> None:
+        """Write the superchunks from ``first`` on that are missing or shorter than the array, with fill values."""
+        for _, column in self._columns:
+            column.complete(first)
+
+    # -- what is there ----------------------------------------------------------------------------------------------
+
+    def stamp(self, coords: Coords) -> Any:
+        """Return what identifies the stored version of the chunk in every column."""
+        stamps = tuple(column.stamp(coords or (0,)) for _, column in self._columns)
+        return None if all(stamp is None for stamp in stamps) else stamps
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the superchunks of these chunks against other writers, where the store can."""
+        return self._first.lock([each or (0,) for each in coords], timeout)
+
+    def stored(self) -> Iterator[Coords]:
+        """Yield the coordinates of every chunk that any column has."""
+        seen: set[int] = set()
+        for _, column in self._columns:
+            seen.update(coords[0] for coords in column.stored())
+        rest = (0,) * (len(self._grid.axes) - 1)
+        yield from ((number, *rest) if self._grid.axes else () for number in sorted(seen))
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes of all data files."""
+        return sum(column.nbytes_stored() for _, column in self._columns)
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Return the bytes of the files that these chunks lie in."""
+        places = [each or (0,) for each in coords]
+        return sum(column.stored_sizes(places) for _, column in self._columns)
+
+
 Hold = Callable[[float | None], AbstractContextManager[None]]
-Note = Callable[[], None]
+OnWrite = Callable[[], None]
 
 
 class ArrayFolder:
     """The directory of an array at ``root`` of a store (a column of a table, or the whole). ``remembered``: values by
-    key that were read before; ``hold``: what locks the array where chunks cannot be; ``note``: called by each write."""
+    key that were read before; ``hold``: locks the array where chunks cannot be locked; ``on_write``: called before
+    each write."""
 
     def __init__(
         self,
@@ -48,20 +294,20 @@ class ArrayFolder:
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
         hold: Hold | None = None,
-        note: Note | None = None,
+        on_write: OnWrite | None = None,
     ) -> None:
         self.store: Any = store
         self.root = root
         self._settings = settings
         self._remembered = dict(remembered or {})
         self._hold = hold
-        self._note = note
-        self._docs: dict[str, dict[str, Any]] | None = None
-        self._labelled: Labelled | None = None
+        self._on_write = on_write
+        self._docs: dict[str, Doc] | None = None
+        self._labelled: LabelledArray | None = None
         self._counts: dict[Field, list[int]] = {}
 
     def key(self, name: str) -> str:
-        """The key of a document or folder in the directory."""
+        """Return the key of a document or folder in the directory."""
         return f"{self.root}/{name}" if self.root else name
 
     def forget(self) -> None:
@@ -72,7 +318,7 @@ class ArrayFolder:
     # -- documents --------------------------------------------------------------------------------------------------
 
     @property
-    def docs(self) -> dict[str, dict[str, Any]]:
+    def docs(self) -> dict[str, Doc]:
         """The documents that are there."""
         found = self._docs  # another thread may forget it
         if found is None:
@@ -81,14 +327,14 @@ class ArrayFolder:
             self._docs = found
         return found
 
-    def document(self, name: str) -> dict[str, Any] | None:
+    def document(self, name: str) -> Doc | None:
         """One document; FormatError when it is no JSON object."""
         key = self.key(name)
         data = self._remembered.pop(key) if key in self._remembered else self.store.get(key)
         return None if data is None else read_document(data, key)
 
     @property
-    def labelled(self) -> Labelled:
+    def labelled(self) -> LabelledArray:
         """The array with its labels; NodeNotFound when there is none, FormatError with every problem."""
         found = self._labelled
         if found is None:
@@ -98,16 +344,16 @@ class ArrayFolder:
                 raise error.locate(url=self.store.url, node=self.root) from error.__cause__
         return found
 
-    def _parse(self, docs: dict[str, dict[str, Any]]) -> Labelled:
+    def _parse(self, docs: dict[str, Doc]) -> LabelledArray:
         if STORAGE not in docs or SIZES not in docs:
             raise NodeNotFound("there is no array", node=self.root)
         layout = self._layout(docs)
         if layout == "bcolz" or SUPERCHUNKS in docs:
-            return parse(docs, layout)
+            return parse_documents(docs, layout)
         rowwise = any(name.endswith(".bin") for name in self.store.list_dir(self.key(DATA))[0])
         self._counts = {}
-        labelled = parse(docs, layout, 1, rowwise=rowwise)
-        return parse(docs, layout, self._chunks_in_each(labelled.spec), rowwise=rowwise)
+        labelled = parse_documents(docs, layout, 1, rowwise=rowwise)
+        return parse_documents(docs, layout, self._chunks_in_each(labelled.spec), rowwise=rowwise)
 
     @property
     def is_uneven(self) -> bool:
@@ -116,12 +362,12 @@ class ArrayFolder:
         """
         return bool(self.labelled and self._counts)
 
-    def take(self, labelled: Labelled, docs: dict[str, dict[str, Any]]) -> None:
+    def take(self, labelled: LabelledArray, docs: dict[str, Doc]) -> None:
         """Remember what was just written."""
         self._docs = docs
         self._labelled = labelled
 
-    def _layout(self, docs: dict[str, dict[str, Any]]) -> str:
+    def _layout(self, docs: dict[str, Doc]) -> str:
         """``blaze`` or ``bcolz`` (BLZ is alike), by the documents or else by the names of the data files."""
         if SUPERCHUNKS in docs or ATTRIBUTES["bcolz"] not in docs:
             names = [] if SUPERCHUNKS in docs else self.store.list_dir(self.key(DATA))[0]
@@ -136,7 +382,7 @@ class ArrayFolder:
         columns = source.columns if isinstance(source, Columns) else [((), source)]
         for path, column in columns:
             there = count_chunks(column)
-            found[path], counts = counts_of(there, column.chunks, "/".join(path))
+            found[path], counts = chunk_counts(there, column.chunks, "/".join(path))
             each[path] = counts or [found[path] if count is None else count for count in there]
             found[path] = 0 if counts else found[path]
         if len(set(found.values())) == 1 and 0 not in found.values():
@@ -147,12 +393,12 @@ class ArrayFolder:
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def source(self, spec: ArraySpec, *, exact: bool = False) -> Superchunks | Columns:
-        """The chunks under ``spec``. ``exact``: what lies behind its last row is cut off by a write."""
+        """Return the chunks under ``spec``. ``exact``: what lies behind its last row is cut off by a write."""
         layout = ColumnStorage.of(spec).layout
         fields = columns(spec.numpy_dtype) if _in_columns(spec) else [((), spec.numpy_dtype)]
         if fields[0][0] == ():
             keys = self._keys((), layout)
-            kind = SwappedSuperchunks if keys.swaps else Superchunks
+            kind = CasSuperchunks if keys.swaps else Superchunks
             return kind(keys, spec, exact=exact, counts=self._counts.get(()))
         found = []
         for path, dtype in fields:
@@ -163,10 +409,11 @@ class ArrayFolder:
         return Columns(spec, found, self._hold if found[0][1].keys.swaps else None)
 
     def _keys(self, path: Field, layout: str) -> DataKeys:
-        return DataKeys(self.store, self.root, path, layout, self._settings, self._note)
+        return DataKeys(self.store, self.root, path, layout, self._settings, self._on_write)
 
     def field(self, path: Field) -> tuple[ArraySpec, Superchunks | Columns] | None:
-        """A field of a field … that is stored on its own, as an array; None when there is none of these names."""
+        """Return a field of a field … that is stored on its own, as an array; None when there is none of these
+        names."""
         spec = self.labelled.spec
         dtype = field_at(spec.numpy_dtype, path)
         if dtype is None or not path or not _in_columns(spec):
@@ -182,14 +429,14 @@ class ArrayFolder:
 
 def _in_columns(spec: ArraySpec) -> bool:
     """Return whether the fields of structures are stored apart."""
-    said: Mapping[str, Any] = spec.layout.get("blaze", {})
+    said: Document = spec.layout.get("blaze", {})
     return ColumnStorage.of(spec).layout == "blaze" and not said.get("rowwise")
 
 
 def publish(
     store: WritableStore,
-    docs: Mapping[str, Mapping[str, Any] | None],
-    before: Mapping[str, Any],
+    docs: Mapping[str, Document | None],
+    before: Document,
     *,
     durable: bool,
 ) -> None:

@@ -15,20 +15,20 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
-from hyperslab.formats.blaze.columns import Columns
 from hyperslab.formats.blaze.dataset import BlazeReader
-from hyperslab.formats.blaze.document import ColumnStorage, own, spelled
+from hyperslab.formats.blaze.document import ColumnStorage, to_blaze_spec, with_whole_rows
+from hyperslab.formats.blaze.folder import Columns
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.format_errors import names_below, node_not_found
-from hyperslab.formats.in_memory import CellsInMemory
-from hyperslab.formats.one_array import Labelled, StoredCoordinate
+from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
 
-def join_labels(parts: Sequence[Labelled], names: Sequence[str]) -> Labelled:
-    """The array that shards are parts of: their rows one after another, all else as the first one says.
+def join_labels(parts: Sequence[LabelledArray], names: Sequence[str]) -> LabelledArray:
+    """Return the array that shards are parts of: their rows one after another, all else as the first one says.
 
     Invalid names the shard that does not fit: other cells or rows, or no whole number of chunks before the last.
     """
@@ -43,25 +43,25 @@ def join_labels(parts: Sequence[Labelled], names: Sequence[str]) -> Labelled:
             message = f"{name} has {part.spec.shape[0]} rows in chunks of {now.rows}"
             raise Invalid(f"{message}, which does not go on in chunks of {storing.rows}", remedy="convert them instead")
     rows = sum(part.spec.shape[0] for part in parts)
-    per = storing.per if all(_is_whole(part.spec, storing) for part in parts[:-1]) else 1
-    whole = own(_with_per(spec.evolve(shape=(rows, *spec.shape[1:])), storing, per))
-    coords = {name: _joined(name, parts) for name in first.coords}
+    per = storing.per if all(_has_whole_superchunks(part.spec, storing) for part in parts[:-1]) else 1
+    whole = with_whole_rows(_with_per(spec.evolve(shape=(rows, *spec.shape[1:])), storing, per))
+    coords = {name: _join_coordinate(name, parts) for name in first.coords}
     dims = tuple(
         Dimension(dim.name, rows if dim.name == spec.dims[0] else dim.size, dim.unlimited) for dim in first.group.dims
     )
-    return Labelled(first.name, whole, coords, first.group.evolve(dims=dims))
+    return LabelledArray(first.name, whole, coords, first.group.evolve(dims=dims))
 
 
-def _is_whole(spec: ArraySpec, storing: ColumnStorage) -> bool:
+def _has_whole_superchunks(spec: ArraySpec, storing: ColumnStorage) -> bool:
     return ColumnStorage.of(spec).per == storing.per and spec.shape[0] % (storing.rows * storing.per) == 0
 
 
 def _with_per(spec: ArraySpec, storing: ColumnStorage, per: int) -> ArraySpec:
-    return spec if per == storing.per else spelled(spec, replace(storing, per=per))
+    return spec if per == storing.per else to_blaze_spec(spec, replace(storing, per=per))
 
 
-def _joined(name: str, parts: Sequence[Labelled]) -> StoredCoordinate:
-    """A coordinate along the rows goes on from shard to shard."""
+def _join_coordinate(name: str, parts: Sequence[LabelledArray]) -> StoredCoordinate:
+    """Return a coordinate that goes on along the rows from shard to shard."""
     first = parts[0].coords[name]
     along = parts[0].spec.dims[0]
     if along is None or along not in first.spec.dims:
@@ -74,8 +74,8 @@ def _joined(name: str, parts: Sequence[Labelled]) -> StoredCoordinate:
     return StoredCoordinate(first.spec.evolve(shape=cells.shape, chunks=whole_chunks(cells.shape)), cells)
 
 
-def cut_labels(labelled: Labelled, start: int, stop: int) -> Labelled:
-    """The rows from ``start`` to ``stop`` as an array of their own, with what the coordinates say of them."""
+def cut_labels(labelled: LabelledArray, start: int, stop: int) -> LabelledArray:
+    """Return the rows from ``start`` to ``stop`` as an array of their own, with what the coordinates say of them."""
     spec = labelled.spec
     along = spec.dims[0]
     coords = {}
@@ -88,11 +88,11 @@ def cut_labels(labelled: Labelled, start: int, stop: int) -> Labelled:
         coords[name] = StoredCoordinate(each.spec.evolve(shape=shape, chunks=whole_chunks(shape)), cells)
     rows = stop - start
     dims = tuple(replace(dim, size=rows) if dim.name == along else dim for dim in labelled.group.dims)
-    part = own(spec.evolve(shape=(rows, *spec.shape[1:])))
-    return Labelled(labelled.name, part, coords, labelled.group.evolve(dims=dims))
+    part = with_whole_rows(spec.evolve(shape=(rows, *spec.shape[1:])))
+    return LabelledArray(labelled.name, part, coords, labelled.group.evolve(dims=dims))
 
 
-class JoinedChunks:
+class MultiDirectoryChunks:
     """The chunks of all shards, one after another. Read-only."""
 
     fetches_stamps = False
@@ -104,8 +104,8 @@ class JoinedChunks:
         self._starts = [0, *accumulate(counts)][: len(parts)]
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
         self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
-        known = [part.concurrency for part in parts if part.concurrency is not None]
-        self.concurrency = max(known, default=None)
+        limits = [part.concurrency for part in parts if part.concurrency is not None]
+        self.concurrency = max(limits, default=None)
 
     @property
     def grid(self) -> Grid:
@@ -113,12 +113,12 @@ class JoinedChunks:
         return self._grid
 
     def _find(self, coords: Coords) -> tuple[int, Coords]:
-        """The shard of a chunk, and its place there."""
+        """Return the shard of a chunk, and its place there."""
         number = bisect_right(self._starts, coords[0]) - 1
         return number, (coords[0] - self._starts[number], *coords[1:])
 
     def _by_shard(self, coords: Iterable[Coords]) -> dict[int, list[Coords]]:
-        """The chunks of each shard, as they are called there."""
+        """Return the chunks of each shard, as they are called there."""
         found: dict[int, list[Coords]] = {}
         for each in coords:
             number, local = self._find(each)
@@ -136,7 +136,7 @@ class JoinedChunks:
         return self._parts[number].read_into(local, out)
 
     def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk in memory of its own, or None when it was never written."""
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
         number, local = self._find(coords)
         return self._parts[number].read(local)
 
@@ -149,22 +149,22 @@ class JoinedChunks:
         raise ReadOnly("shards are only read together", remedy="open one of them for writing, or gather them")
 
     def stamp(self, coords: Coords) -> Any:
-        """What identifies the stored version of the chunk's superchunk."""
+        """Return what identifies the stored version of the chunk's superchunk."""
         number, local = self._find(coords)
         stamp = self._parts[number].stamp(local)
         return None if stamp is None else (number, stamp)
 
     def stored(self) -> Iterator[Coords]:
-        """The coordinates of every chunk that is stored."""
+        """Yield the coordinates of every chunk that is stored."""
         for start, part in zip(self._starts, self._parts, strict=True):
             yield from ((start + first, *rest) for first, *rest in part.stored())
 
     def nbytes_stored(self) -> int:
-        """Bytes of all data files."""
+        """Return the bytes of all data files."""
         return sum(part.nbytes_stored() for part in self._parts)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the files that these chunks lie in."""
+        """Return the bytes of the files that these chunks lie in."""
         return sum(self._parts[number].stored_sizes(local) for number, local in self._by_shard(coords).items())
 
 
@@ -178,7 +178,7 @@ class _Fetched:
         return bool(self._fetched[number].read_into(local, out))
 
 
-class JoinedReader:
+class MultiDirectoryReader:
     """Shards open for reading."""
 
     def __init__(self, store: Store, stores: Sequence[Store], settings: Settings) -> None:
@@ -187,7 +187,7 @@ class JoinedReader:
         for part in self.parts:
             if part.table is not None:
                 raise Unsupported("tables of bcolz have no shards", url=part.store.url, remedy="open them one by one")
-        self._labelled: Labelled | None = None
+        self._labelled: LabelledArray | None = None
 
     @property
     def store(self) -> Store:
@@ -195,7 +195,7 @@ class JoinedReader:
         return self._store
 
     @property
-    def labelled(self) -> Labelled:
+    def labelled(self) -> LabelledArray:
         """The array that they are parts of."""
         found = self._labelled  # another thread may forget it
         if found is None:
@@ -209,36 +209,38 @@ class JoinedReader:
         return self.labelled.name
 
     def children(self, path: str) -> list[str]:
-        """The array and its coordinates."""
+        """Return the array and its coordinates."""
         return names_below(self.node(path), self.labelled.names)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The group, the array, a coordinate, or a field of the array that is stored on its own."""
+        """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
         return self.labelled.node(path) or self._field(path)[0]
 
-    def _field(self, path: str) -> tuple[ArraySpec, JoinedChunks]:
+    def _field(self, path: str) -> tuple[ArraySpec, MultiDirectoryChunks]:
         found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
+        present = [each for each in found if each is not None]
+        if len(present) < len(found):
             raise node_not_found(path, self._store.url)
         rows = self.labelled.spec.shape[0]
-        spec = known[0][0]
-        whole = own(spec.evolve(shape=(rows, *spec.shape[1:])))
+        spec = present[0][0]
+        whole = with_whole_rows(spec.evolve(shape=(rows, *spec.shape[1:])))
         if self.labelled.spec.inner_chunks is None:
             whole = _with_per(whole, ColumnStorage.of(whole), 1)
-        return whole, JoinedChunks(whole, [source for _, source in known])
+        return whole, MultiDirectoryChunks(whole, [source for _, source in present])
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of an array."""
+        """Return the chunks of an array."""
         labelled = self.labelled
         if path == labelled.name:
-            return JoinedChunks(labelled.spec, [part.folder.source(part.folder.labelled.spec) for part in self.parts])
+            return MultiDirectoryChunks(
+                labelled.spec, [part.folder.source(part.folder.labelled.spec) for part in self.parts]
+            )
         if path in labelled.coords:
-            return CellsInMemory(labelled.coords[path].cells)
+            return CoordinateCells(labelled.coords[path].cells)
         return self._field(path)[1]
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Every problem of every shard."""
+        """Yield every problem of every shard."""
         for part in self.parts:
             for problem in part.problems(deep=deep, workers=workers):
                 yield replace(problem, message=f"{problem.message} in {part.store.url}")
@@ -254,7 +256,7 @@ class JoinedReader:
             part.refresh(path)
 
     def stamp(self, path: str) -> Any:
-        """What identifies the present version of the documents; None where a store cannot tell."""
+        """Return what identifies the present version of the documents; None where a store cannot tell."""
         stamps = tuple(part.stamp("") for part in self.parts)
         return None if None in stamps else stamps
 

@@ -13,11 +13,14 @@ from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import may_move
-from hyperslab.errors import Invalid
-from hyperslab.formats.blaze.data_file import ChunkOffsets, join, open_part, seal
-from hyperslab.formats.blaze.keys import DataKeys
-from hyperslab.formats.blaze.source import Column
+from hyperslab.errors import Conflict, Invalid
+from hyperslab.formats.blaze.column import Column, DataKeys, FetchedChunks, Stored, align_parts
+from hyperslab.formats.blaze.data_file import ChunkOffsets, join, read_index, seal, verify_chunk
+from hyperslab.formats.zarr.chunks import decode_fetched
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.attempts import attempts
+from hyperslab.stores.base import Unversioned, Version
+from hyperslab.stores.files import too_long
 
 
 class Superchunks(Column):
@@ -56,10 +59,10 @@ class Superchunks(Column):
 
     def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Put chunks into their superchunks, each file by one write."""
-        self._put(self.encoded(pairs), durable)
+        self._put(self.encode_chunks(pairs), durable)
 
-    def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[int, dict[int, bytes]]:
-        """Chunks as they are to be stored, by superchunk and number in it."""
+    def encode_chunks(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[int, dict[int, bytes]]:
+        """Return the chunks as they are to be stored, by superchunk and number in it."""
         done: dict[int, dict[int, bytes]] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
@@ -75,14 +78,15 @@ class Superchunks(Column):
         size = self.size(number)
         cells = block.reshape(-1).view(np.uint8) if block.size else np.empty(0, np.uint8)
         if not self._exact and number == self.chunks - 1:
-            longer = self._longer(coords, size)
+            longer = self._bytes_behind(coords, size)
             if longer is not None:
                 cells = np.concatenate((cells[:size], longer[size:]))
                 size = len(longer)
         return seal(self._blosc.encode(np.ascontiguousarray(cells[:size]).data), self.shape)
 
-    def _longer(self, coords: Coords, size: int) -> Any:
-        """The bytes of the array's last chunk, where another writer has put rows behind those that are known here."""
+    def _bytes_behind(self, coords: Coords, size: int) -> Any:
+        """Return the bytes of the array's last chunk, where another writer has put rows behind those that are known
+        here."""
         place, local = self.numbering.find(self._number(coords))
         index = self.index_at(place)
         if index is None or local >= index.count or index.size(local) <= size:
@@ -99,21 +103,21 @@ class Superchunks(Column):
         found = []
         for place, new in parts.items():
             key = self._keys.key(place)
-            data = self.merged(place, new, self._keys.store.get(key) if self._asks(place, new) else None)
+            data = self.merge_file(place, new, self._keys.store.get(key) if self._needs_old_file(place, new) else None)
             if data is not None:
                 found.append((key, data))
         return found
 
-    def _asks(self, place: int, new: Mapping[int, bytes]) -> bool:
+    def _needs_old_file(self, place: int, new: Mapping[int, bytes]) -> bool:
         """Return whether it must be known what a file holds before some of its chunks are replaced."""
         return len(new) < self.count(place) or (not self._exact and place >= self.places - 1)
 
-    def merged(self, place: int, new: Mapping[int, bytes], old: Buffer | None) -> memoryview | None:
-        """The file of a superchunk with ``new`` chunks in it, the others as they are, or fill values; None when nothing
-        is to be left of it."""
+    def merge_file(self, place: int, new: Mapping[int, bytes], old: Buffer | None) -> memoryview | None:
+        """Return the file of a superchunk with ``new`` chunks in it, the others as they are, or fill values; None when
+        nothing is to be left of it."""
         index = None if old is None else self.index_of(old)
-        kept = index.count if index is not None and not self._exact else 0
-        count = max(self.count(place), kept)
+        existing = index.count if index is not None and not self._exact else 0
+        count = max(self.count(place), existing)
         if not count and place == 0 and not self.shape.single and not self._rows:
             count = 1  # an array without rows has one chunk without cells
         parts: list[Buffer] = []
@@ -132,14 +136,14 @@ class Superchunks(Column):
         if local < count - 1:
             return self.shape.chunk_bytes
         size = self.size(self.numbering.first(place) + local)
-        kept = index is not None and not self._exact and local < index.count
-        return max(size, index.size(local)) if kept and index is not None else size
+        existing = index is not None and not self._exact and local < index.count
+        return max(size, index.size(local)) if existing and index is not None else size
 
     def _kept(self, old: memoryview, index: ChunkOffsets, local: int, size: int) -> Buffer:
         start, stop = index.span(local)
         if index.digest is self.shape.digest and index.size(local) == size:
             return old[start:stop]
-        chunk, _ = open_part(old[start:stop], index, local)
+        chunk, _ = verify_chunk(old[start:stop], index, local)
         if index.size(local) == size:
             return seal(chunk, self.shape)
         cells = np.frombuffer(self._fill_bytes(max(size, index.size(local))), np.uint8).copy()
@@ -147,7 +151,7 @@ class Superchunks(Column):
         return seal(self._blosc.encode(cells[:size].data), self.shape)
 
     def blank(self, size: int) -> bytes:
-        """A stored chunk of nothing but fill values."""
+        """Return a stored chunk of nothing but fill values."""
         if size not in self._blank:
             self._blank[size] = seal(self._blosc.encode(self._fill_bytes(size)), self.shape)
         return self._blank[size]
@@ -170,7 +174,7 @@ class Superchunks(Column):
     def _without(self, place: int, gone: Iterable[int], old: Buffer | None) -> memoryview | None:
         count = self.count(place)
         blank = {local: self.blank(self.size(self.numbering.first(place) + local)) for local in gone if local < count}
-        return None if old is None else self.merged(place, blank, old)
+        return None if old is None else self.merge_file(place, blank, old)
 
     def _replace(self, key: str, change: Callable[[Buffer | None], memoryview | None]) -> None:
         """Put what ``change`` makes of a file in its place; None: nothing, it goes."""
@@ -190,7 +194,7 @@ class Superchunks(Column):
     def rewrite(self, place: int) -> None:
         """Write a superchunk anew, as long as the array: what is missing becomes fill values."""
         with self._keys.lock([(place,)], self._keys.settings.lock_timeout):
-            self._replace(self._keys.key(place), partial(self.merged, place, {}))
+            self._replace(self._keys.key(place), partial(self.merge_file, place, {}))
 
     def complete(self, first: int) -> None:
         """Write the superchunks from ``first`` on that are missing or shorter than the array, with fill values."""
@@ -199,3 +203,105 @@ class Superchunks(Column):
         for place in range(first, max(self.places, least)):
             if place not in there or self.is_short(place):
                 self.rewrite(place)
+
+
+# -- stores with compare-and-swap and without locks -----------------------------------------------------------------
+#
+# A file is put back only if it is still the version that was read. Such a store tells a value's version with the value
+# (`GetVersion`), so that nothing is asked before it is read.
+
+
+class CasSuperchunks(Superchunks):
+    """The chunks of the only column of an array."""
+
+    _has_stamps = True
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _stored(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+        if self._wants_most(place, numbers):
+            whole = self._keys.store.get_version(key, most=self._limit)
+            return ([None] * len(numbers), None) if whole is None else (self._cut(whole.data, numbers), whole.stamp)
+        for attempt in attempts(self._keys.settings.lock_timeout):
+            with attempt:
+                return self._from_ranges(place, key, numbers)
+        raise AssertionError
+
+    def _from_ranges(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
+        store, cached = self._keys.store, self._indexes.get(key)
+        stamp, index = cached or self._index_now(place, key)
+        if index is None:
+            return [None] * len(numbers), None
+        there = [number for number in numbers if number < index.count]
+        ranges = index.spans(there)
+        try:
+            found = store.get_ranges_of(key, ranges, stamp) if ranges else []
+            if found is None or (not ranges and cached is not None and store.stamp(key) != stamp):
+                raise Conflict("the superchunk is being replaced", url=store.url, key=key)
+        except Conflict:
+            self._indexes.pop(key, None)
+            raise
+        return align_parts(numbers, there, found, index), stamp
+
+    def _index_now(self, place: int, key: str) -> tuple[Any, ChunkOffsets | None]:
+        """Stamp and index of the present version; neither when it is missing."""
+        store = self._keys.store
+        found: Version | None = store.get_version(key, (0, self._head(place)))
+        if found is None:
+            return None, None
+        head = found.data
+        index = read_index(head, found.size, self.shape)
+        while not isinstance(index, ChunkOffsets):
+            if index > self._limit:
+                raise too_long(store.url, key, self._limit, index)
+            (head,) = store.get_ranges_of(key, [(0, index)], found.stamp) or (b"",)
+            if len(head) < index:
+                raise Conflict("the superchunk is being replaced", url=store.url, key=key)
+            index = read_index(head, found.size, self.shape)
+        if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
+            self._indexes.remember(key, found.stamp, index)
+        return found.stamp, index
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+        """Return the chunks of one superchunk, and the file that they are of."""
+        numbers = [self._number(each) for each in coords]
+        key = self._keys.key(self.numbering.find(numbers[0])[0]) if coords else None
+        version = self._keys.store.get_version(key, most=self._limit) if key is not None else None
+        if version is None:
+            return [None] * len(coords), None
+        stored = self._cut(version.data, [self.numbering.find(number)[1] for number in numbers])
+        fetched = FetchedChunks(self, dict(zip(coords, stored, strict=True)))
+        return decode_fetched(fetched, coords, self._grid, self._spec), version
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Replace chunks of one superchunk if it is still the file that was read, else ``Conflict``."""
+        self._keys.require_writable()
+        for place, new in self.encode_chunks(pairs).items():
+            self._swap(place, new, expected)
+
+    def _swap(self, place: int, new: Mapping[int, bytes], old: Version | None) -> None:
+        self._swap_file(self._keys.key(place), self.merge_file(place, new, None if old is None else old.data), old)
+
+    def _swap_file(self, key: str, data: memoryview | None, old: Version | None) -> None:
+        store = self._keys.store
+        if data is not None:
+            store.put_if(key, data, None if old is None else old.stamp, durable=self._keys.settings.durable)
+        elif old is not None:
+            store.delete(key, durable=self._keys.settings.durable)
+
+    def _put(self, parts: Mapping[int, Mapping[int, bytes]], durable: bool) -> None:
+        self._keys.require_writable()
+        complete_files = {place: new for place, new in parts.items() if not self._needs_old_file(place, new)}
+        self._keys.put_many(self.files(complete_files), durable)
+        for place in parts.keys() - complete_files.keys():
+            self._replace(self._keys.key(place), partial(self.merge_file, place, parts[place]))
+
+    def _replace(self, key: str, change: Callable[[Buffer | None], memoryview | None]) -> None:
+        self._keys.require_writable()
+        # Another writer may win the race for the file: then it is read, changed and offered again until the timeout.
+        for attempt in attempts(self._keys.settings.lock_timeout):
+            with attempt:
+                old = self._keys.store.get_version(key, most=self._limit)
+                self._swap_file(key, change(None if old is None else old.data), old)

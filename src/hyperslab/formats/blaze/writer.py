@@ -12,17 +12,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.blaze import creation
-from hyperslab.formats.blaze.coordinates import (
-    CoordinateChunk,
-    Values,
-    all_cells,
-    blank,
-    check_size,
-    may_label,
-    plain,
-    store_cells,
-)
+from hyperslab.formats.blaze import document
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import (
     ATTRIBUTES,
@@ -33,14 +23,24 @@ from hyperslab.formats.blaze.document import (
     SUPERCHUNKS,
     BlazeOptions,
     ColumnStorage,
-    own,
-    render,
+    render_documents,
+    with_whole_rows,
 )
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.format_errors import node_not_found
-from hyperslab.formats.in_memory import resized
 from hyperslab.formats.metadata_json.attributes import encode_attrs
-from hyperslab.formats.one_array import Labelled, StoredCoordinate, main_array, main_arrays, no_text
+from hyperslab.formats.single_array.coordinates import (
+    LockedCoordinateChunk,
+    blank_coordinate,
+    check_size,
+    coordinate_spec,
+    may_be_coordinate,
+    read_all_cells,
+    resize_cells,
+    store_cells,
+)
+from hyperslab.formats.single_array.document import Document, LabelledArray, StoredCoordinate, Values, text_not_main
+from hyperslab.formats.single_array.draft import main_array, main_arrays
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize
 from hyperslab.model.refs import Link
@@ -63,22 +63,22 @@ class BlazeWriter(BlazeReader):
         self._local = threading.local()
         self._written = False
         super().__init__(store, settings, remembered)
-        self._target = store
+        self._writable_store = store
         self._options = options
         self._empty = new
-        self._made = new
+        self._has_been_empty = new
         self._group = GroupSpec()
-        self._waiting: dict[str, StoredCoordinate] = {}
-        self._ahead: dict[str, Values] = {}
-        self._first: int | None = None
+        self._undecided: dict[str, StoredCoordinate] = {}
+        self._unplaced_cells: dict[str, Values] = {}
+        self._first_incomplete: int | None = None
         self._closed = False
 
     def _open_folder(self, root: str, remembered: Mapping[str, bytes | None] | None = None) -> ArrayFolder:
         return ArrayFolder(
-            self._store, root, self._settings, remembered, hold=lambda timeout: self._locked(), note=self._note
+            self._store, root, self._settings, remembered, hold=lambda timeout: self._locked(), on_write=self._on_write
         )
 
-    def _note(self) -> None:
+    def _on_write(self) -> None:
         self._written = True
 
     # -- what is there ----------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class BlazeWriter(BlazeReader):
     @property
     def table(self) -> Mapping[str, ArrayFolder] | None:
         """The columns of a table by name; None for an array."""
-        return None if self._made else super().table
+        return None if self._has_been_empty else super().table
 
     @property
     def main(self) -> str | None:
@@ -94,12 +94,12 @@ class BlazeWriter(BlazeReader):
         return None if self._empty else super().main
 
     def _names(self) -> list[str]:
-        return [*([] if self._empty else super()._names()), *self._waiting]
+        return [*([] if self._empty else super()._names()), *self._undecided]
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The group, the array, a coordinate, or a field of the array that is stored on its own."""
-        if path in self._waiting:
-            return self._waiting[path].spec
+        """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
+        if path in self._undecided:
+            return self._undecided[path].spec
         if not self._empty:
             return super().node(path)
         if path:
@@ -112,54 +112,54 @@ class BlazeWriter(BlazeReader):
             super().refresh(path)
 
     def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
-        return self._coordinate(path, spec) if path in self._waiting else super()._chunks(path, spec)
+        return self._coordinate(path, spec) if path in self._undecided else super()._chunks(path, spec)
 
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
         def put(cells: Values) -> None:
             self._put_cells(path, spec, cells)
 
-        return CoordinateChunk(spec, lambda: self._cells(path), put, lambda: self.lock_node(path))
+        return LockedCoordinateChunk(spec, lambda: self._cells(path), put, lambda: self.lock_node(path))
 
     def _cells(self, path: str) -> Values:
-        if path in self._ahead:
-            return self._ahead[path]
-        held = self._waiting if path in self._waiting else self.folder.labelled.coords
+        if path in self._unplaced_cells:
+            return self._unplaced_cells[path]
+        held = self._undecided if path in self._undecided else self.folder.labelled.coords
         return held[path].cells
 
     def _put_cells(self, path: str, spec: ArraySpec, cells: Values) -> None:
         """New cells of a coordinate; those of a shape that is not put yet are kept until it is."""
         now = self.node(path)
         if isinstance(now, ArraySpec) and now.shape != spec.shape:
-            self._ahead[path] = cells
-        elif path in self._waiting:
-            self._waiting[path] = StoredCoordinate(self._waiting[path].spec, cells)
+            self._unplaced_cells[path] = cells
+        elif path in self._undecided:
+            self._undecided[path] = StoredCoordinate(self._undecided[path].spec, cells)
         else:
             labelled = self.folder.labelled
             coords = {**labelled.coords, path: StoredCoordinate(labelled.coords[path].spec, cells)}
             self._write(replace(labelled, coords=coords))
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks of an array as they will be under ``spec``, before its documents are put."""
+        """Return the chunks of an array as they will be under ``spec``, before its documents are put."""
         if self.table is not None:
-            raise _keeps_length(path)
+            raise _fixed_length_error(path)
         if path == self.main:
             self._check_growth(path, spec)
-            return self.folder.source(own(spec), exact=True)
+            return self.folder.source(with_whole_rows(spec), exact=True)
         if path not in self._names():
-            raise _is_field(path)
+            raise _field_error(path)
         return self._coordinate(path, spec)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish in this format's own spelling, or Unsupported."""
-        return creation.new_array(spec, self._options)
+        """Return a user's wish in this format's own spelling, or Unsupported."""
+        return document.new_array(spec, self._options)
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """The chunks of an array that nobody chose any for."""
-        return creation.auto_chunks(shape, itemsize, self._options.layout)
+        """Return the chunks of an array that nobody chose any for."""
+        return document.auto_chunks(shape, itemsize, self._options.layout)
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Every problem of the data files, with what mends it; afterwards the sizes are told anew."""
-        self._note()
+        """Yield every problem of the data files, with what mends it; afterwards the sizes are written anew."""
+        self._on_write()
         yield from super().remedies(deep=deep, workers=workers)
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class BlazeWriter(BlazeReader):
         path = normalize(path)
         if isinstance(spec, Link) or "/" in path or (isinstance(spec, GroupSpec) and path):
             if not self._empty and self.table is None and self.folder.field(tuple(path.split("/"))) is not None:
-                raise _is_field(path)
+                raise _field_error(path)
             remedy = "use zarr3, or one dataset for each"
             raise Unsupported("format blaze holds one array, no groups and links", node=path, remedy=remedy)
         with self.lock_node(path):
@@ -198,13 +198,13 @@ class BlazeWriter(BlazeReader):
         self._check_growth(labelled.name, spec)
         if spec.shape and spec.shape[0] > labelled.spec.shape[0]:
             self._incomplete_from(labelled.spec)
-        self._write(replace(labelled, spec=own(spec)))
+        self._write(replace(labelled, spec=with_whole_rows(spec)))
 
     def _incomplete_from(self, spec: ArraySpec) -> None:
         """Superchunks from the last one of ``spec`` on may be missing or short until the dataset is closed."""
         storing = ColumnStorage.of(spec)
         first = spec.shape[0] // (storing.rows * storing.per) if spec.shape else 0
-        self._first = first if self._first is None else min(self._first, first)
+        self._first_incomplete = first if self._first_incomplete is None else min(self._first_incomplete, first)
 
     def _check_growth(self, path: str, spec: ArraySpec) -> None:
         old = self.folder.labelled.spec
@@ -215,65 +215,67 @@ class BlazeWriter(BlazeReader):
             raise Unsupported(message, node=path, remedy="convert it to zarr3")
 
     def _put_coordinate(self, path: str, spec: ArraySpec) -> None:
-        cells = resized(self._ahead.pop(path, self._cells(path)), spec)
-        coordinate = StoredCoordinate(plain(spec), cells)
-        if path in self._waiting:
-            self._waiting[path] = coordinate
+        cells = resize_cells(self._unplaced_cells.pop(path, self._cells(path)), spec)
+        coordinate = StoredCoordinate(coordinate_spec(spec), cells)
+        if path in self._undecided:
+            self._undecided[path] = coordinate
         else:
             labelled = self.folder.labelled
             self._write(replace(labelled, coords={**labelled.coords, path: coordinate}))
 
     def _put_new(self, path: str, spec: ArraySpec) -> None:
-        """An array that was not there: the one, or a coordinate of it."""
+        """Make an array that was not there: the one, or a coordinate of it."""
         if self._empty:
             if isinstance(spec.dtype, VlenString):
-                self._waiting[path] = blank(spec)
+                self._undecided[path] = blank_coordinate(spec)
                 return
-            known = {name: each.spec for name, each in self._waiting.items()}
-            self._make(path, spec, self._waiting if main_arrays({**known, path: spec}) == [path] else {})
+            known = {name: each.spec for name, each in self._undecided.items()}
+            self._make(path, spec, self._undecided if main_arrays({**known, path: spec}) == [path] else {})
             return
         if self.folder.field((path,)) is not None:
-            raise _is_field(path)
+            raise _field_error(path)
         labelled = self.folder.labelled
         known = {labelled.name: labelled.spec} | {name: each.spec for name, each in self._others(labelled).items()}
         try:
             main = main_array({**known, path: spec})
         except Invalid:
-            if not self._made or not (may_label(path, spec) or may_label(labelled.name, labelled.spec)):
+            if not self._has_been_empty or not (
+                may_be_coordinate(path, spec) or may_be_coordinate(labelled.name, labelled.spec)
+            ):
                 raise
-            self._waiting[path] = blank(spec)  # of which array this will be seen
+            self._undecided[path] = blank_coordinate(spec)  # of which array this will be seen
             return
         if main == path:
-            self._displace(path, spec)
+            self._demote_main(path, spec)
         else:
-            coords = {**self._others(labelled), path: blank(spec)}
-            self._waiting.clear()
+            coords = {**self._others(labelled), path: blank_coordinate(spec)}
+            self._undecided.clear()
             self._write(replace(labelled, coords=coords))
 
-    def _others(self, labelled: Labelled) -> dict[str, StoredCoordinate]:
-        return {**labelled.coords, **self._waiting}
+    def _others(self, labelled: LabelledArray) -> dict[str, StoredCoordinate]:
+        return {**labelled.coords, **self._undecided}
 
     def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, StoredCoordinate]) -> None:
-        """The documents of the one array; ``coords`` wait no longer."""
+        """Write the documents of the one array; ``coords`` are decided with it."""
         if isinstance(spec.dtype, VlenString):
-            raise no_text("blaze", path)
+            raise text_not_main("blaze", path)
         if ColumnStorage.of(spec).layout == "bcolz" and not spec.shape:
             raise Unsupported("bcolz holds no arrays without dimensions", node=path, remedy="use layout='blaze'")
         for folder in (DATA, "meta"):  # what a writer left who died before it wrote all documents
-            self._target.delete_prefix(folder, durable=self._settings.durable)
-        self._first = 0
+            self._writable_store.delete_prefix(folder, durable=self._settings.durable)
+        self._first_incomplete = 0
         self._empty = False
-        self.folder.take(Labelled(path, spec), {})
-        self._write(Labelled(path, own(spec), coords, self._group))
-        self._waiting = {name: each for name, each in self._waiting.items() if name not in coords}
+        self.folder.take(LabelledArray(path, spec), {})
+        self._write(LabelledArray(path, with_whole_rows(spec), coords, self._group))
+        self._undecided = {name: each for name, each in self._undecided.items() if name not in coords}
 
-    def _displace(self, path: str, spec: ArraySpec) -> None:
-        """The array that was put first is a coordinate of this one."""
+    def _demote_main(self, path: str, spec: ArraySpec) -> None:
+        """Make the array that was put first a coordinate of this one."""
         labelled = self.folder.labelled
         old = labelled.spec
         check_size(labelled.name, old)
-        cells = all_cells(self.folder.source(old), old)
-        self._make(path, spec, {labelled.name: StoredCoordinate(plain(old), cells), **self._others(labelled)})
+        cells = read_all_cells(self.folder.source(old), old)
+        self._make(path, spec, {labelled.name: StoredCoordinate(coordinate_spec(old), cells), **self._others(labelled)})
 
     def _put_in_table(self, path: str, spec: GroupSpec | ArraySpec) -> None:
         if isinstance(spec, GroupSpec):
@@ -283,16 +285,16 @@ class BlazeWriter(BlazeReader):
         folder = self._column(path)
         labelled = folder.labelled
         if spec.shape != labelled.spec.shape:
-            raise _keeps_length(path)
-        self._write(replace(labelled, spec=own(spec)), folder)
+            raise _fixed_length_error(path)
+        self._write(replace(labelled, spec=with_whole_rows(spec)), folder)
 
     def move(self, source: str, target: str) -> None:
         """Give the array, or a coordinate, another name."""
         with self.lock_node(source):
             if self.table is not None or "/" in source or "/" in target:
                 raise Unsupported("format blaze has no groups and renames no columns", node=source)
-            if source in self._waiting:
-                self._waiting[target] = self._waiting.pop(source)
+            if source in self._undecided:
+                self._undecided[target] = self._undecided.pop(source)
                 return
             labelled = self.folder.labelled
             if source == labelled.name:
@@ -308,34 +310,34 @@ class BlazeWriter(BlazeReader):
         with self.lock_node(path):
             if self.table is not None:
                 raise Unsupported("columns of a table of bcolz are not removed", node=path)
-            if path in self._waiting:
-                del self._waiting[path]
+            if path in self._undecided:
+                del self._undecided[path]
             elif not self._empty and path in self.folder.labelled.coords:
                 labelled = self.folder.labelled
                 self._write(replace(labelled, coords={k: v for k, v in labelled.coords.items() if k != path}))
             elif not self._empty and path in ("", self.folder.labelled.name):
-                self._waiting |= self.folder.labelled.coords if path else {}
+                self._undecided |= self.folder.labelled.coords if path else {}
                 for name in (SIZES, STORAGE, SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
-                    self._target.delete(name, durable=self._settings.durable)
-                self._target.delete_prefix(DATA, durable=self._settings.durable)
-                self._empty = self._made = True
+                    self._writable_store.delete(name, durable=self._settings.durable)
+                self._writable_store.delete_prefix(DATA, durable=self._settings.durable)
+                self._empty = self._has_been_empty = True
                 self.folder.forget()
             else:
                 self.node(path)
 
     # -- documents --------------------------------------------------------------------------------------------------
 
-    def _write(self, labelled: Labelled, folder: ArrayFolder | None = None) -> None:
+    def _write(self, labelled: LabelledArray, folder: ArrayFolder | None = None) -> None:
         """Store the documents that are other than before; the sizes last."""
         folder = folder or self.folder
         before = folder.docs
         cbytes = before.get(SIZES, {}).get("cbytes", 0)
-        docs = render(labelled, cbytes if isinstance(cbytes, int) else 0)
+        docs = render_documents(labelled, cbytes if isinstance(cbytes, int) else 0)
         self._put_docs({folder.key(name): doc for name, doc in docs.items() if before.get(name) != doc}, before)
         folder.take(labelled, {name: doc for name, doc in {**before, **docs}.items() if doc is not None})
 
-    def _put_docs(self, docs: Mapping[str, Mapping[str, Any] | None], before: Mapping[str, Any]) -> None:
-        publish(self._target, docs, before, durable=self._settings.durable)
+    def _put_docs(self, docs: Mapping[str, Document | None], before: Document) -> None:
+        publish(self._writable_store, docs, before, durable=self._settings.durable)
 
     # -- locks, end -------------------------------------------------------------------------------------------------
 
@@ -360,7 +362,7 @@ class BlazeWriter(BlazeReader):
                 self._local.depth = 0
 
     def _store_lock(self) -> AbstractContextManager[Any]:
-        store = self._target
+        store = self._writable_store
         return store.lock_node("", self._settings.lock_timeout) if isinstance(store, LocksNodes) else self._mutex
 
     def close(self) -> None:
@@ -369,39 +371,39 @@ class BlazeWriter(BlazeReader):
             return
         self._closed = True
         try:
-            if self._waiting:
-                self._settle()
-            if not self._empty and self.table is None and (self._written or self._first is not None):
+            if self._undecided:
+                self._decide_main()
+            if not self._empty and self.table is None and (self._written or self._first_incomplete is not None):
                 self._complete()
         finally:
             super().close()
 
-    def _settle(self) -> None:
-        """A coordinate that is left alone is the array; Invalid for several of which none is one of the others."""
-        specs = {name: each.spec for name, each in self._waiting.items()}
+    def _decide_main(self) -> None:
+        """Make a coordinate that is left alone the array; Invalid for several of which none is one of the others."""
+        specs = {name: each.spec for name, each in self._undecided.items()}
         if not self._empty:
             specs |= {self.folder.labelled.name: self.folder.labelled.spec}
         main = main_array(specs)
         spec = self.new_array(specs[main])
-        self._make(main, spec, {name: each for name, each in self._waiting.items() if name != main})
-        store_cells(self.folder.source(self.folder.labelled.spec), self._waiting.pop(main).cells)
+        self._make(main, spec, {name: each for name, each in self._undecided.items() if name != main})
+        store_cells(self.folder.source(self.folder.labelled.spec), self._undecided.pop(main).cells)
 
     def _complete(self) -> None:
         with self.lock_node(""), suppress(NodeNotFound):  # another writer may have removed it
             labelled = self.folder.labelled
             source = self.folder.source(labelled.spec, exact=True)
-            if self._first is not None:
-                source.complete(self._first)
+            if self._first_incomplete is not None:
+                source.complete(self._first_incomplete)
             cbytes = source.nbytes_stored()
             sizes = self.folder.docs[SIZES]
             if sizes.get("cbytes") != cbytes:
                 self._put_docs({SIZES: {**sizes, "cbytes": cbytes}}, {})
 
 
-def _is_field(path: str) -> Unsupported:
+def _field_error(path: str) -> Unsupported:
     message = "a field grows, and has attributes, with the array that it is of"
     return Unsupported(message, node=path, remedy="change the array; cells of a field can be written")
 
 
-def _keeps_length(path: str) -> Unsupported:
+def _fixed_length_error(path: str) -> Unsupported:
     return Unsupported("columns of a table of bcolz keep their length", node=path, remedy="make a new table")

@@ -19,14 +19,14 @@ from typing import Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
-from hyperslab.formats.bloscpack.creation import OPTIONS, BloscpackOptions
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
-from hyperslab.formats.bloscpack.file import LocalFile, ServedFile
-from hyperslab.formats.bloscpack.header import MAGIC
+from hyperslab.formats.bloscpack.encoding import OPTIONS, BloscpackOptions
+from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, ServedFile
+from hyperslab.formats.bloscpack.preamble import MAGIC
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.one_array import FEATURES, NOTES
+from hyperslab.formats.single_array.document import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.schemes import REMOTE
 
@@ -77,7 +77,7 @@ class BloscpackFormat:
         return BloscpackCreator(where.path, where.url, "w" if mode == "w" else "x", settings, chosen)
 
 
-def _file(where: Location) -> LocalFile | ServedFile:
+def _file(where: Location) -> FileBytes:
     if where.scheme == "file" and where.path is not None:
         return LocalFile(where.path, where.url)
     if where.scheme not in REMOTE:

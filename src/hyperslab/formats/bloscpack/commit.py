@@ -1,8 +1,10 @@
-"""What a transaction does to the file that is there: changes in place where everything fits, else a new file.
+"""Change a file that is there: in place where everything fits, else by a new file in its place.
 
 In place: chunks that fit where the old ones lie, with room inside them; the last one and those behind it; header,
 metadata and offsets where the old ones are. Only in files whose chunks have checksums, for a reader beside the writer
 must notice that a chunk changed under its hands. Chunks that did not change go into a new file as they are.
+
+A kill at any moment leaves the old state or the new one: :mod:`hyperslab.stores.atomic_file`.
 """
 
 from __future__ import annotations
@@ -10,56 +12,193 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
-from hyperslab.errors import CorruptChunk, StorageError
-from hyperslab.formats.bloscpack import header as headers
-from hyperslab.formats.bloscpack.atomic_file import AtomicFile, Piece, assemble
-from hyperslab.formats.bloscpack.document import Content, render
-from hyperslab.formats.bloscpack.encoding import refitted
-from hyperslab.formats.bloscpack.journal import MOST, Change, journal_bytes, patch
-from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
-from hyperslab.formats.bloscpack.preamble import Preamble, Room, render_front, section_in, text_of
-from hyperslab.formats.bloscpack.table import ChunkTable
-from hyperslab.stores.files import read_at, write_errors
+from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, StorageError
+from hyperslab.formats.bloscpack import preamble as headers
+from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache, read_table
+from hyperslab.formats.bloscpack.dataset import read_content
+from hyperslab.formats.bloscpack.document import Content, parse_document, render_document
+from hyperslab.formats.bloscpack.encoding import CODEC, BloscpackOptions, default_rows, refitted, typesize_of
+from hyperslab.formats.bloscpack.file import LocalFile, read_stable
+from hyperslab.formats.bloscpack.pending_chunks import ArrayOnDisk, ChunkStaging, PendingChunks
+from hyperslab.formats.bloscpack.preamble import (
+    Preamble,
+    Room,
+    Style,
+    read_preamble,
+    render_preamble,
+    section_in,
+    text_of,
+)
+from hyperslab.formats.bloscpack.source import StreamChunks
+from hyperslab.model.spec import Codec
+from hyperslab.stores.atomic_file import MOST, AtomicFile, Change, Piece, assemble, journal_bytes, patch_file
+from hyperslab.stores.files import read_at, version_of, write_errors
+
+# -- the file as it is before the change ----------------------------------------------------------------------------
+#
+# Writers look without a lock, and again once they hold it.
 
 
-@dataclass(frozen=True)
-class Old:
-    """The file that is there: open for reading and writing, its front, its chunks, and what it holds."""
+@dataclass(eq=False)
+class FileSnapshot:
+    """An open file of one version: its front, its chunks, and what it holds, as its metadata ``say`` and in truth.
+    ``state``: what a writer made of it."""
 
-    path: str
-    descriptor: int
-    front: Preamble
-    table: ChunkTable
+    file: LocalFile
+    stamp: Any
+    preamble: Preamble
+    tables: TableCache
+    declared: Content
     content: Content
+    state: Any = None
+
+    @property
+    def table(self) -> ChunkTable:
+        """Where the chunks are."""
+        return self.tables.get()
+
+    @property
+    def path(self) -> str:
+        """Where the file lies."""
+        return self.file.path
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
-        return os.fstat(self.descriptor).st_size
+        return os.fstat(self.file.descriptor).st_size
 
-    def stored(self, number: int) -> int:
-        """Bytes of a stored chunk without its digest; CorruptChunk when its header makes no sense."""
+    def stored_size(self, number: int) -> int:
+        """Return the bytes of a stored chunk without its digest; CorruptChunk when its header makes no sense."""
         start, room = int(self.table.starts[number]), int(self.table.rooms[number])
-        head = read_at(self.descriptor, HEADER.size, start) if room >= HEADER.size else b""
+        head = read_at(self.file.descriptor, HEADER.size, start) if room >= HEADER.size else b""
         size = int(HEADER.unpack(head)[6]) if len(head) == HEADER.size else 0
         if not HEADER.size <= size <= room - self.table.digest_size:
             raise CorruptChunk("its stored size makes no sense", expected=f"{HEADER.size} to {room}", found=size)
         return size
 
     def room_behind(self, number: int) -> int:
-        """Return bytes that a chunk and its digest may take where others left room behind the digest; 0 where there is
-        none.
+        """Return the bytes that a chunk and its digest may take where others left room behind the digest, else 0.
 
         Only offsets lead past such room: what has none is read from chunk to chunk.
         """
         room = int(self.table.rooms[number])
-        is_left = room > self.stored(number) + self.table.digest_size
-        return room if is_left and self.front.header.has_offsets else 0
+        is_left = room > self.stored_size(number) + self.table.digest_size
+        return room if is_left and self.preamble.header.has_offsets else 0
+
+
+def read_snapshot(path: str, url: str, *, whole: bool = False) -> FileSnapshot:
+    """Open a file and read all of it but its cells; NotFound, FormatError. It is looked at again while it changes.
+
+    ``whole``: as for :func:`read_content`.
+    """
+    file = LocalFile(path, url)
+
+    def read() -> FileSnapshot:
+        preamble = read_preamble(file)
+        try:
+            content = read_content(file, preamble)
+        except MissingChunks:  # bytes whose writer never came to their end: those that are there
+            content = parse_document(
+                preamble.doc, nbytes=found_bytes(read_table(file, preamble)), chunk_size=preamble.header.chunk_size
+            )
+        tables = _tables(file, preamble, content)
+        tables.get()
+        longer = read_content(file, preamble, whole=True) if whole and content.surplus else content
+        return FileSnapshot(file, file.stamp(), preamble, tables, content, longer)
+
+    try:
+        return read_stable(file, read)
+    except HyperslabError as error:
+        raise error.locate(url=url) from error.__cause__
+
+
+def found_bytes(table: ChunkTable) -> int:
+    """Return the bytes of the stream that are in the chunks that are there."""
+    whole = table.edges is None and table.found < table.declared
+    return table.chunk_size * table.found if whole else table.nbytes
+
+
+def _tables(file: LocalFile, preamble: Preamble, content: Content) -> TableCache:
+    expected = -1 if content.plain else content.nbytes
+    first = [preamble]
+
+    def load() -> ChunkTable:
+        return read_table(file, first.pop() if first else read_preamble(file), expected)
+
+    return TableCache(file, load)
+
+
+def is_same(snapshot: FileSnapshot, path: str) -> bool:
+    """Return whether the path still leads to this version."""
+    try:
+        return bool(version_of(os.stat(path)) == snapshot.stamp)
+    except OSError:
+        return False
+
+
+def pending_chunks_of(snapshot: FileSnapshot, options: BloscpackOptions, url: str, rows: int = 0) -> PendingChunks:
+    """Return the chunks of the file, to be changed. ``rows`` of each before: they stay where the file says nothing of
+    them."""
+    preamble, content = snapshot.preamble, snapshot.content
+    spec = content.spec
+    codecs = tuple(_writable(codec) for codec in spec.codecs) or (CODEC,)
+    content = content.evolve(
+        labelled=type(content.labelled)(
+            content.labelled.name,
+            spec.evolve(codecs=codecs, layout={}),
+            content.labelled.coords,
+            content.labelled.group,
+        )
+    )
+    style = Style.of(preamble.header, preamble.section).evolve(
+        typesize=preamble.header.typesize if preamble.header.layout != "v1" else typesize_of(content.stored.itemsize),
+        metadata=preamble.header.has_metadata or not content.plain,
+    )
+    folder = snapshot.file.folder
+    pending = PendingChunks(
+        content, _rows(snapshot, options, rows), style, options.slack, lambda: ChunkStaging(folder), url
+    )
+    stream = StreamChunks(
+        snapshot.file, snapshot.tables, snapshot.content, preamble.header.digest, content.labelled.name
+    )
+    pending.base = ArrayOnDisk(stream, snapshot.content, pending.length)
+    return pending
+
+
+def _writable(codec: Codec) -> Codec:
+    """Return the codec that chunks are written by: chunks of Snappy are read, and written as LZ4."""
+    return Codec("blosc", {**codec.config, "cname": "lz4"}) if codec.config.get("cname") == "snappy" else codec
+
+
+def _rows(snapshot: FileSnapshot, options: BloscpackOptions, before: int) -> int:
+    """Return the rows of a chunk: what the file has. A single chunk that is as large as the array says nothing of
+    others to come.
+
+    Where stored chunks end within rows, they are cut anew.
+    """
+    content, table = snapshot.content, snapshot.table
+    shape, row, axis = content.spec.shape, content.row, content.axis
+    if not shape:
+        return 1
+    usual = default_rows((*shape[:axis], 0, *shape[axis + 1 :]), row, axis, options.chunk_bytes)
+    size = table.uniform
+    if not row or (not content.nbytes and size <= 0):
+        return max(before, usual, shape[axis])
+    if size > 0 and size % row == 0:
+        if table.found > 1 or size != table.last:
+            return size // row
+        return before if before * row >= size else max(size // row, usual)
+    cut: Any = content.spec.chunks[axis]
+    return max(int(cut), 1)
+
+
+# -- the change -----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -73,92 +212,98 @@ class Patch:
     nbytes: int = 0
 
     def add(self, offset: int, data: Buffer) -> bool:
-        """One more change; whether they are not yet too many to be held in memory, and in a journal."""
+        """Add a change; return whether they are not yet too many to be held in memory, and in a journal."""
         self.changes.append((offset, data))
         self.nbytes += len(data)
         return self.nbytes <= MOST
 
 
-def commit(old: Old, held: PendingChunks, url: str, *, documents: bool, durable: bool) -> None:
-    """Make the file what ``held`` says; StorageError or ReadOnly, and the file is what it was. The lock is held.
+def commit(
+    old: FileSnapshot, descriptor: int, pending: PendingChunks, url: str, *, documents: bool, durable: bool
+) -> None:
+    """Make the file what ``pending`` says; StorageError or ReadOnly, and the file is what it was. The lock is held.
 
     ``documents``: whether the metadata may be others.
     """
-    held.settle()
+    pending.rewrite_edges()
     with write_errors(url, os.path.basename(old.path)):
-        plan = plan_patch(old, held, documents=documents)
+        plan = plan_patch(old, pending, documents=documents)
         if plan is None:
-            _replace(old, held, durable)
+            _replace(old, pending, durable)
         else:
-            behind = _behind(plan, held)
-            patch(old.path, old.descriptor, plan.changes, plan.size, durable=durable, behind=behind)
+            behind = _behind(plan, pending)
+            patch_file(old.path, descriptor, plan.changes, plan.size, durable=durable, behind=behind)
 
 
 # -- in place -----------------------------------------------------------------------------------------------------
 
 
-def plan_patch(old: Old, held: PendingChunks, *, documents: bool) -> Patch | None:
-    """The changes in place that make the file what it shall be; None where it has to be written anew."""
-    front, table = old.front, old.table
-    if not _takes_changes(old, held):
+def plan_patch(old: FileSnapshot, pending: PendingChunks, *, documents: bool) -> Patch | None:
+    """Return the changes in place that make the file what it shall be; None where it has to be written anew."""
+    preamble, table = old.preamble, old.table
+    if not _takes_changes(old, pending):
         return None
     plan = Patch(size=old.size)
-    if not (_plan_chunks(plan, old, held) and _plan_offsets(plan, old, held)):
+    if not (_plan_chunks(plan, old, pending) and _plan_offsets(plan, old, pending)):
         return None
-    if documents and not _plan_metadata(plan, old, held):
+    if documents and not _plan_metadata(plan, old, pending):
         return None
-    sizes = held.said_sizes
-    new = front.header.evolve(
+    sizes = pending.header_sizes
+    new = preamble.header.evolve(
         chunk_size=sizes.chunk,
         last_chunk=sizes.last,
         nchunks=sizes.count,
-        max_app=max(0, front.header.slots - sizes.count) if front.header.layout == "v3" else 0,
+        max_app=max(0, preamble.header.slots - sizes.count) if preamble.header.layout == "v3" else 0,
     )
-    if new != front.header:
-        if sizes.chunk != front.header.chunk_size and min(table.found, sizes.count) > 1:
+    if new != preamble.header:
+        if sizes.chunk != preamble.header.chunk_size and min(table.found, sizes.count) > 1:
             return None
-        plan.add(0, headers.render(new))
+        plan.add(0, headers.render_header(new))
     return plan if journal_bytes(plan.changes, old.size, plan.size) <= MOST else None
 
 
-def _takes_changes(old: Old, held: PendingChunks) -> bool:
+def _takes_changes(old: FileSnapshot, pending: PendingChunks) -> bool:
     """Return whether the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
-    header, table = old.front.header, old.table
+    header, table = old.preamble.header, old.table
     return (
         header.layout in ("v3", "spec")
-        and os.fstat(old.descriptor).st_nlink == 1  # beside another name of the file there is no journal
-        and header.checksum == held.style.checksum != 0
-        and held.base is not None
+        and os.fstat(old.file.descriptor).st_nlink == 1  # beside another name of the file there is no journal
+        and header.checksum == pending.style.checksum != 0
+        and pending.base is not None
         and not (table.unfinished or table.fault)
         and header.nchunks == table.found
         and table.found > 0
         and bool((np.diff(table.starts) > 0).all() and (table.rooms >= HEADER.size + table.digest_size).all())
-        and is_aligned(old, held)
+        and is_aligned(old, pending)
     )
 
 
-def is_aligned(old: Old, held: PendingChunks) -> bool:
+def is_aligned(old: FileSnapshot, pending: PendingChunks) -> bool:
     """Return whether the stored chunks are those that are held by number."""
-    size = held.rows * held.content.row
+    size = pending.rows * pending.content.row
     return old.table.edges is None and (
         old.table.chunk_size == size or (old.table.found == 1 and old.table.last <= size)
     )
 
 
-def _plan_chunks(plan: Patch, old: Old, held: PendingChunks) -> bool:
-    """Chunks that changed where the old ones lie; from ``tail`` on one behind the other, to the end of the file."""
-    table, digest = old.table, held.style.digest
-    count, last = held.count, min(old.table.found, held.count) - 1
+def _plan_chunks(plan: Patch, old: FileSnapshot, pending: PendingChunks) -> bool:
+    """Plan the chunks that changed where the old ones lie; from ``tail`` on one behind the other, to the end of the
+    file."""
+    table, digest = old.table, pending.style.digest
+    count, last = pending.count, min(old.table.found, pending.count) - 1
     tail = last + 1
-    for number in held.slots:
-        slot = held.slots.get(number) if number <= last else None
+    # A chunk stays at its place if it has the stored size of the old one (zeros within it fill it up), or if others
+    # left room behind that one; else the whole file is written anew.
+    for number in pending.slots:
+        slot = pending.slots.get(number) if number <= last else None
         if slot is None:
             continue
-        fitting = refitted(slot, old.stored(number), digest)
+        fitting = refitted(slot, old.stored_size(number), digest)
         if fitting is None and number < last and len(slot) <= old.room_behind(number):
             fitting = slot
         if fitting is None and number < last:
             return False
+        # The last chunk may take another size: all behind it is written anew.
         if fitting is None or (number == last and count != table.found):
             tail = last
         elif not plan.add(int(table.starts[number]), fitting):
@@ -166,66 +311,68 @@ def _plan_chunks(plan: Patch, old: Old, held: PendingChunks) -> bool:
     if tail == last + 1 and count == table.found:
         return True
     plan.begin = int(table.starts[tail]) if tail <= last else _end(old, last)
-    return _plan_tail(plan, old, held, tail)
+    return _plan_tail(plan, old, pending, tail)
 
 
-def _end(old: Old, number: int) -> int:
-    """Where a stored chunk and its digest end."""
-    return int(old.table.starts[number]) + old.stored(number) + old.table.digest_size
+def _end(old: FileSnapshot, number: int) -> int:
+    """Return where a stored chunk and its digest end."""
+    return int(old.table.starts[number]) + old.stored_size(number) + old.table.digest_size
 
 
-def _plan_tail(plan: Patch, old: Old, held: PendingChunks, tail: int) -> bool:
-    """What begins within the old file is journaled, the rest is written one chunk after the other."""
+def _plan_tail(plan: Patch, old: FileSnapshot, pending: PendingChunks, tail: int) -> bool:
+    """Plan the chunks behind the last that keeps its place: what begins within the old file is journaled, the rest is
+    written one chunk after the other."""
     at, number = plan.begin, tail
-    while number < held.count and at < old.size:
-        slot = held.slots.get(number) or held.missing(number)
+    while number < pending.count and at < old.size:
+        slot = pending.slots.get(number) or pending.missing(number)
         if not plan.add(at, slot):
             return False
         at += len(slot)
         number += 1
-    plan.begin, plan.behind = at, range(number, held.count)
-    plan.size = at + sum(_size_of(held, each) for each in plan.behind)
+    plan.begin, plan.behind = at, range(number, pending.count)
+    plan.size = at + sum(_size_of(pending, each) for each in plan.behind)
     return True
 
 
-def _size_of(held: PendingChunks, number: int) -> int:
-    return held.slots.size_of(number) if number in held.slots else len(held.missing(number))
+def _size_of(pending: PendingChunks, number: int) -> int:
+    return pending.slots.size_of(number) if number in pending.slots else len(pending.missing(number))
 
 
-def _behind(plan: Patch, held: PendingChunks) -> Iterator[Change]:
+def _behind(plan: Patch, pending: PendingChunks) -> Iterator[Change]:
     at = plan.begin
     for number in plan.behind:
-        slot = held.slots.get(number) or held.missing(number)
+        slot = pending.slots.get(number) or pending.missing(number)
         yield at, slot
         at += len(slot)
 
 
-def _plan_metadata(plan: Patch, old: Old, held: PendingChunks) -> bool:
-    text = text_of(held.content, held.style)
-    if text == text_of(old.content, held.style):
+def _plan_metadata(plan: Patch, old: FileSnapshot, pending: PendingChunks) -> bool:
+    text = text_of(pending.content, pending.style)
+    if text == text_of(old.declared, pending.style):
         return True
-    if not old.front.header.has_metadata:
-        return not render(held.content)
-    if old.front.section is not None:
-        section = section_in(text, held.style, old.front.section.room)
+    if not old.preamble.header.has_metadata:
+        return not render_document(pending.content)
+    if old.preamble.section is not None:
+        section = section_in(text, pending.style, old.preamble.section.room)
         if section is not None:
             plan.add(headers.SIZE, section)
         return section is not None
-    room = old.front.header.meta_size
+    room = old.preamble.header.meta_size
     plan.add(headers.SIZE, text.ljust(room))
     return len(text) <= room
 
 
-def _plan_offsets(plan: Patch, old: Old, held: PendingChunks) -> bool:
-    header, table, count = old.front.header, old.table, held.count
+def _plan_offsets(plan: Patch, old: FileSnapshot, pending: PendingChunks) -> bool:
+    header, table, count = old.preamble.header, old.table, pending.count
     if not header.has_offsets or count == table.found:
         return True
     if count > header.slots or header.layout != "v3":
         return False
-    at = old.front.offsets_at
+    at = old.preamble.offsets_at
     if count < table.found:
         return plan.add(at + 8 * count, b"\xff" * 8 * (table.found - count))
-    tail = [_size_of(held, number) for number in range(table.found, count)]
+    tail = [_size_of(pending, number) for number in range(table.found, count)]
+    # The new slots end with the file, so their starts follow from its new size, backwards.
     starts = plan.size - np.cumsum(np.array(tail[::-1], "<i8"))[::-1]
     return plan.add(at + 8 * table.found, starts.astype("<i8").tobytes())
 
@@ -233,42 +380,42 @@ def _plan_offsets(plan: Patch, old: Old, held: PendingChunks) -> bool:
 # -- a new file ---------------------------------------------------------------------------------------------------
 
 
-def _replace(old: Old, held: PendingChunks, durable: bool) -> None:
+def _replace(old: FileSnapshot, pending: PendingChunks, durable: bool) -> None:
     """Write the file anew beside its place and put it there."""
-    sizes = held.said_sizes
-    style = held.style.evolve(metadata=held.style.metadata or bool(render(held.content)))
-    whole = is_aligned(old, held) and old.front.header.checksum == style.checksum
+    sizes = pending.header_sizes
+    style = pending.style.evolve(metadata=pending.style.metadata or bool(render_document(pending.content)))
+    whole = is_aligned(old, pending) and old.preamble.header.checksum == style.checksum
     numbers = range(sizes.count)
-    lengths = [_length(old, held, number, whole) for number in numbers]
-    text = text_of(held.content, style)
-    front = render_front(style, text, sizes, Room.of(style, text, sizes.count), lengths)
-    if front is None:
+    lengths = [_length(old, pending, number, whole) for number in numbers]
+    text = text_of(pending.content, style)
+    preamble = render_preamble(style, text, sizes, Room.of(style, text, sizes.count), lengths)
+    if preamble is None:
         raise StorageError("the header of the file cannot be made")
-    beside = AtomicFile(old.path, os.fstat(old.descriptor).st_mode)
+    temporary = AtomicFile(old.path, os.fstat(old.file.descriptor).st_mode)
     try:
-        assemble(beside.descriptor, front, (_piece(old, held, number, whole) for number in numbers))
-        beside.publish(durable=durable)
+        assemble(temporary.descriptor, preamble, (_piece(old, pending, number, whole) for number in numbers))
+        temporary.publish(durable=durable)
     except BaseException:
-        beside.discard()
+        temporary.discard()
         raise
 
 
-def _is_kept(old: Old, held: PendingChunks, number: int, whole: bool) -> bool:
+def _is_kept(old: FileSnapshot, pending: PendingChunks, number: int, whole: bool) -> bool:
     """Return whether a chunk is in the new file what it is in the old one."""
-    kept = held.base is not None and number * held.rows < held.base.length
-    return whole and kept and number < old.table.found and number not in held.slots
+    kept = pending.base is not None and number * pending.rows < pending.base.length
+    return whole and kept and number < old.table.found and number not in pending.slots
 
 
-def _length(old: Old, held: PendingChunks, number: int, whole: bool) -> int:
-    """Bytes of a slot; one that is cut or encoded in another way is made and waits."""
-    if _is_kept(old, held, number, whole):
-        return old.stored(number) + old.table.digest_size
-    if number not in held.slots and held.base is not None and number * held.rows < held.base.length:
-        held.put(number, held.block(number))
-    return _size_of(held, number)
+def _length(old: FileSnapshot, pending: PendingChunks, number: int, whole: bool) -> int:
+    """Return the bytes of a slot; one that is cut or encoded in another way is made first, and staged."""
+    if _is_kept(old, pending, number, whole):
+        return old.stored_size(number) + old.table.digest_size
+    if number not in pending.slots and pending.base is not None and number * pending.rows < pending.base.length:
+        pending.put(number, pending.block(number))
+    return _size_of(pending, number)
 
 
-def _piece(old: Old, held: PendingChunks, number: int, whole: bool) -> Piece:
-    if _is_kept(old, held, number, whole):
-        return old.descriptor, int(old.table.starts[number]), old.stored(number) + old.table.digest_size
-    return held.slots.get(number) or held.missing(number)
+def _piece(old: FileSnapshot, pending: PendingChunks, number: int, whole: bool) -> Piece:
+    if _is_kept(old, pending, number, whole):
+        return old.file.descriptor, int(old.table.starts[number]), old.stored_size(number) + old.table.digest_size
+    return pending.slots.get(number) or pending.missing(number)

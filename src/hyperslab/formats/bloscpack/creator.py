@@ -1,26 +1,171 @@
-"""The Writer of a new bloscpack file: others see it, complete, when it is closed."""
+"""The writer of a new bloscpack file: others see it, complete, when it is closed.
+
+A few MiB wait in any case, so that a small file gets exactly the room in front that it needs. From then on its place is
+a file beside the target that begins with placeholders (-1), so that an interrupted one is readable up to its last whole
+chunk. What is written again later waits as well: the file is then put together anew in the end.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
-from hyperslab.formats.bloscpack.building import Building
-from hyperslab.formats.bloscpack.creation import BloscpackOptions
 from hyperslab.formats.bloscpack.document import Content
-from hyperslab.formats.bloscpack.encoding import typesize_of
-from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
-from hyperslab.formats.bloscpack.preamble import UNKNOWN, Room, Sizes, render_front, text_of
+from hyperslab.formats.bloscpack.encoding import BloscpackOptions, typesize_of
+from hyperslab.formats.bloscpack.pending_chunks import ChunkSlots, ChunkStaging, PendingChunks
+from hyperslab.formats.bloscpack.preamble import UNKNOWN, Room, Sizes, render_preamble, text_of
 from hyperslab.formats.bloscpack.state import State
-from hyperslab.formats.bloscpack.writing import StateWriter, settle_journal
-from hyperslab.stores.files import write_error, write_errors
+from hyperslab.formats.bloscpack.writer import StateWriter, roll_back_journal
+from hyperslab.stores.atomic_file import AtomicFile, Piece, assemble
+from hyperslab.stores.files import read_at, write_at, write_error, write_errors
 from hyperslab.stores.locks import hold_file, hold_folder
+
+# -- the chunks of a new file, one behind the other as they come ----------------------------------------------------
+
+
+FILE_THRESHOLD = 8 << 20
+"""Bytes that are kept until the file is begun."""
+
+Render = Callable[[Sequence[int], int | None], bytes | None]
+"""The front for slots of these lengths: of that size, or None where it does not fit; without a size it always does."""
+
+
+class NewFile(ChunkSlots):
+    """A new file for ``target``. ``start``: what stands in front while it is built."""
+
+    def __init__(self, target: str, start: Callable[[], bytes], threshold: int = FILE_THRESHOLD) -> None:
+        self._target = target
+        self._start = start
+        self._threshold = threshold
+        self._lock = threading.Lock()
+        self._staged = ChunkStaging(os.path.dirname(target))
+        self._in_flight: dict[int, bytes] = {}
+        self._places: list[tuple[int, int]] = []
+        self._end = 0
+        self._front = 0
+        self._temporary: AtomicFile | None = None
+
+    def put(self, number: int, slot: bytes) -> None:
+        """Take a slot, in place of an older one; several threads may call it. OSError as the system has it."""
+        with self._lock:
+            if self._in_flight.pop(number, None) is None and number == len(self._places) - 1:
+                self._end = self._places.pop()[0]
+            self._staged.put(number, slot)
+            temporary = self._begin_file()
+            ready = [] if temporary is None else self._assign_places()
+        if temporary is not None and ready:
+            for _, offset, data in ready:
+                write_at(temporary.descriptor, data, offset)
+            with self._lock:
+                self._forget_written(ready)
+
+    def _begin_file(self) -> AtomicFile | None:
+        """Return the file, which is made once there is enough to write; None before."""
+        if self._temporary is None and self._staged.nbytes >= self._threshold:
+            preamble = self._start()
+            self._temporary = AtomicFile(self._target)
+            write_at(self._temporary.descriptor, preamble, 0)
+            self._front = self._end = len(preamble)
+        return self._temporary
+
+    def _assign_places(self) -> list[tuple[int, int, bytes]]:
+        """Places for all slots that wait for nothing any more; others see them where they wait until they are there."""
+        ready = []
+        while (number := len(self._places)) in self._staged:
+            slot = self._staged.get(number) or b""
+            ready.append((number, self._end, slot))
+            self._places.append((self._end, len(slot)))
+            self._in_flight[number] = slot
+            self._end += len(slot)
+        return ready
+
+    def _forget_written(self, ready: list[tuple[int, int, bytes]]) -> None:
+        for number, _, slot in ready:
+            if self._in_flight.get(number) is slot:
+                del self._in_flight[number]
+                self._staged.drop(number)
+
+    def get(self, number: int) -> bytes | None:
+        """Return the slot, None when there is none."""
+        with self._lock:
+            if number in self._staged:
+                return self._staged.get(number)
+            if self._temporary is None or number >= len(self._places):
+                return None
+            offset, length = self._places[number]
+        return read_at(self._temporary.descriptor, length, offset)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._staged or number < len(self._places)
+
+    def __iter__(self) -> Iterator[int]:
+        with self._lock:
+            return iter(sorted({*range(len(self._places)), *self._staged}))
+
+    def size_of(self, number: int) -> int:
+        """Return the bytes of one slot, 0 when there is none."""
+        with self._lock:
+            if number in self._staged:
+                return self._staged.size_of(number)
+            return self._places[number][1] if number < len(self._places) else 0
+
+    def cut(self, count: int) -> None:
+        """Forget the slots from ``count`` on."""
+        with self._lock:
+            self._staged.cut(count)
+            if count < len(self._places):
+                self._end = self._places[count][0]
+                del self._places[count:]
+
+    def finish(self, count: int, missing: Callable[[int], bytes], render: Render) -> AtomicFile:
+        """Return the file with ``count`` slots, complete but for its name; ``missing`` makes those that nobody
+        wrote."""
+        self.cut(count)
+        for number in range(count):
+            if number not in self:
+                self.put(number, missing(number))
+        temporary = self._temporary
+        if temporary is not None and not len(self._staged):
+            preamble = render([length for _, length in self._places], self._front)
+            if preamble is not None:
+                write_at(temporary.descriptor, preamble, 0)
+                os.ftruncate(temporary.descriptor, self._end)
+                return temporary
+        whole = AtomicFile(self._target)
+        try:
+            preamble = render([self.size_of(number) for number in range(count)], None)
+            if preamble is None:
+                raise StorageError("the header of the file cannot be made")
+            assemble(whole.descriptor, preamble, self._pieces(count))
+        except BaseException:
+            whole.discard()
+            raise
+        self.discard()
+        return whole
+
+    def _pieces(self, count: int) -> Iterator[Piece]:
+        for number in range(count):
+            slot = self._staged.get(number)
+            if slot is not None:
+                yield slot
+            elif self._temporary is not None:
+                offset, length = self._places[number]
+                yield self._temporary.descriptor, offset, length
+
+    def discard(self) -> None:
+        """Forget all, and the file."""
+        self._staged.discard()
+        self._places.clear()
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            temporary.discard()
+
 
 _STREAM = 8192
 """Offsets that are kept for a file whose number of chunks is not known."""
@@ -41,23 +186,20 @@ class BloscpackCreator(StateWriter):
         if not os.access(folder, os.W_OK):
             code = errno.EACCES if os.path.isdir(folder) else errno.ENOENT
             raise write_error(OSError(code, os.strerror(code)), url, os.path.basename(self._path))
-        self._state = State(options, self._made)
+        self._state = State(options, self._new_pending_chunks)
 
-    def _now(self) -> State:
+    def state(self) -> State:
         self._check_open()
         return self._state
-
-    def _runs(self) -> bool:
-        return True
 
     @contextmanager
     def transaction(self, timeout: float | None) -> Iterator[None]:
         """Other threads wait; all is shown when the file is closed."""
-        with self._take_turn(timeout), self._noting_failure():
+        with self._take_turn(timeout), self.changing():
             yield
 
     @contextmanager
-    def _noting_failure(self) -> Iterator[None]:
+    def changing(self) -> Iterator[None]:
         """After a failure of the medium nothing will be published."""
         try:
             yield
@@ -71,77 +213,68 @@ class BloscpackCreator(StateWriter):
         self._check_open()
         yield
 
-    def write_main(self, path: str, number: int, block: Block, axis: int) -> None:
-        """Give a chunk; after a failure nothing will be published."""
-        with self._noting_failure():
-            self._now().write_main(path, number, block, axis)
-
-    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
-        """Give a stored chunk as it is; after a failure nothing will be published."""
-        with self._noting_failure():
-            self._now().put_raw_main(path, number, chunk)
-
-    def sizes_main(self, path: str, numbers: Iterable[int] | None) -> int:
-        held = self._now().held
-        if held is None:
+    def stored_sizes(self, numbers: Iterable[int] | None) -> int:
+        pending = self.state().pending
+        if pending is None:
             return 0
-        return sum(held.slots.size_of(number) for number in (held.slots if numbers is None else numbers))
+        return sum(pending.slots.size_of(number) for number in (pending.slots if numbers is None else numbers))
 
     # -- the file ---------------------------------------------------------------------------------------------------
 
-    def _made(self, content: Content, rows: int) -> PendingChunks:
-        """Chunks of an array that is the main one from now on."""
+    def _new_pending_chunks(self, content: Content, rows: int) -> PendingChunks:
+        """Return the chunks of an array that is the main one from now on."""
         self._first = content.spec.shape[content.axis] if content.spec.shape else 1
         style = self._options.style.evolve(typesize=typesize_of(content.stored.itemsize))
         return PendingChunks(
-            content, rows, style, self._options.slack, lambda: Building(self._path, self._start), self._url
+            content, rows, style, self._options.slack, lambda: NewFile(self._path, self._start), self._url
         )
 
     def _start(self) -> bytes:
-        """What stands in front while the file is built: room for what is known, placeholders for what is not."""
-        state = self._now()
-        if state.held is None:
+        """Return what stands in front while the file is built: room for what is known, placeholders for what is not."""
+        state = self.state()
+        if state.pending is None:
             raise Invalid("there is no array to write", url=self._url)
-        held = state.held
-        text = text_of(held.content.evolve(labelled=state.draft.labelled_so_far()), held.style)
-        grows = held.length != self._first or not self._first or state.draft.grows(held.content.axis)
-        self._room = Room.of(held.style, text, held.count, _STREAM if grows else 0)
-        if held.style.layout == "spec":
+        pending = state.pending
+        text = text_of(pending.content.evolve(labelled=state.draft.labelled_so_far()), pending.style)
+        grows = pending.length != self._first or not self._first or state.draft.grows(pending.content.axis)
+        self._room = Room.of(pending.style, text, pending.count, _STREAM if grows else 0)
+        if pending.style.layout == "spec":
             self._room = Room(2 * len(text) + 4096, self._room.slots)
-        sizes = Sizes(held.sizes.chunk, UNKNOWN, UNKNOWN) if grows else held.sizes
-        return render_front(held.style, text, sizes, self._room, None) or b""
+        sizes = Sizes(pending.sizes.chunk, UNKNOWN, UNKNOWN) if grows else pending.sizes
+        return render_preamble(pending.style, text, sizes, self._room, None) or b""
 
-    def _publish(self, content: Content, held: PendingChunks) -> None:
-        held.become(content)
-        held.settle()
-        text, sizes = text_of(content, held.style), held.said_sizes
-        slots: Any = held.slots
-        building: Building = slots
+    def _publish(self, content: Content, pending: PendingChunks) -> None:
+        pending.with_content(content)
+        pending.rewrite_edges()
+        text, sizes = text_of(content, pending.style), pending.header_sizes
+        slots: Any = pending.slots
+        building: NewFile = slots
 
         def render(lengths: Any, size: int | None) -> bytes | None:
-            room = Room.of(held.style, text, sizes.count) if size is None else self._room
-            found = render_front(held.style, text, sizes, room, lengths)
+            room = Room.of(pending.style, text, sizes.count) if size is None else self._room
+            found = render_preamble(pending.style, text, sizes, room, lengths)
             return found if size is None or (found is not None and len(found) == size) else None
 
-        beside = building.finish(sizes.count, held.missing, render)
+        temporary = building.finish(sizes.count, pending.missing, render)
         try:
-            with self._alone():
-                beside.publish(durable=self._settings.durable)
+            with self._lock_target():
+                temporary.publish(durable=self._settings.durable)
         except BaseException:
-            beside.discard()
+            temporary.discard()
             raise
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_target(self) -> Iterator[None]:
         """Nobody else makes or changes the target meanwhile."""
         timeout = self._settings.lock_timeout
-        with ExitStack() as held:
-            held.enter_context(hold_folder(lambda: os.path.dirname(self._path), timeout))
+        # The folder first, then the file, in every writer: two that replace one another cannot wait for each other.
+        with ExitStack() as locks:
+            locks.enter_context(hold_folder(lambda: os.path.dirname(self._path), timeout))
             if os.path.lexists(self._path):
                 if self._mode == "x":
                     raise AlreadyExists("another writer made the target meanwhile", url=self._url)
-                held.enter_context(hold_file(lambda: self._path, timeout))
-                settle_journal(self._path, durable=self._settings.durable)
+                locks.enter_context(hold_file(lambda: self._path, timeout))
+                roll_back_journal(self._path, durable=self._settings.durable)
             yield
 
     def close(self) -> None:
@@ -156,9 +289,9 @@ class BloscpackCreator(StateWriter):
                 raise StorageError(message, url=self._url, remedy="repeat the changes")
             if state.draft.specs:
                 content = state.content()
-                if state.held is not None:
+                if state.pending is not None:
                     with write_errors(self._url, os.path.basename(self._path)):
-                        self._publish(content, state.held)
+                        self._publish(content, state.pending)
         except HyperslabError as error:
             raise error.locate(url=self._url) from error.__cause__
         finally:
@@ -167,6 +300,6 @@ class BloscpackCreator(StateWriter):
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""
         self._closed = True
-        held = self._state.held
-        if held is not None:
-            held.slots.discard()
+        pending = self._state.pending
+        if pending is not None:
+            pending.slots.discard()

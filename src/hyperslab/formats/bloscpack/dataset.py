@@ -1,71 +1,150 @@
-"""The Reader of bloscpack files: one array, its coordinates beside it."""
+"""The reader of bloscpack files: one array, its coordinates beside it; what is wrong with a file."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move
 from hyperslab.codecs.blosc_blocks import used_bytes
-from hyperslab.errors import HyperslabError, Problem
+from hyperslab.codecs.digests import Digest
+from hyperslab.errors import FormatError, HyperslabError, MemoryLimit, Problem, Unsupported
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.bloscpack.document import Content, contradiction, parse
-from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, settled
-from hyperslab.formats.bloscpack.metadata import Doc
-from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_front
-from hyperslab.formats.bloscpack.problems import SURPLUS, chunk_problems, remedies_of, told
+from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache, codecs_of, read_table, stored_end
+from hyperslab.formats.bloscpack.document import Content, contradiction, parse_document
+from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, read_stable
+from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_preamble
 from hyperslab.formats.bloscpack.source import open_stream
-from hyperslab.formats.bloscpack.table import ChunkTable, Tables, codecs_of, read_table, stored_end
 from hyperslab.formats.format_errors import names_below, node_not_found, require_array
-from hyperslab.formats.in_memory import CellsInMemory
+from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.document import Doc
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores import counting
+
+# -- problems of a file, none of which hides another, and what can be mended ----------------------------------------
+
+
+# Chunks that a thread examines in one go: their headers are small.
+_BATCH = 64
+SURPLUS = "longer-than-said"
+"""The kind of problem of chunks that hold more rows than the metadata say."""
+_ENDS = ("unfinished", "missing-chunk")
+_UNFILLED = Problem("", "unfinished", "the header or the offsets were never filled in")
+_DIED = Problem("", "unfinished-change", "a writer died before it had made all of a change")
+
+
+def problems_of(error: HyperslabError) -> list[Problem]:
+    """Return the problems that an error lists, or the error as one."""
+    if isinstance(error, FormatError) and error.problems:
+        return list(error.problems)
+    kind = "not-decoded" if isinstance(error, Unsupported) else "unreadable-file"
+    return [Problem("", kind, error.said)]
+
+
+def chunk_problems(
+    file: FileBytes, table: ChunkTable, content: Content | None, digest: Digest, deep: bool, workers: int
+) -> Iterator[Problem]:
+    """Yield the problems of the stored chunks; without ``content`` they are taken as bytes."""
+    node = content.labelled.name if content is not None else ""
+    if table.unfinished and (table.fault or table.found < table.declared):
+        why = f": {table.fault}" if table.fault else ""
+        yield Problem(node, "unfinished", f"the file was not written to its end{why}")
+    content = content or parse_document(None, nbytes=table.nbytes, chunk_size=table.uniform)
+    source = open_stream(file, TableCache(file, lambda: table), content, digest, node)
+    flaws: dict[int, Problem] = {}
+
+    def work(numbers: range) -> None:
+        for number in numbers:
+            try:
+                source.verify(number, decode=deep)
+            except HyperslabError as error:
+                kind = "not-decoded" if isinstance(error, Unsupported | MemoryLimit) else "corrupt-chunk"
+                flaws[number] = Problem(node, kind, f"{error.key}: {error.said}")
+        if deep and counting.watchers:
+            counting.done(len(numbers))
+
+    count = min(table.found, table.declared)
+    each_batch(work, (range(i, min(i + _BATCH, count)) for i in range(0, count, _BATCH)), workers)
+    yield from (flaws[number] for number in sorted(flaws))
+    if table.found < table.declared:
+        last = table.declared - 1
+        which = f"chunk {last} is" if table.found == last else f"chunks {table.found} to {last} are"
+        yield Problem(node, "missing-chunk", f"{which} not there{f': {table.fault}' if table.fault else ''}")
+
+
+def remedies_of(
+    problems: Iterable[Problem], table: ChunkTable | None, *, died: bool, complete: Callable[[], None]
+) -> Iterator[Remedy]:
+    """Yield the remedies of a file with these problems. ``died``: whether there is, or was, a journal of a dead writer;
+    ``complete``: ends a file whose writer never came to its end with the last whole chunk."""
+    if died:
+        yield Remedy(_DIED, "put back what was there before", _nothing, sound=True)  # it is read as if it were done
+    problems = list(problems)
+    action = None
+    if table is not None and table.found and (table.unfinished or table.found < table.declared):
+        action = f"fill in the header and the offsets of the {table.found} whole chunks, with which the file ends"
+        if not any(problem.kind in _ENDS for problem in problems):
+            problems.append(_UNFILLED)
+    act: Callable[[], None] | None = complete
+    for problem in problems:
+        if problem.kind not in _ENDS or action is None:
+            yield Remedy(problem)
+        else:
+            yield Remedy(problem, action, act or _nothing, sound=problem is _UNFILLED)  # all cells are read as they are
+            act = None  # which mends the others too
+
+
+def _nothing() -> None:
+    """Opening the file for writing has done it."""
+
 
 _log = logging.getLogger("hyperslab")
 
 
-def read_content(file: LocalFile | ServedFile, front: Preamble, *, whole: bool = False) -> Content:
+def read_content(file: FileBytes, preamble: Preamble, *, whole: bool = False) -> Content:
     """Return what a file holds by its header and metadata; FormatError when they make no sense or contradict each
     other.
 
     ``whole``: where the chunks hold more rows than the shape says, they are all of the array.
     """
-    if front.fault is not None:
-        raise front.fault
-    header, doc, codecs = front.header, front.doc, codecs_of(file, front)
+    if preamble.fault is not None:
+        raise preamble.fault
+    header, doc, codecs = preamble.header, preamble.doc, codecs_of(file, preamble)
     nbytes, size = header.nbytes, header.chunk_size
     if header.layout == "v2":
-        doc = read_appendix(file, stored_end(file, read_table(file, front)))
+        doc = read_appendix(file, stored_end(file, read_table(file, preamble)))
     if nbytes < 0:
-        said = parse(doc, nbytes=-1, chunk_size=size, loose=front.is_loose)
-        table = read_table(file, front, -1 if said.plain else said.nbytes)
+        declared = parse_document(doc, nbytes=-1, chunk_size=size, loose=preamble.is_loose)
+        table = read_table(file, preamble, -1 if declared.plain else declared.nbytes)
         nbytes, size = table.nbytes, table.uniform
-        if said.plain and table.found < table.said:
+        if declared.plain and table.found < table.declared:
             raise table.missing(table.found)
         if table.fault:
             _log.warning("%s: %s", file.url, table.fault)
-        if table.unfinished and nbytes < said.nbytes:
+        if table.unfinished and nbytes < declared.nbytes:
             nbytes = -1
-        elif header.nchunks < 0 and nbytes > said.nbytes and not said.plain:
-            doc = _longer(doc, said, nbytes)
-    content = parse(doc, nbytes=nbytes, chunk_size=size, loose=front.is_loose, codecs=codecs)
-    return _with_surplus(file, front, content, doc, whole=whole) if content.surplus else content
+        elif header.nchunks < 0 and nbytes > declared.nbytes and not declared.plain:
+            doc = _with_rows_of(doc, declared, nbytes)
+    content = parse_document(doc, nbytes=nbytes, chunk_size=size, loose=preamble.is_loose, codecs=codecs)
+    return _with_surplus(file, preamble, content, doc, whole=whole) if content.surplus else content
 
 
-def _with_surplus(
-    file: LocalFile | ServedFile, front: Preamble, content: Content, doc: Doc | None, *, whole: bool
-) -> Content:
+def _with_surplus(file: FileBytes, preamble: Preamble, content: Content, doc: Doc | None, *, whole: bool) -> Content:
     """Return an array whose chunks hold more than its cells; FormatError when it is the header alone that says so."""
     nbytes = content.nbytes + content.surplus
-    if not read_table(file, front).holds_what_is_said(file):
+    if not read_table(file, preamble).is_complete(file):
         raise contradiction(content, nbytes)
     if whole and rows_behind(content):
-        said = parse(_longer(doc, content, nbytes), nbytes=nbytes, chunk_size=front.header.chunk_size)
-        return said.evolve(labelled=replace(said.labelled, spec=said.spec.evolve(codecs=content.spec.codecs)))
+        longer = parse_document(
+            _with_rows_of(doc, content, nbytes), nbytes=nbytes, chunk_size=preamble.header.chunk_size
+        )
+        return longer.evolve(labelled=replace(longer.labelled, spec=longer.spec.evolve(codecs=content.spec.codecs)))
     _log.warning("%s: %s", file.url, surplus_of(content))
     return content
 
@@ -89,8 +168,8 @@ def surplus_of(content: Content) -> str:
     return f"{message}: {rows} rows that blpk append, or another program, left out of the shape" if rows else message
 
 
-def _longer(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
-    """The metadata of a stream whose writer never came to say how long it is: as many rows as there are."""
+def _with_rows_of(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
+    """Return the metadata of a stream whose writer never came to say how long it is: as many rows as there are."""
     if doc is None or not content.row or not content.spec.shape:
         return doc
     shape = list(content.spec.shape)
@@ -101,7 +180,7 @@ def _longer(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
 class BloscpackReader:
     """One bloscpack file, read-only. A file that is changed in place is read as it is then, in its old shape."""
 
-    def __init__(self, file: LocalFile | ServedFile) -> None:
+    def __init__(self, file: FileBytes) -> None:
         self._lock = threading.RLock()
         try:
             self._begin(file)
@@ -109,23 +188,23 @@ class BloscpackReader:
             file.close()
             raise error.locate(url=file.url) from error.__cause__
 
-    def _begin(self, file: LocalFile | ServedFile) -> None:
-        """What is known of the file as it is now."""
-        self._front, self._seen = settled(file, lambda: (read_front(file), file.stamp()))
+    def _begin(self, file: FileBytes) -> None:
+        """Read the preamble of the file as it is now; the rest is read when it is needed."""
+        self._preamble, self._preamble_stamp = read_stable(file, lambda: (read_preamble(file), file.stamp()))
         self._file = file
         self._content: Content | None = None
-        self._tables = Tables(file, lambda: self._load(file))
+        self._tables = TableCache(file, lambda: self._load(file))
 
-    def _load(self, file: LocalFile | ServedFile) -> ChunkTable:
-        """Where the chunks lie now."""
-        front = self._front if file.stamp() == self._seen else read_front(file)
-        content = self.content if file is self._file else read_content(file, front)
-        return read_table(file, front, -1 if content.plain else content.nbytes)
+    def _load(self, file: FileBytes) -> ChunkTable:
+        """Return the table of the chunks as they lie now."""
+        preamble = self._preamble if file.stamp() == self._preamble_stamp else read_preamble(file)
+        content = self.content if file is self._file else read_content(file, preamble)
+        return read_table(file, preamble, -1 if content.plain else content.nbytes)
 
     def refresh(self, path: str) -> None:
         """Read the file that has the name now; what was taken from the old one goes on reading that."""
         with self._lock:
-            self._begin(self._file.again())
+            self._begin(self._file.reopen())
 
     @property
     def content(self) -> Content:
@@ -134,7 +213,7 @@ class BloscpackReader:
         if found is None:
             with self._lock:
                 try:
-                    found = self._content = self._content or read_content(self._file, self._front)
+                    found = self._content = self._content or read_content(self._file, self._preamble)
                 except HyperslabError as error:
                     raise error.locate(url=self._file.url) from error.__cause__
         return found
@@ -145,62 +224,62 @@ class BloscpackReader:
         return self.content.labelled.name
 
     def children(self, path: str) -> list[str]:
-        """The array and its coordinates."""
+        """Return the array and its coordinates."""
         return names_below(self.node(path), self.content.labelled.names)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """What lies at ``path``."""
+        """Return the node at ``path``."""
         found = self.content.labelled.node(path)
         if found is None:
             raise node_not_found(path, self._file.url)
         return found
 
     def chunks(self, path: str) -> ChunkSource:
-        """The cells of the array, or of a coordinate."""
+        """Return the cells of the array, or of a coordinate."""
         spec = self.node(path)
         content = self.content
         spec = require_array(path, spec, self._file.url)
         if path != content.labelled.name:
-            return CellsInMemory(content.labelled.coords[path].cells)
-        return open_stream(self._file, self._tables, content, self._front.header.digest, path)
+            return CoordinateCells(content.labelled.coords[path].cells)
+        return open_stream(self._file, self._tables, content, self._preamble.header.digest, path)
 
-    def storage(self, path: str) -> dict[str, Any]:
+    def storage(self, path: str) -> Doc:
         """Layout and checksum of the file, the chunks that it holds, how many more its offsets have room for."""
         if path != self.content.labelled.name:
             return {}
-        header = self._front.header
-        found: dict[str, Any] = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
+        header = self._preamble.header
+        found: Doc = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
         found |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
         found |= {"slack": f"{self._slack()} bytes in the first chunk"} if found["stored_chunks"] else {}
         found |= {"attributes_beside_the_dtype": ", ".join(self.content.outer)} if self.content.outer else {}
         return found | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
 
     def _slack(self) -> int:
-        """Bytes in the first chunk that it may grow by where it lies."""
+        """Return the bytes in the first chunk that it may grow by where it lies."""
         offset, _, nbytes = self._tables.get().entry(0)
         stored = HEADER.unpack(self._file.pread(HEADER.size, offset))[6]
         chunk = self._file.pread(stored, offset)
         return stored - used_bytes(chunk) if may_move(chunk, nbytes) else 0
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""
+        """Yield every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""
         content: Content | None = None
-        seen: list[Problem] = []
+        listed_problems: list[Problem] = []
         try:
             content = self.content
         except HyperslabError as error:
-            seen = told(error)
-        yield from seen
+            listed_problems = problems_of(error)
+        yield from listed_problems
         if content is not None and content.surplus:
             yield Problem(content.labelled.name, SURPLUS, surplus_of(content))
-        if self._front.offsets_at < 0:
+        if self._preamble.offsets_at < 0:
             return
         try:
-            table = self._tables.get() if content is not None else read_table(self._file, self._front)
+            table = self._tables.get() if content is not None else read_table(self._file, self._preamble)
         except HyperslabError as error:
-            yield from (problem for problem in told(error) if problem not in seen)
+            yield from (problem for problem in problems_of(error) if problem not in listed_problems)
             return
-        digest = self._front.header.digest
+        digest = self._preamble.header.digest
         yield from chunk_problems(self._file, table, content, digest, deep, workers)
 
     def remedies(
@@ -213,11 +292,11 @@ class BloscpackReader:
     ) -> Iterator[Remedy]:
         """Return what can be mended; ``complete`` is what ends an unfinished file, ``lengthen`` what takes in all
         rows."""
-        died = isinstance(self._file, LocalFile) and self._file.look_for_journal()
+        died = isinstance(self._file, LocalFile) and self._file.has_journal()
         problems = list(self.problems(deep=deep, workers=workers))
         table: ChunkTable | None = None
         with suppress(HyperslabError):
-            table = read_table(self._file, self._front)
+            table = read_table(self._file, self._preamble)
         for remedy in remedies_of(problems, table, died=died, complete=complete or (lambda: None)):
             rows = rows_behind(self.content) if remedy.problem.kind == SURPLUS else 0
             if rows:
@@ -225,7 +304,7 @@ class BloscpackReader:
             yield remedy
 
     def stamp(self, path: str) -> Any:
-        """What identifies the present version of the file."""
+        """Return what identifies the present version of the file."""
         return self._file.stamp()
 
     def close(self) -> None:

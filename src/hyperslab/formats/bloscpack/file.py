@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from hyperslab.errors import CorruptChunk, HyperslabError
-from hyperslab.formats.bloscpack.journal import UndoRecord, journal_path, pending
 from hyperslab.formats.format_errors import dataset_closed, file_not_found
 from hyperslab.formats.hdf5 import pread_into
+from hyperslab.stores.atomic_file import UndoRecord, journal_path, read_undo
 from hyperslab.stores.files import MISSING, READ_REGULAR, read_error, version_of
 from hyperslab.stores.remote import RemoteFile
 
 Stamp = Any
 T = TypeVar("T")
+# A file that changed this often while it was read has a writer that never rests: what is found then counts.
 _ATTEMPTS = 100
-
-
-class FileBytes(Protocol):
-    """What the readers of bloscpack files ask of a file."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
-        ...
-
-    def stamp(self) -> Stamp:
-        """What identifies the present version."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class LocalFile:
@@ -44,10 +27,10 @@ class LocalFile:
 
     def __init__(self, path: str, url: str, flags: int = READ_REGULAR & ~getattr(os, "O_NOFOLLOW", 0)) -> None:
         self.url = url
-        self._path = os.path.realpath(path)
+        self.path = os.path.realpath(path)
         self._undo: UndoRecord | None = None
-        self._journal: Any = None
-        self._known: Stamp = None
+        self._journal: tuple[int, int, int] | None = None
+        self._last_version: Stamp = None
         try:
             self.descriptor = os.open(path, flags)
         except OSError as error:
@@ -58,42 +41,47 @@ class LocalFile:
         self.stamp()
 
     def stamp(self) -> tuple[int, int, int]:
-        """Size, time of the last change, and inode."""
+        """Return size, time of the last change, and inode; with a journal the time is the journal's."""
         try:
             found = os.fstat(self.descriptor)
         except OSError as error:
             raise self._failed(error) from error
-        stamp = version_of(found)
-        if stamp != self._known or self._undo is not None:
-            self._known = stamp
-            self.look_for_journal()
-        self.size = found.st_size if self._undo is None else self._undo.size
-        return stamp
+        version = version_of(found)
+        if version != self._last_version or self._undo is not None:
+            self._last_version = version
+            self.has_journal()
+        if self._undo is None or self._journal is None:
+            self.size = found.st_size
+            return version
+        # What is read now are the old bytes, and from the moment at which the journal goes the new ones, while the file
+        # itself does not change any more: without another stamp both would count as one version.
+        self.size = self._undo.size
+        return self.size, self._journal[1], version[2]
 
     @property
     def folder(self) -> str:
         """Where the file lies."""
-        return os.path.dirname(self._path)
+        return os.path.dirname(self.path)
 
-    def again(self) -> LocalFile:
+    def reopen(self) -> LocalFile:
         """The file that has the name now: this one, or one that took its place."""
-        now = LocalFile(self._path, self.url)
+        now = LocalFile(self.path, self.url)
         return self if now.stamp()[-1] == self.stamp()[-1] else now
 
-    def look_for_journal(self) -> bool:
+    def has_journal(self) -> bool:
         """See whether a writer is changing the file, or died at it; whether there is such a journal."""
-        journal = _stat(journal_path(self._path))
+        journal = _stat(journal_path(self.path))
         if journal is None or journal != self._journal:
             self._journal = journal
-            self._undo = None if journal is None else pending(self._path, self.descriptor)
+            self._undo = None if journal is None else read_undo(self.path, self.descriptor)
         return self._undo is not None
 
-    def _restored(self, out: memoryview, offset: int) -> bool:
+    def _restore_old_bytes(self, out: memoryview, offset: int) -> bool:
         """Put old bytes over what was read, if the journal is still the same one: else it is to be read again."""
         undo = self._undo
         if undo is None:
             return True
-        if _stat(journal_path(self._path)) != self._journal:
+        if _stat(journal_path(self.path)) != self._journal:
             return False
         undo.restore(offset, out)
         return True
@@ -119,16 +107,17 @@ class LocalFile:
 
         Never with what a writer is about to put there, who may yet fail: a file that changed may have a journal.
         """
-        known = self._known
+        last_version = self._last_version
         try:
             done = os.preadv(self.descriptor, [out], offset)
-            changed = os.fstat(self.descriptor).st_mtime_ns != known[1]
+            changed = os.fstat(self.descriptor).st_mtime_ns != last_version[1]
         except OSError as error:
             raise self._failed(error) from error
         if changed or self._undo is not None:
             self.stamp()
+        # The bytes may be new ones: a writer wrote its journal before them, so it is looked for after they were read.
         if self._undo is not None:  # which holds what was cut off, too
-            if not self._restored(out, offset):
+            if not self._restore_old_bytes(out, offset):
                 self.pread_into(out, offset)
         elif done < len(out):
             pread_into(self.descriptor, out[done:], offset + done)
@@ -159,10 +148,10 @@ class ServedFile:
         self.concurrency = remote.concurrency
 
     def stamp(self) -> Stamp:
-        """That of the version that is read."""
+        """Return that of the version that is read."""
         return self._remote.stamp
 
-    def again(self) -> ServedFile:
+    def reopen(self) -> ServedFile:
         """The same version: another one is opened anew."""
         return self
 
@@ -171,7 +160,7 @@ class ServedFile:
         return self.preads([(offset, offset + size)])[0]
 
     def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes ``start <= i < stop`` of each range, by few requests at once."""
+        """Return the bytes ``start <= i < stop`` of each range, by few requests at once."""
         head = self._remote.head
         far = [(start, stop) for start, stop in ranges if stop > len(head)]
         found = iter(self._remote.preads(far) if far else ())
@@ -181,8 +170,12 @@ class ServedFile:
         """Nothing is held."""
 
 
-def settled(file: FileBytes, read: Callable[[], T]) -> T:
-    """What ``read`` finds in one version of the file: it is called again while another writer changes it."""
+FileBytes = LocalFile | ServedFile
+"""What the readers of bloscpack files read from."""
+
+
+def read_stable(file: FileBytes, read: Callable[[], T]) -> T:
+    """Return the result of ``read`` on one version of the file: it is called again while another writer changes it."""
     for _ in range(_ATTEMPTS):
         before = file.stamp()
         try:
@@ -196,8 +189,8 @@ def settled(file: FileBytes, read: Callable[[], T]) -> T:
     return read()
 
 
-def _stat(path: str) -> Any:
-    """What tells one file of this name from another; None when there is none."""
+def _stat(path: str) -> tuple[int, int, int] | None:
+    """Return the stamp of the file of this name; None when there is none."""
     try:
         return version_of(os.stat(path, follow_symlinks=False))
     except OSError:

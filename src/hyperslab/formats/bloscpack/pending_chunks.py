@@ -1,14 +1,17 @@
-"""The chunks of the array as they will be in the file: those that were given since, over those that are there.
+"""The chunks of the array as they will be in the file: those that were written since, over those that are stored.
 
 A stored chunk has no more rows than the array; one at its end is made anew when the array gets longer or shorter.
 """
 
 from __future__ import annotations
 
+import tempfile
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,29 +21,151 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import HEADER, Blosc, may_move
 from hyperslab.errors import Invalid
-from hyperslab.formats.bloscpack.creation import AUTO
 from hyperslab.formats.bloscpack.document import Content, in_rows
-from hyperslab.formats.bloscpack.encoding import Encoder, Slack
+from hyperslab.formats.bloscpack.encoding import AUTO, Encoder, Slack
 from hyperslab.formats.bloscpack.preamble import Sizes, Style
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.selection.region import Range, Region
-from hyperslab.stores.files import write_errors
+from hyperslab.stores.files import read_at, write_at, write_errors
+
+# -- where chunks wait until the file is written --------------------------------------------------------------------
 
 
-class Slots(Protocol):
-    """Where slots are kept that were given."""
+Place = tuple[int, int]
+"""Offset and length in the file."""
 
-    def put(self, number: int, slot: bytes) -> None: ...
-    def get(self, number: int) -> bytes | None: ...
-    def cut(self, count: int) -> None: ...
-    def size_of(self, number: int) -> int: ...
+MEMORY = 64 << 20
+"""Bytes that wait in memory; more go to the file."""
+
+
+class ChunkSlots(ABC):
+    """Slots by their number: stored chunks, each with its digest, that were written and are not yet in the file."""
+
+    @abstractmethod
+    def put(self, number: int, slot: bytes) -> None:
+        """Take a slot in place of an older one."""
+
+    @abstractmethod
+    def get(self, number: int) -> bytes | None:
+        """Return the slot, None when there is none."""
+
+    @abstractmethod
+    def cut(self, count: int) -> None:
+        """Forget the slots from ``count`` on."""
+
+    @abstractmethod
+    def size_of(self, number: int) -> int:
+        """Return the bytes of a slot."""
+
+    @abstractmethod
     def __contains__(self, number: int) -> bool: ...
+
+    @abstractmethod
     def __iter__(self) -> Iterator[int]: ...
-    def discard(self) -> None: ...
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Forget all."""
+
+    def mark(self) -> dict[int, bytes | Place]:
+        """Return the present slots, for :meth:`reset`."""
+        raise NotImplementedError
+
+    def reset(self, mark: dict[int, bytes | Place]) -> None:
+        """Return to the slots of when the mark was made."""
+        raise NotImplementedError
+
+
+class ChunkStaging(ChunkSlots):
+    """Slots by number; several threads may give them. ``folder``: where the file is that takes what is too much."""
+
+    def __init__(self, folder: str, memory: int = MEMORY) -> None:
+        self._file: Any = None
+        self._rest = ExitStack()
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._memory = memory
+        self._slots: dict[int, bytes | Place] = {}
+        self._end = 0
+        self.nbytes = 0
+
+    def put(self, number: int, slot: bytes) -> None:
+        """Take a slot in place of an older one."""
+        with self._lock:
+            self._drop(number)
+            if self.nbytes + len(slot) <= self._memory:
+                self._slots[number] = slot
+                self.nbytes += len(slot)
+                return
+            if self._file is None:
+                with ExitStack() as stack:
+                    self._file = stack.enter_context(tempfile.TemporaryFile(dir=self._folder))
+                    self._rest = stack.pop_all()
+            place = self._end, len(slot)
+            self._end += len(slot)
+        write_at(self._file.fileno(), slot, place[0])
+        self._slots[number] = place
+
+    def get(self, number: int) -> bytes | None:
+        """Return the slot, None when none waits."""
+        found = self._slots.get(number)
+        if isinstance(found, tuple):
+            return read_at(self._file.fileno(), found[1], found[0])
+        return found
+
+    def drop(self, number: int) -> None:
+        """Forget a slot; missing is fine."""
+        with self._lock:
+            self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        found = self._slots.pop(number, None)
+        if isinstance(found, bytes):
+            self.nbytes -= len(found)
+
+    def size_of(self, number: int) -> int:
+        """Return the bytes of a slot that waits."""
+        found = self._slots[number]
+        return found[1] if isinstance(found, tuple) else len(found)
+
+    def cut(self, count: int) -> None:
+        """Forget the slots from ``count`` on."""
+        for number in [number for number in self._slots if number >= count]:
+            self.drop(number)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._slots
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._slots))
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def mark(self) -> dict[int, bytes | Place]:
+        """Return what waits now, for :meth:`reset`."""
+        return dict(self._slots)
+
+    def reset(self, mark: dict[int, bytes | Place]) -> None:
+        """Let wait again what waited when the mark was made."""
+        self._slots = mark
+        self.nbytes = sum(len(slot) for slot in mark.values() if isinstance(slot, bytes))
+
+    def discard(self) -> None:
+        """Forget all, and the file."""
+        self._slots = {}
+        self.nbytes = 0
+        self._file, self._end = None, 0
+        self._rest.close()
+
+    __del__ = discard
+
+
+# -- the chunks of the array ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Base:
+class ArrayOnDisk:
     """The array as the file has it: ``rows`` in each of its chunks, ``length`` in all that still count."""
 
     stream: StreamChunks
@@ -53,14 +178,14 @@ class PendingChunks:
     keeps the slots."""
 
     def __init__(
-        self, content: Content, rows: int, style: Style, slack: Slack, fresh: Callable[[], Slots], url: str
+        self, content: Content, rows: int, style: Style, slack: Slack, fresh: Callable[[], ChunkSlots], url: str
     ) -> None:
         self.content = content
         self.rows = rows
         self.style = style
         self.slack = slack
         self.slots = fresh()
-        self.base: Base | None = None
+        self.base: ArrayOnDisk | None = None
         self._url = url
         self._fresh = fresh
         self._encoder = Encoder(content, style.digest, slack)
@@ -85,7 +210,7 @@ class PendingChunks:
         return Sizes.of(self.content.nbytes, self.rows * self.content.row)
 
     @property
-    def said_sizes(self) -> Sizes:
+    def header_sizes(self) -> Sizes:
         """As the header says them: an empty array in chunks that nobody chose has none, as in bloscpack."""
         return Sizes(0, 0, 1) if self.content.spec.layout.get(AUTO) and not self.content.nbytes else self.sizes
 
@@ -95,13 +220,13 @@ class PendingChunks:
         return in_rows(self.content.spec.shape, self.content.order, self.rows)
 
     def rows_in(self, number: int) -> int:
-        """Rows that a chunk will have."""
+        """Return the rows that a chunk will have."""
         return max(0, min(self.rows, self.length - number * self.rows))
 
     # -- cells ------------------------------------------------------------------------------------------------------
 
     def read_into(self, number: int, out: Block) -> bool:
-        """The chunk, and the fill value behind what it holds; False when it was never written."""
+        """Read a chunk into ``out``, with the fill value behind its rows; False when it was never written."""
         with self._medium():
             slot = self.slots.get(number)
         if slot is not None:
@@ -115,20 +240,20 @@ class PendingChunks:
         return True
 
     def block(self, number: int) -> Block:
-        """The whole chunk in memory of its own; the fill value where nothing was written."""
+        """Return the whole chunk in memory of its own; the fill value where nothing was written."""
         out = np.empty(self.shape, self.content.spec.numpy_dtype)
         if not self.read_into(number, out):
             out[...] = self.content.spec.fill_cell()
         return out
 
     def _part(self, block: Block, start: int, stop: int) -> Block:
-        """Rows of a block."""
+        """Return the rows of a block."""
         if not block.ndim:
             return block
         return block[start:stop] if self.content.axis == 0 else block[..., start:stop]
 
     def _decode(self, slot: bytes, out: Block) -> int:
-        """The cells of a slot into the first rows of ``out``; how many rows those are."""
+        """Decode the cells of a slot into the first rows of ``out``; return how many rows those are."""
         size = self.style.digest.size
         chunk = memoryview(slot)[: len(slot) - size]
         self.style.digest.check(chunk, slot[len(slot) - size :])
@@ -172,7 +297,7 @@ class PendingChunks:
             self.slots.put(number, slot)
 
     def raw(self, number: int) -> bytes:
-        """A chunk as it will be stored, without its digest."""
+        """Return a chunk as it will be stored, without its digest."""
         with self._medium():
             slot = self.slots.get(number)
         if slot is None:
@@ -189,12 +314,12 @@ class PendingChunks:
             self.slots.put(number, self._encoder.seal(chunk))
 
     def _shape_of(self, rows: int) -> tuple[int, ...]:
-        """The shape of so many rows of the array."""
+        """Return the shape of so many rows of the array."""
         shape, axis = self.content.spec.shape, self.content.axis
         return (*shape[:axis], rows, *shape[axis + 1 :]) if shape else ()
 
     def missing(self, number: int) -> bytes:
-        """The slot of a chunk that nobody wrote."""
+        """Return the slot of a chunk that nobody wrote."""
         rows = self.rows_in(number)
         if rows not in self._blank:
             cells = self.content.spec.filled(self._shape_of(rows))
@@ -206,12 +331,13 @@ class PendingChunks:
 
     # -- another shape ----------------------------------------------------------------------------------------------
 
-    def become(self, content: Content) -> PendingChunks:
-        """The chunks of the array with other documents, or another shape; these chunks are not to be used any more."""
+    def with_content(self, content: Content) -> PendingChunks:
+        """Return the chunks of the array with other documents, or another shape; these chunks are not to be used any
+        more."""
         old, new = self.content.spec.shape, content.spec.shape
         others = [i for i in range(len(new)) if i != self.content.axis]
         if any(old[i] != new[i] for i in others):
-            return self._recut(content)
+            return self._rechunk(content)
         before, last = self.length, self.count - 1
         self.content, self._blank = content, {}
         if old != new:
@@ -220,12 +346,12 @@ class PendingChunks:
             with self._medium():
                 self.slots.cut(-(-self.length // self.rows))
             if self.base is not None and self.length < self.base.length:
-                self.base = Base(self.base.stream, self.base.content, self.length)
-            self.settle()
+                self.base = ArrayOnDisk(self.base.stream, self.base.content, self.length)
+            self.rewrite_edges()
         return self
 
-    def _recut(self, content: Content) -> PendingChunks:
-        """Rows of another length: every chunk is another one."""
+    def _rechunk(self, content: Content) -> PendingChunks:
+        """Return the chunks of an array with rows of another length: every chunk is another one."""
         made = PendingChunks(content, self.rows, self.style, self.slack, self._fresh, self._url)
         kept: Any = (*(slice(0, min(pair)) for pair in zip(self.shape, made.shape, strict=True)), ...)
         for number in range(min(self.count, made.count)):
@@ -234,16 +360,16 @@ class PendingChunks:
             made.put(number, block)
         return made
 
-    def settle(self) -> None:
+    def rewrite_edges(self) -> None:
         """Make anew the chunks at the edge that hold more or fewer rows than they shall."""
         for number in sorted(self._edges):
-            held = self._rows_held(number)
-            if number < self.count and held is not None and held != self.rows_in(number):
+            stored_rows = self._stored_rows(number)
+            if number < self.count and stored_rows is not None and stored_rows != self.rows_in(number):
                 self.put(number, self.block(number))
         self._edges.clear()
 
-    def _rows_held(self, number: int) -> int | None:
-        """Rows that are stored of a chunk; None when there is none."""
+    def _stored_rows(self, number: int) -> int | None:
+        """Return the rows that are stored of a chunk; None when there is none."""
         with self._medium():
             slot = self.slots.get(number)
         if slot is not None:
@@ -257,9 +383,8 @@ class PendingChunks:
     # -- to come back to --------------------------------------------------------------------------------------------
 
     def mark(self) -> Any:
-        """The state now, for :meth:`reset`."""
-        marked: Any = self.slots
-        return self.content, self.base, marked.mark()
+        """Return the state now, for :meth:`reset`."""
+        return self.content, self.base, self.slots.mark()
 
     def reset(self, mark: Any) -> Self:
         """As it was when the mark was made."""

@@ -1,35 +1,283 @@
-"""What stands before the chunks of a file, read and made: header, metadata, offsets, and the room kept for them."""
+"""What stands before the chunks of a bloscpack file: header, metadata, offsets, and the room kept for them to grow.
+
+======  ==================  =======================================  =====================================
+offset  v1                  v2, and the specification's own layout   v3
+======  ==================  =======================================  =====================================
+0       ``blpk``, version, options, checksum, typesize: a byte each (v1 has zeros behind the version)
+8       i64 nchunks         i32 chunk-size, i32 last-chunk           the same
+16                          i64 nchunks                              the same
+24                          i32 meta-size (v2: 0), i32 zero          i64 max-app-chunks
+======  ==================  =======================================  =====================================
+
+``-1`` stands for what is not known. The version byte alone does not tell the layout: see :func:`parse_header`. Behind
+the header come the metadata (bare JSON, or in v3 a section with a header of its own), then the offsets of the chunks.
+All integers are little-endian.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from struct import Struct
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from hyperslab.codecs.blosc import MAX_BYTES
 from hyperslab.codecs.digests import DIGESTS, Digest
-from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.bloscpack.document import Content
-from hyperslab.formats.bloscpack.document import render as render_document
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Invalid, Problem
+from hyperslab.formats.bloscpack.document import Content, read_text, write_text
+from hyperslab.formats.bloscpack.document import render_document as render_document
 from hyperslab.formats.bloscpack.file import FileBytes
-from hyperslab.formats.bloscpack.header import ENOUGH, SIZE, BloscpackHeader, parse, render
-from hyperslab.formats.bloscpack.metadata import (
-    HEAD,
-    ROOM,
-    Doc,
-    Section,
-    parse_head,
-    read_text,
-    render_section,
-    unpack,
-    write_text,
-)
 from hyperslab.formats.documents import LIMITS
 from hyperslab.formats.format_errors import document_error
+from hyperslab.formats.single_array.document import Doc
+
+# -- the header, of 16 bytes (v1) or 32 -----------------------------------------------------------------------------
+
+
+MAGIC = b"blpk"
+SECTION = b"JSON"
+V1_SIZE, SIZE = 16, 32
+ENOUGH = SIZE + 4
+"""Bytes that :func:`parse_header` looks at."""
+_V1 = Struct("<4s4Bq")
+_V3_HEADER = Struct("<4s4Biiqq")
+_SPEC = Struct("<4s4Biiqii")
+_OFFSETS, _METADATA = 1, 2
+_MOST = 2**63 - 1
+
+Layout = Literal["v1", "v2", "v3", "spec"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloscpackHeader:
+    """What a header says. ``chunk_size`` and ``last_chunk`` are bytes before compression, -1 where not known, as is
+    ``nchunks``; ``max_app`` the offsets in reserve (v3), ``meta_size`` the bytes of JSON (the specification's layout).
+    """
+
+    layout: Layout
+    version: int
+    has_offsets: bool = True
+    has_metadata: bool = False
+    checksum: int = 1
+    typesize: int = 8
+    chunk_size: int
+    last_chunk: int
+    nchunks: int
+    max_app: int = 0
+    meta_size: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the header."""
+        return V1_SIZE if self.layout == "v1" else SIZE
+
+    @property
+    def digest(self) -> Digest:
+        """The checksum behind each chunk."""
+        return DIGESTS[self.checksum]
+
+    @property
+    def slots(self) -> int:
+        """Offsets that there is room for; -1 where that cannot be told."""
+        if not self.has_offsets:
+            return 0
+        return -1 if self.nchunks < 0 else self.nchunks + self.max_app
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all chunks before compression; -1 where not known."""
+        if min(self.chunk_size, self.last_chunk, self.nchunks) < 0:
+            return -1
+        return self.chunk_size * (self.nchunks - 1) + self.last_chunk if self.nchunks else 0
+
+    def evolve(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed."""
+        return replace(self, **changes)
+
+
+def parse_header(data: bytes) -> BloscpackHeader:
+    """Return the header that the first :data:`ENOUGH` bytes of a file hold, of whichever layout; FormatError lists
+    every flaw.
+
+    Version 1 is v1. Version 3 is v3 if it has no metadata or their section begins with ``JSON``. Any other 2 or 3 has a
+    meta-size: with metadata it is the specification's layout, which no JSON text can be mistaken for, else v2.
+    """
+    if data[:4] != MAGIC:
+        raise document_error("magic", f"the file begins with {data[:4]!r}, not with {MAGIC!r}")
+    version = data[4] if len(data) > 4 else None
+    if version not in (1, 2, 3):
+        raise document_error("version", f"bloscpack of version {version}, which is not known")
+    if len(data) < (V1_SIZE if version == 1 else SIZE):
+        raise document_error("truncated", f"the file ends within its header, after {len(data)} bytes")
+    if version == 1:
+        nchunks = _V1.unpack_from(data)[-1]
+        header = BloscpackHeader(
+            layout="v1", version=1, has_offsets=False, checksum=0, chunk_size=-1, last_chunk=-1, nchunks=nchunks
+        )
+        return _raise_flaws(header, [] if nchunks >= -1 else [f"{nchunks} chunks"])
+    _, _, options, checksum, typesize, chunk_size, last_chunk, nchunks, max_app = _V3_HEADER.unpack_from(data)
+    has_metadata = bool(options & _METADATA)
+    is_v3 = version == 3 and (not has_metadata or data[SIZE : SIZE + 4] == SECTION)
+    meta_size, reserved = _SPEC.unpack_from(data)[-2:]
+    header = BloscpackHeader(
+        layout="v3" if is_v3 else "spec" if has_metadata else "v2",
+        version=version,
+        has_offsets=bool(options & _OFFSETS),
+        has_metadata=has_metadata,
+        checksum=checksum,
+        typesize=typesize,
+        chunk_size=chunk_size,
+        last_chunk=last_chunk,
+        nchunks=nchunks,
+        max_app=max_app if is_v3 else 0,
+        meta_size=0 if is_v3 else meta_size,
+    )
+    flaws = _flaws(header, options)
+    if not is_v3 and (reserved or meta_size < 0 or (meta_size and not has_metadata)):
+        flaws.append(f"meta-size {meta_size} and reserved bytes {reserved:#x}")
+    return _raise_flaws(header, flaws)
+
+
+def _flaws(header: BloscpackHeader, options: int) -> list[str]:
+    flaws = [f"options {options:#04x}, of which only the lowest two bits have a meaning"] if options & ~3 else []
+    if header.checksum >= len(DIGESTS):
+        flaws.append(f"checksum {header.checksum}, the highest is {len(DIGESTS) - 1}")
+    for name, size in (("chunk-size", header.chunk_size), ("last-chunk", header.last_chunk)):
+        if not -1 <= size <= MAX_BYTES:
+            flaws.append(f"{name} {size}")
+    if header.last_chunk > header.chunk_size >= 0:
+        flaws.append(f"last-chunk {header.last_chunk} is larger than chunk-size {header.chunk_size}")
+    if header.nchunks < -1 or header.max_app < 0 or header.nchunks + header.max_app > _MOST:
+        flaws.append(f"{header.nchunks} chunks and room for {header.max_app} more")
+    elif header.max_app and (not header.has_offsets or header.nchunks < 0):
+        flaws.append(f"room for {header.max_app} more offsets where there are none")
+    return flaws
+
+
+def _raise_flaws(header: BloscpackHeader, flaws: list[str]) -> BloscpackHeader:
+    if flaws:
+        message = f"the header makes no sense: {'; '.join(flaws)}"
+        raise FormatError(message, problems=tuple(Problem("", "header", flaw) for flaw in flaws))
+    return header
+
+
+def render_header(header: BloscpackHeader) -> bytes:
+    """Return the bytes of a header."""
+    if header.layout == "v1":
+        return _V1.pack(MAGIC, 1, 0, 0, 0, header.nchunks)
+    options = _OFFSETS * header.has_offsets | _METADATA * header.has_metadata
+    start = (MAGIC, header.version, options, header.checksum, header.typesize)
+    sizes = (header.chunk_size, header.last_chunk, header.nchunks)
+    if header.layout == "v3":
+        return _V3_HEADER.pack(*start, *sizes, header.max_app)
+    return _SPEC.pack(*start, *sizes, header.meta_size, 0)
+
+
+# -- the metadata section of v3 -------------------------------------------------------------------------------------
+#
+# offset  type   field of the section, from its start
+# 0       8s     `JSON`, padded
+# 8       4u8    options (0), checksum, codec (0 none, 1 zlib), level
+# 12      u32    bytes of the text
+# 16      u32    room for them in the file
+# 20      u32    bytes of it that are used
+# 24      8s     name of a user's codec, not used
+# 32             what is used, zeros up to the room, then the digest of what is used
+
+
+HEAD = Struct("<8s4B3I8s")
+"""The section's own header."""
+ROOM = 10
+"""So many times the text is kept free for it to grow, as bloscpack does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The header of the metadata section: bytes of the ``text``, those ``used`` in the file, and the ``room``."""
+
+    text: int
+    used: int
+    room: int
+    checksum: int = 1
+    codec: int = 1
+    level: int = 6
+
+    @property
+    def digest(self) -> Digest:
+        """The checksum behind the room."""
+        return DIGESTS[self.checksum]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole section."""
+        return HEAD.size + self.room + self.digest.size
+
+
+def parse_head(data: bytes) -> Section:
+    """Return the section whose first 32 bytes these are; FormatError lists every flaw."""
+    if len(data) < HEAD.size:
+        raise document_error(
+            "truncated", f"the file ends within the header of the metadata, after {len(data)} bytes of it"
+        )
+    magic, options, checksum, codec, level, text, room, used, _ = HEAD.unpack_from(data)
+    flaws = [] if magic.rstrip(b"\0 ") == SECTION else [f"metadata of the kind {magic!r}, which is not known"]
+    if options:
+        flaws.append(f"options {options:#04x} of the metadata, which have no meaning")
+    if checksum >= len(DIGESTS):
+        flaws.append(f"checksum {checksum} of the metadata, the highest is {len(DIGESTS) - 1}")
+    if codec > 1 or level > 9:
+        flaws.append(f"codec {codec} of the metadata with level {level}; there are 0 (none) and 1 (zlib), levels to 9")
+    if max(text, used) > LIMITS.size:
+        flaws.append(f"metadata of {text} bytes, stored in {used}; {LIMITS.size} are allowed")
+    if used > room or (codec == 0 and used != text):
+        flaws.append(f"metadata of {text} bytes, stored in {used} with room for {room}")
+    if flaws:
+        message = f"the header of the metadata makes no sense: {'; '.join(flaws)}"
+        raise FormatError(message, problems=tuple(Problem("", "metadata", flaw) for flaw in flaws))
+    return Section(text=text, used=used, room=room, checksum=checksum, codec=codec, level=level)
+
+
+def unpack(section: Section, used: bytes, digest: bytes) -> bytes:
+    """Return the text of a section; FormatError when it is not what its digest and its size say."""
+    try:
+        section.digest.check(used, digest)
+    except CorruptChunk as error:
+        message = f"the metadata have a wrong checksum: expected {error.expected}, found {error.found}"
+        raise document_error("checksum", message) from None
+    if section.codec == 0:
+        return used
+    try:
+        inflater = zlib.decompressobj()
+        text = inflater.decompress(used, section.text + 1)
+    except zlib.error as error:
+        raise document_error("metadata", f"the metadata cannot be decompressed: {error}") from None
+    if len(text) != section.text or not inflater.eof or inflater.unused_data:
+        raise document_error("metadata", f"the metadata decompress to other than {section.text} bytes")
+    return text
+
+
+def render_section(text: bytes, *, checksum: int = 1, codec: int = 1, level: int = 6, room: int | None = None) -> bytes:
+    """Return a section with this text, stored as it is where zlib would make it longer; Invalid when the room is too
+    small.
+
+    ``room``: bytes kept for the text, ten times its length unless given (bloscpack 0.16, ``MetadataArgs``).
+    """
+    used = zlib.compress(text, level) if codec else text
+    if len(used) > len(text):
+        used, codec = text, 0
+    room = ROOM * len(text) if room is None else room
+    if len(used) > room:
+        raise Invalid(f"metadata of {len(used)} bytes in a room of {room}", remedy="write the file anew")
+    head = HEAD.pack(SECTION, 0, checksum, codec, level, len(text), room, len(used), b"")
+    return head + used.ljust(room, b"\0") + DIGESTS[checksum].of(used)
+
 
 MOST_RESERVED = 65536
 """Offsets that are kept in reserve at the most; bloscpack keeps ten times the chunks."""
+# Bytes of JSON behind the last chunk that are read at the most.
 _APPENDIX = 1 << 20
 
 
@@ -58,12 +306,12 @@ class Preamble:
         return self.header.layout == "v3"
 
 
-def read_front(file: FileBytes) -> Preamble:
+def read_preamble(file: FileBytes) -> Preamble:
     """Header and metadata of a file; FormatError for a header that makes no sense or a file that ends within it.
 
     What is wrong with the metadata stands in ``fault``.
     """
-    header = parse(file.pread(min(ENOUGH, file.size), 0))
+    header = parse_header(file.pread(min(ENOUGH, file.size), 0))
     section: Section | None = None
     fault: FormatError | None = None
     doc: Doc | None = None
@@ -106,7 +354,8 @@ def _ends(within: str, expected: int, found: int) -> FormatError:
 
 
 def read_appendix(file: FileBytes, end: int) -> Doc | None:
-    """The JSON behind the last chunk, which ends at ``end``, as Blaze wrote it in 2012; None for anything else."""
+    """Return the JSON behind the last chunk, which ends at ``end``, as Blaze wrote it in 2012; None for anything
+    else."""
     size = file.size - end
     if not 0 < size <= _APPENDIX:
         return None
@@ -157,7 +406,7 @@ class Style:
         return DIGESTS[self.checksum]
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -194,33 +443,34 @@ class Room:
 
         The layout of the specification keeps nothing.
         """
-        kept = style.layout == "v3"
-        slots = count + min(ROOM * count, MOST_RESERVED) if kept else count
-        room = (ROOM if kept else 1) * len(text) if style.metadata else 0
-        return cls(room, max(slots, reserve if kept else 0) if style.offsets else 0)
+        has_room = style.layout == "v3"
+        slots = count + min(ROOM * count, MOST_RESERVED) if has_room else count
+        room = (ROOM if has_room else 1) * len(text) if style.metadata else 0
+        return cls(room, max(slots, reserve if has_room else 0) if style.offsets else 0)
 
 
 def text_of(content: Content, style: Style) -> bytes:
-    """The metadata as text."""
+    """Return the metadata as text."""
     is_spec = style.layout == "spec"
     return write_text(render_document(content, spec_words=is_spec), spaced=is_spec)
 
 
-def front_size(style: Style, room: Room) -> int:
-    """Where the first chunk begins."""
+def preamble_size(style: Style, room: Room) -> int:
+    """Return where the first chunk begins."""
     section = 0
     if style.metadata:
         section = room.text + (HEAD.size + DIGESTS[style.meta_checksum].size if style.layout == "v3" else 0)
     return SIZE + section + 8 * room.slots
 
 
-def render_front(style: Style, text: bytes, sizes: Sizes, room: Room, lengths: Sequence[int] | None) -> bytes | None:
-    """All that lies in front, in this room; None where it does not fit.
+def render_preamble(style: Style, text: bytes, sizes: Sizes, room: Room, lengths: Sequence[int] | None) -> bytes | None:
+    """Return all that lies in front, in this room; None where it does not fit.
 
     ``lengths``: bytes of each slot, which the offsets follow from; None while they are not known: offsets are then -1,
     but the first one where the number of chunks is not known either, for it tells how many there is room for.
     """
-    start = front_size(style, room)
+    start = preamble_size(style, room)
+    # The specification has no room for offsets to come: what is not needed of it is blank space behind the JSON.
     if style.layout == "spec":  # blanks behind the text take the place of offsets that are not needed
         count = sizes.count if sizes.count >= 0 else room.slots
         slots = count if style.offsets else 0
@@ -244,7 +494,7 @@ def render_front(style: Style, text: bytes, sizes: Sizes, room: Room, lengths: S
         max_app=room.slots - sizes.count if known else 0,
         meta_size=len(section) if style.layout == "spec" else 0,
     )
-    return render(head) + section + offsets_of(start, lengths, room.slots, first=sizes.count < 0)
+    return render_header(head) + section + offsets_of(start, lengths, room.slots, first=sizes.count < 0)
 
 
 def _section(style: Style, text: bytes, room: int) -> bytes | None:
@@ -256,7 +506,7 @@ def _section(style: Style, text: bytes, room: int) -> bytes | None:
 
 
 def section_in(text: bytes, style: Style, room: int) -> bytes | None:
-    """The metadata section of v3 with a certain room; None where the text does not fit."""
+    """Return the metadata section of v3 with a certain room; None where the text does not fit."""
     packed = render_section(
         text, checksum=style.meta_checksum, codec=style.meta_codec, level=style.meta_level, room=max(room, len(text))
     )
@@ -266,7 +516,7 @@ def section_in(text: bytes, style: Style, room: int) -> bytes | None:
 
 
 def offsets_of(start: int, lengths: Sequence[int] | None, slots: int, *, first: bool = False) -> bytes:
-    """The table of offsets, -1 where there is nothing."""
+    """Return the table of offsets, -1 where there is nothing."""
     table = np.full(slots, -1, "<i8")
     if slots and lengths is None and first:
         table[0] = start

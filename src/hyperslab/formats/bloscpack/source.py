@@ -19,13 +19,13 @@ from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER, Blosc, container, decode_part
 from hyperslab.codecs.digests import Digest
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks
+from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache
 from hyperslab.formats.bloscpack.document import Content
-from hyperslab.formats.bloscpack.file import LocalFile, ServedFile, Stamp
-from hyperslab.formats.bloscpack.table import ChunkTable, Tables
+from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, ServedFile, Stamp
 from hyperslab.formats.format_errors import ReadOnlyChunks, read_only_error
 from hyperslab.stores.scratch import Scratch
 
-Take = Callable[[ChunkTable, int], tuple[Buffer, int]]
+ReadChunk = Callable[[ChunkTable, int], tuple[Buffer, int]]
 """A stored chunk whose digest is right, and the bytes that it decodes to."""
 
 _KEPT = 4 << 20
@@ -33,15 +33,15 @@ _SCRATCH = Scratch()
 """For chunks of up to ``_KEPT`` bytes of whatever file: memory that a thread has used before costs it nothing."""
 
 
+# A chunk that is wrong is read again while its file changes, so often at the most; one that is wrong in a file at rest
+# is damaged.
 _ATTEMPTS = 50
 
 
 class StreamChunks(ReadOnlyChunks):
     """One array over the chunks of a file."""
 
-    def __init__(
-        self, file: LocalFile | ServedFile, tables: Tables, content: Content, digest: Digest, node: str
-    ) -> None:
+    def __init__(self, file: FileBytes, tables: TableCache, content: Content, digest: Digest, node: str) -> None:
         self._file: Any = file
         self._tables = tables
         self._table: ChunkTable | None = None
@@ -58,7 +58,7 @@ class StreamChunks(ReadOnlyChunks):
         self._shape = spec.shape[-2::-1] if self._turns else spec.shape[1:]
         self._direct = not self._turns and content.stored == spec.numpy_dtype
         self._fits = self._direct and not content.surplus
-        self._one = False
+        self._chunks_match = False
         self._scratch = Scratch()
 
     @property
@@ -67,10 +67,10 @@ class StreamChunks(ReadOnlyChunks):
         return self._grid
 
     def table(self) -> ChunkTable:
-        """Where the stored chunks lie."""
+        """Return where the stored chunks lie."""
         if self._table is None:
             table = self._tables.get()
-            self._one = self._fits and table.edges is None and table.chunk_size == self._rows * self._row
+            self._chunks_match = self._fits and table.edges is None and table.chunk_size == self._rows * self._row
             self._table = table
         return self._table
 
@@ -78,37 +78,37 @@ class StreamChunks(ReadOnlyChunks):
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; what lies behind the array's edge is left as it is."""
-        self._fill(coords, out, self._take)
+        self._fill(coords, out, self._read_chunk)
         return True
 
-    def _fill(self, coords: Coords, out: Block, take: Take) -> None:
+    def _fill(self, coords: Coords, out: Block, read_chunk: ReadChunk) -> None:
         table = self._table or self.table()
         number = coords[self._axis] if coords else 0
-        if self._one:
+        if self._chunks_match:
             try:
-                chunk, size = take(table, number)
+                chunk, size = read_chunk(table, number)
                 Blosc.decode_into(chunk, out.reshape(-1).view(np.uint8).data[:size])
             except HyperslabError as error:
                 wanted = min(self._rows, self._length - number * self._rows) * self._row
-                self._again(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:wanted])
+                self._retry(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:wanted])
             return
         first = number * self._rows
         count = min(self._rows, self._length - first)
         if self._direct:
-            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data[: count * self._row], take)
+            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data[: count * self._row], read_chunk)
         elif coords:
-            self._turned(out)[:count] = self._rows_of(table, first, count, take)
+            self._in_stream_order(out)[:count] = self._rows_of(table, first, count, read_chunk)
         else:
-            out[...] = self._rows_of(table, first, count, take)
+            out[...] = self._rows_of(table, first, count, read_chunk)
 
-    def _rows_of(self, table: ChunkTable, first: int, count: int, take: Take) -> Block:
-        """Rows of the array as they lie in the stream: the slowest axis first."""
+    def _rows_of(self, table: ChunkTable, first: int, count: int, read_chunk: ReadChunk) -> Block:
+        """Return the rows of the array as they lie in the stream: the slowest axis first."""
         rows = np.empty((count, *self._shape) if self._grid.axes else (), self._content.stored)
-        self._gather(table, first * self._row, rows.reshape(-1).view(np.uint8).data, take)
+        self._gather(table, first * self._row, rows.reshape(-1).view(np.uint8).data, read_chunk)
         return rows
 
-    def _turned(self, block: Block) -> Block:
-        """A block with its axes in the order of the stream."""
+    def _in_stream_order(self, block: Block) -> Block:
+        """Return a block with its axes in the order of the stream."""
         return block.T if self._turns else block
 
     def read_part(self, coords: Coords, within: tuple[Any, ...], out: Block) -> bool:
@@ -117,17 +117,19 @@ class StreamChunks(ReadOnlyChunks):
         rows = within[self._axis]
         first = coords[self._axis] * self._rows + rows.start
         if self._direct and rows.step in (None, 1) and out.flags.c_contiguous and out.shape[1:] == self._shape:
-            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data, self._take)
+            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data, self._read_chunk)
             return True
         others = [part for axis, part in enumerate(within) if axis != self._axis]
         count = range(rows.start, rows.stop, rows.step or 1)[-1] + 1 - rows.start
-        cells = self._rows_of(table, first, count, self._take)
-        self._turned(out)[...] = cells[(slice(None, None, rows.step), *(others[::-1] if self._turns else others))]
+        cells = self._rows_of(table, first, count, self._read_chunk)
+        self._in_stream_order(out)[...] = cells[
+            (slice(None, None, rows.step), *(others[::-1] if self._turns else others))
+        ]
         return True
 
     # -- the stream -------------------------------------------------------------------------------------------------
 
-    def _gather(self, table: ChunkTable, start: int, out: memoryview, take: Take) -> None:
+    def _gather(self, table: ChunkTable, start: int, out: memoryview, read_chunk: ReadChunk) -> None:
         """Fill ``out`` with the bytes of the stream from ``start`` on."""
         done = 0
         while done < len(out):
@@ -136,31 +138,34 @@ class StreamChunks(ReadOnlyChunks):
             within = start + done - begin
             part = out[done : done + min(end - begin - within, len(out) - done)]
             if not part:
-                raise self._located(table.missing(number), table, number)
+                raise self._locate(table.missing(number), table, number)
             try:
-                self._decode(table, number, within, part, take)
+                self._decode(table, number, within, part, read_chunk)
             except HyperslabError as error:
-                self._again(error, table, number, within, part)
+                self._retry(error, table, number, within, part)
             done += len(part)
 
-    def _decode(self, table: ChunkTable, number: int, start: int, out: memoryview, take: Take) -> None:
-        """The bytes of a stored chunk from ``start`` on."""
-        chunk, size = take(table, number)
+    def _decode(self, table: ChunkTable, number: int, start: int, out: memoryview, read_chunk: ReadChunk) -> None:
+        """Decode the bytes of a stored chunk from ``start`` on."""
+        chunk, size = read_chunk(table, number)
         if len(out) == size:
             Blosc.decode_into(chunk, out)
         else:
             decode_part(chunk, start, out, size)
 
-    def _again(self, error: HyperslabError, table: ChunkTable, number: int, start: int, out: memoryview) -> None:
+    def _retry(self, error: HyperslabError, table: ChunkTable, number: int, start: int, out: memoryview) -> None:
         """Read a chunk once more, and again while the file changes; else raise what was wrong with it.
 
         A writer may be changing the chunk right now, where it lies: its digest tells.
         """
+        # A digest that is wrong may be that of a chunk half written: only when nothing was changing at two reads in a
+        # row is the chunk itself wrong. The clock of a file system may tick only every few ms, so the table is read
+        # anew first.
         calm = False  # whether nothing was changing when it was last read
         for attempt in range(_ATTEMPTS):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
-            fresh = self._tables.renewed(table) if attempt else self._tables.anew()
+            fresh = self._tables.refreshed(table) if attempt else self._tables.reload()
             still = fresh is table and not self._is_changing(table)
             if still and calm:
                 break
@@ -170,21 +175,21 @@ class StreamChunks(ReadOnlyChunks):
                 size = fresh.entry(number)[2]
                 if size < start + len(out):
                     raise fresh.missing(number)
-                self._decode(fresh, number, start, out, self._take)
+                self._decode(fresh, number, start, out, self._read_chunk)
                 return
             except HyperslabError as another:
                 error = another
         if isinstance(error, MissingChunks) and not (table.fault or table.unfinished):
             error = Conflict("the file became shorter", remedy="call refresh() to see it as it is now")
-        raise self._located(error, table, number) from error.__cause__
+        raise self._locate(error, table, number) from error.__cause__
 
     def _is_changing(self, table: ChunkTable) -> bool:
         """Return whether a writer is at work, or was until a moment ago."""
         local = isinstance(self._file, LocalFile)
-        return (local and self._file.look_for_journal()) or self._tables.renewed(table) is not table
+        return (local and self._file.has_journal()) or self._tables.refreshed(table) is not table
 
-    def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
-        """A chunk in the scratch memory of this thread."""
+    def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
+        """Read a chunk into the scratch memory of this thread."""
         offset, size, nbytes = table.entry(number)
         scratch = _SCRATCH if size <= _KEPT else self._scratch
         data = scratch.buffer
@@ -193,10 +198,10 @@ class StreamChunks(ReadOnlyChunks):
             data = scratch.reserve(size)
         data = data[:size]
         self._file.pread_into(data, offset)
-        return self._sound(data, nbytes), nbytes
+        return self._verified(data, nbytes), nbytes
 
-    def _sound(self, data: memoryview, nbytes: int) -> memoryview:
-        """The chunk alone, of what was read from its place on; CorruptChunk when its digest is not right."""
+    def _verified(self, data: memoryview, nbytes: int) -> memoryview:
+        """Return the chunk alone, of what was read from its place on; CorruptChunk when its digest is not right."""
         stored = int.from_bytes(data[12:16], "little")
         chunk, size = data[:stored], self._digest.size
         if not HEADER.size <= stored <= len(data) - size:
@@ -206,7 +211,7 @@ class StreamChunks(ReadOnlyChunks):
             self._digest.check(chunk, data[stored : stored + size])
         return chunk
 
-    def _located(self, error: HyperslabError, table: ChunkTable, number: int) -> HyperslabError:
+    def _locate(self, error: HyperslabError, table: ChunkTable, number: int) -> HyperslabError:
         at = f" at byte {table.starts[number]}" if number < table.found else ""
         return error.locate(url=self._file.url, node=self._node, key=f"chunk {number}{at}")
 
@@ -216,7 +221,7 @@ class StreamChunks(ReadOnlyChunks):
         try:
             offset, size, nbytes = table.entry(number)
             if decode:
-                chunk, _ = self._take(table, number)
+                chunk, _ = self._read_chunk(table, number)
                 require(nbytes, None)
                 Blosc.decode_into(chunk, np.empty(nbytes, np.uint8).data)
                 return
@@ -225,12 +230,12 @@ class StreamChunks(ReadOnlyChunks):
                 expected = f"{nbytes} bytes, stored in at most {size - self._digest.size}"
                 raise CorruptChunk("its header makes no sense", expected=expected, found=f"{found} in {stored}")
         except HyperslabError as error:
-            raise self._located(error, table, number) from error.__cause__
+            raise self._locate(error, table, number) from error.__cause__
 
     # -- what else can be asked -------------------------------------------------------------------------------------
 
     def read(self, coords: Coords) -> Block:
-        """The decoded chunk; cells behind the array's edge are zero."""
+        """Return the decoded chunk; cells behind the array's edge are zero."""
         block = np.zeros(self._grid.chunk_shape(coords), self._content.spec.numpy_dtype)
         self.read_into(coords, block)
         return block
@@ -239,7 +244,7 @@ class StreamChunks(ReadOnlyChunks):
     def container(self) -> Any:
         """What lies in the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
         self.table()
-        return container(self._content.stored, self._grid.fixed or ()) if self._one else None
+        return container(self._content.stored, self._grid.fixed or ()) if self._chunks_match else None
 
     @property
     def pads(self) -> bool:
@@ -247,28 +252,28 @@ class StreamChunks(ReadOnlyChunks):
         return False
 
     def raw(self, coords: Coords) -> bytes | None:
-        """A stored chunk, its digest verified."""
+        """Return a stored chunk, its digest verified."""
         table = self._table or self.table()
         number = coords[self._axis] if coords else 0
         try:
-            return bytes(self._take(table, number)[0])
+            return bytes(self._read_chunk(table, number)[0])
         except HyperslabError as error:
-            raise self._located(error, table, number) from error.__cause__
+            raise self._locate(error, table, number) from error.__cause__
 
     def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Refused."""
         raise read_only_error()
 
     def stamp(self, coords: Coords) -> Stamp:
-        """That of the file: a chunk may lie in any of its bytes."""
+        """Return the stamp of the file: a chunk may lie in any of its bytes."""
         return self._file.stamp()
 
     def stored(self) -> Iterator[Coords]:
-        """Every chunk of the grid, for what is not there cannot be read."""
+        """Yield every chunk of the grid, for what is not there cannot be read."""
         return iter(self._grid)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the stored chunks that hold these, digests included."""
+        """Return the bytes of the stored chunks that hold these, digests included."""
         table = self._table or self.table()
         wanted: set[int] = set()
         for place in coords:
@@ -276,7 +281,8 @@ class StreamChunks(ReadOnlyChunks):
         return sum(int(table.rooms[number]) for number in wanted if number < table.found)
 
     def stored_bytes(self, coords: Coords) -> bytes | None:
-        """What is stored of a chunk, whatever is wrong with it; None where stored chunks are not those of the grid."""
+        """Return what is stored of a chunk, whatever is wrong with it; None where stored chunks are not those of the
+        grid."""
         table = self._table or self.table()
         numbers = self.stored_chunks(table, coords)
         if len(numbers) != 1 or table.edges is not None or table.chunk_size != self._rows * self._row:
@@ -288,13 +294,13 @@ class StreamChunks(ReadOnlyChunks):
             return None
 
     def stored_chunks(self, table: ChunkTable, coords: Coords) -> range:
-        """The stored chunks that hold a chunk of the grid."""
+        """Return the stored chunks that hold a chunk of the grid."""
         first = (coords[self._axis] if coords else 0) * self._rows
         start, stop = first * self._row, min(first + self._rows, self._length) * self._row
         return range(table.find(start), table.find(stop - 1) + 1) if start < stop else range(0)
 
     def nbytes_stored(self) -> int:
-        """Bytes of all stored chunks, digests included."""
+        """Return the bytes of all stored chunks, digests included."""
         table = self._table or self.table()
         return int(np.maximum(table.rooms, 0).sum())
 
@@ -302,12 +308,12 @@ class StreamChunks(ReadOnlyChunks):
 class ServedChunks(StreamChunks):
     """The same of a file on a server: what a batch of chunks needs comes by few requests."""
 
-    def __init__(self, file: ServedFile, tables: Tables, content: Content, digest: Digest, node: str) -> None:
+    def __init__(self, file: ServedFile, tables: TableCache, content: Content, digest: Digest, node: str) -> None:
         super().__init__(file, tables, content, digest, node)
         self.concurrency = file.concurrency
 
     def fetch(self, coords: Sequence[Coords]) -> _FetchedBuffers:
-        """What is stored of these chunks."""
+        """Fetch the stored bytes of these chunks."""
         table = self._table or self.table()
         numbers = sorted({number for place in coords for number in self.stored_chunks(table, place)})
         entries = []
@@ -315,13 +321,13 @@ class ServedChunks(StreamChunks):
             try:
                 entries.append(table.entry(number))
             except HyperslabError as error:
-                raise self._located(error, table, number) from error.__cause__
+                raise self._locate(error, table, number) from error.__cause__
         parts = self._file.preads([(offset, offset + size) for offset, size, _ in entries])
         return _FetchedBuffers(self, dict(zip(numbers, parts, strict=True)))
 
-    def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
+    def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         offset, size, nbytes = table.entry(number)
-        return self._sound(memoryview(self._file.pread(size, offset)), nbytes), nbytes
+        return self._verified(memoryview(self._file.pread(size, offset)), nbytes), nbytes
 
 
 class _FetchedBuffers:
@@ -333,18 +339,16 @@ class _FetchedBuffers:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``."""
-        self._source._fill(coords, out, self._take)
+        self._source._fill(coords, out, self._read_chunk)
         return True
 
-    def _take(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
+    def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         nbytes = table.entry(number)[2]
-        return self._source._sound(memoryview(self._parts[number]), nbytes), nbytes
+        return self._source._verified(memoryview(self._parts[number]), nbytes), nbytes
 
 
-def open_stream(
-    file: LocalFile | ServedFile, tables: Tables, content: Content, digest: Digest, node: str
-) -> StreamChunks:
-    """The cells of an array in a file of this machine or of a server."""
+def open_stream(file: FileBytes, tables: TableCache, content: Content, digest: Digest, node: str) -> StreamChunks:
+    """Return the cells of an array in a file of this machine or of a server."""
     if isinstance(file, ServedFile):
         return ServedChunks(file, tables, content, digest, node)
     return StreamChunks(file, tables, content, digest, node)

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import container
-from hyperslab.errors import Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.bloscpack.cells import other_shape
-from hyperslab.formats.bloscpack.creation import BloscpackOptions, is_planned, new_array, order_of
+from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.document import Content, in_rows
-from hyperslab.formats.bloscpack.draft import BloscpackDraft, check_small
+from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
-from hyperslab.formats.one_array import Labelled, found_main
+from hyperslab.formats.single_array.document import LabelledArray
+from hyperslab.formats.single_array.draft import SingleArrayDraft, check_small, main_array_or_none
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -30,22 +27,22 @@ Make = Callable[[Content, int], PendingChunks]
 
 
 class State:
-    """``held``: the chunks of the array ``draft.main``. ``touched``: whether documents changed, or ``written`` cells.
+    """The documents (``draft``), and ``pending``, the chunks of the array ``draft.main``.
 
-    ``fixed``: the array is there already and stays the one.
+    ``touched``: documents changed; ``written``: cells. ``fixed``: the array is there already and stays the one.
     """
 
     def __init__(
         self,
         options: BloscpackOptions,
         make: Make,
-        draft: BloscpackDraft | None = None,
-        held: PendingChunks | None = None,
+        draft: SingleArrayDraft | None = None,
+        pending: PendingChunks | None = None,
     ) -> None:
         self.options = options
-        self.draft = BloscpackDraft() if draft is None else draft
-        self.held = held
-        self.fixed = held is not None
+        self.draft = SingleArrayDraft() if draft is None else draft
+        self.pending = pending
+        self.fixed = pending is not None
         self._first = frozenset(self.draft.specs)
         self.touched = False
         self.written = False
@@ -59,12 +56,12 @@ class State:
         return self.draft.main
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """What lies at ``path``; NodeNotFound."""
+        """Return the node at ``path``; NodeNotFound."""
         spec = self.draft.node(path)
         if isinstance(spec, GroupSpec):
             return spec
-        if path == self.main and self.held is not None:
-            return spec.evolve(chunks=self.held.shape)
+        if path == self.main and self.pending is not None:
+            return spec.evolve(chunks=self.pending.shape)
         return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
@@ -78,34 +75,36 @@ class State:
         elif "/" in path or not path:
             remedy = "give it a name without a slash" if path else "give it a name, it stands in a group"
             raise Unsupported("format bloscpack has no groups: a file is one array", node=path, remedy=remedy)
-        elif path == self.main and self.held is not None:
-            self._change_main(path, spec, self.held)
+        elif path == self.main and self.pending is not None:
+            self._change_main(path, spec, self.pending)
         elif path in self.draft.specs:
             self._change_coordinate(path, spec)
         else:
             self._add(path, spec)
         self.touched = True
 
-    def _change_main(self, path: str, spec: ArraySpec, held: PendingChunks) -> None:
-        known = self.draft.specs[path]
-        if spec.numpy_dtype != known.numpy_dtype or len(spec.shape) != len(known.shape):
+    def _change_main(self, path: str, spec: ArraySpec, pending: PendingChunks) -> None:
+        current = self.draft.specs[path]
+        if spec.numpy_dtype != current.numpy_dtype or len(spec.shape) != len(current.shape):
             raise Unsupported(
-                f"{len(known.shape)}-D cells of {describe(known.dtype)} cannot become {len(spec.shape)}-D ones of"
+                f"{len(current.shape)}-D cells of {describe(current.dtype)} cannot become {len(spec.shape)}-D ones of"
                 f" {describe(spec.dtype)}",
                 node=path,
                 remedy="save the dataset anew (mode='w')",
             )
-        chunks = in_rows(spec.shape, held.content.order, held.rows)
-        layout = known.layout if spec.shape == known.shape else {}
-        changed = spec.evolve(dtype=known.dtype, chunks=chunks, codecs=known.codecs, layout=layout)
-        self.held = held.become(held.content.evolve(labelled=Labelled(path, changed)))
+        chunks = in_rows(spec.shape, pending.content.order, pending.rows)
+        layout = current.layout if spec.shape == current.shape else {}
+        changed = spec.evolve(dtype=current.dtype, chunks=chunks, codecs=current.codecs, layout=layout)
+        self.pending = pending.with_content(pending.content.evolve(labelled=LabelledArray(path, changed)))
         self.draft.specs[path] = changed
 
     def _change_coordinate(self, path: str, spec: ArraySpec) -> None:
-        known = self.draft.specs[path]
-        if spec.numpy_dtype != known.numpy_dtype:
+        current = self.draft.specs[path]
+        if spec.numpy_dtype != current.numpy_dtype:
             raise Unsupported("the type of an array cannot be changed", node=path, remedy="delete it and make it anew")
-        self.draft.put_coordinate(path, spec.evolve(chunks=known.chunks, codecs=known.codecs, layout=known.layout))
+        self.draft.put_coordinate(
+            path, spec.evolve(chunks=current.chunks, codecs=current.codecs, layout=current.layout)
+        )
         self._decide()
 
     def _add(self, path: str, spec: ArraySpec) -> None:
@@ -119,7 +118,7 @@ class State:
 
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""
-        main = self.main if self.fixed else found_main(self.draft.specs)
+        main = self.main if self.fixed else main_array_or_none(self.draft.specs)
         if main is not None and isinstance(self.draft.specs[main].dtype, VlenString):
             main = None
         if new is not None and new != main:
@@ -131,38 +130,38 @@ class State:
                 self._promote(main)
 
     def _demote(self) -> None:
-        """The cells of the array that was the main one go into memory."""
-        path, held = self.main, self.held
-        if path is None or held is None:
+        """Move the cells of the array that was the main one into memory."""
+        path, pending = self.main, self.pending
+        if path is None or pending is None:
             return
         spec = self.draft.specs[path]
         check_small(spec, path)
         self.draft.put_coordinate(path, spec)
         cells = self.draft.cells[path]
-        for number in range(held.count):
-            part = _rows(cells, held.content.axis, number, held.rows)
+        for number in range(pending.count):
+            part = _rows(cells, pending.content.axis, number, pending.rows)
             if part.size:
-                block = held.block(number)
-                part[...] = _rows(block, held.content.axis, 0, _length(part, held.content.axis))
-        held.slots.discard()
-        self.draft.main, self.held = None, None
+                block = pending.block(number)
+                part[...] = _rows(block, pending.content.axis, 0, _length(part, pending.content.axis))
+        pending.slots.discard()
+        self.draft.main, self.pending = None, None
 
     def _promote(self, path: str) -> None:
-        """The cells of an array go from memory into chunks."""
+        """Move the cells of an array from memory into chunks."""
         spec = self.draft.specs[path]
         order = order_of(spec.shape, self.options)
-        content = Content(labelled=Labelled(path, spec), stored=packed(spec.numpy_dtype), order=order)
+        content = Content(labelled=LabelledArray(path, spec), stored=packed(spec.numpy_dtype), order=order)
         cuts: Any = spec.chunks
-        held = self._make(content, cuts[content.axis] if spec.shape else 1)
+        pending = self._make(content, cuts[content.axis] if spec.shape else 1)
         cells = self.draft.cells.pop(path, None)
-        self.draft.main, self.held = path, held
+        self.draft.main, self.pending = path, pending
         if cells is None or not cells.size:
             return
-        for number in range(held.count):
-            block = held.block(number)
-            part = _rows(cells, content.axis, number, held.rows)
+        for number in range(pending.count):
+            block = pending.block(number)
+            part = _rows(cells, content.axis, number, pending.rows)
             _rows(block, content.axis, 0, _length(part, content.axis))[...] = part
-            held.put(number, block)
+            pending.put(number, block)
 
     def drop(self, path: str) -> None:
         """Forget an array; Unsupported for the one that the file is."""
@@ -170,72 +169,80 @@ class State:
         if self.fixed and path in ("", self.main):
             remedy = "remove the file, or save another dataset in its place (mode='w')"
             raise Unsupported("this array is the file", node=path, remedy=remedy)
-        if path == self.main and self.held is not None:
-            self.held.slots.discard()
-            self.held = None
+        if path == self.main and self.pending is not None:
+            self.pending.slots.discard()
+            self.pending = None
         self.draft.drop(path)
         self.touched = True
         self._decide()
 
     def content(self) -> Content:
-        """All documents of the dataset; Invalid when there are several arrays, NodeNotFound when there is none."""
-        if self.held is None and not self.draft.specs:
+        """Return all documents of the dataset; Invalid when there are several arrays, NodeNotFound when there is
+        none."""
+        if self.pending is None and not self.draft.specs:
             raise NodeNotFound("there is no array yet")
         sure = self.fixed and self._first.issuperset(self.draft.specs)
         labelled = self.draft.labelled(self.main if sure else None)
-        if self.held is None or labelled.name != self.main:
+        if self.pending is None or labelled.name != self.main:
             raise Invalid(
                 f"/{labelled.name} is not the array that /{self.main} is a coordinate of",
                 remedy="give the array that is meant the dimensions of the others",
             )
-        content = self.held.content.evolve(labelled=labelled)
-        return content.evolve(plain=False) if content.plain and says_more(labelled) else content
+        content = self.pending.content.evolve(labelled=labelled)
+        return content.evolve(plain=False) if content.plain and has_labels(labelled) else content
 
     # -- cells ------------------------------------------------------------------------------------------------------
 
     def read_main(self, path: str, number: int, out: Block, axis: int) -> bool:
-        """A chunk of the array, or of one that was taken for it when it was looked at."""
-        if path == self.main and self.held is not None:
-            if out.shape != self.held.shape:
-                raise other_shape(path, out.shape, self.held.shape)
-            return self.held.read_into(number, out)
+        """Read a chunk of the array, or of one that was taken for it when it was opened."""
+        if path == self.main and self.pending is not None:
+            if out.shape != self.pending.shape:
+                raise other_shape(path, out.shape, self.pending.shape)
+            return self.pending.read_into(number, out)
         part = self._part_of(path, number, out, axis)
         out[...] = self.draft.specs[path].fill_cell()
         _rows(out, axis, 0, _length(part, axis))[...] = part
         return True
 
     def write_main(self, path: str, number: int, block: Block, axis: int) -> None:
-        """The same for writing."""
-        if path == self.main and self.held is not None:
-            if block.shape != self.held.shape:
-                raise other_shape(path, block.shape, self.held.shape)
-            self.held.put(number, block)
+        """Write a chunk of the array, or of one that was taken for it when it was opened."""
+        if path == self.main and self.pending is not None:
+            if block.shape != self.pending.shape:
+                raise other_shape(path, block.shape, self.pending.shape)
+            self.pending.put(number, block)
         else:
             part = self._part_of(path, number, block, axis)
             part[...] = _rows(block, axis, 0, _length(part, axis))
             self.touched = True
         self.written = True
 
+    def erase_main(self, path: str, number: int) -> None:
+        """Set a chunk of the array to the fill value."""
+        if self.pending is not None:
+            content = self.pending.content
+            self.write_main(path, number, content.spec.filled(self.pending.shape), content.axis)
+
     def container_main(self, path: str) -> Any:
-        """What lies in the array's stored chunks; None for one that stands in the document, or in another order."""
-        held = self.held
-        if path != self.main or held is None or held.content.order != "C":
+        """Return what lies in the array's stored chunks; None for one that stands in the document, or in another
+        order."""
+        pending = self.pending
+        if path != self.main or pending is None or pending.content.order != "C":
             return None
-        return container(held.content.stored, held.shape)
+        return container(pending.content.stored, pending.shape)
 
     def raw_main(self, path: str, number: int) -> bytes:
-        """A chunk of the array as it will be stored."""
-        return self._carrier(path).raw(number)
+        """Return a chunk of the array as it will be stored."""
+        return self._movable_chunks(path).raw(number)
 
     def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
         """Take a stored chunk of the array as it is."""
-        self._carrier(path).put_raw(number, chunk)
+        self._movable_chunks(path).put_raw(number, chunk)
         self.written = True
 
-    def _carrier(self, path: str) -> PendingChunks:
-        if self.container_main(path) is None or self.held is None:
+    def _movable_chunks(self, path: str) -> PendingChunks:
+        if self.container_main(path) is None or self.pending is None:
             raise Unsupported("its chunks cannot be moved as they are", node=path, remedy="read and write its cells")
-        return self.held
+        return self.pending
 
     def _part_of(self, path: str, number: int, block: Block, axis: int) -> Block:
         cells = self.draft.cells.get(path)
@@ -246,10 +253,10 @@ class State:
             raise other_shape(path, block.shape, cells.shape)
         return part
 
-    def write_coordinate(self, path: str, cells: np.ndarray[Any, Any]) -> None:
-        """All cells of a coordinate."""
-        known = self.draft.cells.get(path)
-        if known is None or known.shape != cells.shape:
+    def write_coordinate(self, path: str, cells: Block) -> None:
+        """Replace all cells of a coordinate."""
+        current = self.draft.cells.get(path)
+        if current is None or current.shape != cells.shape:
             raise other_shape(path, cells.shape, self.draft.specs[path].shape if path in self.draft.specs else ())
         self.draft.cells[path] = cells
         self.touched = True
@@ -257,17 +264,17 @@ class State:
     # -- to come back to --------------------------------------------------------------------------------------------
 
     def mark(self) -> Any:
-        """The state now, for :meth:`reset`; of a dataset that is there."""
-        held = self.held
-        return self.draft.copy(), held, held and held.mark(), self.touched, self.written
+        """Return the state now, for :meth:`reset`; of a dataset that is there."""
+        pending = self.pending
+        return self.draft.copy(), pending, pending and pending.mark(), self.touched, self.written
 
     def reset(self, mark: Any) -> None:
-        """As it was when the mark was made."""
-        self.draft, held, marked, self.touched, self.written = mark
-        self.held = held and held.reset(marked)
+        """Return to the state of when the mark was made."""
+        self.draft, pending, marked, self.touched, self.written = mark
+        self.pending = pending and pending.reset(marked)
 
 
-def says_more(labelled: Labelled) -> bool:
+def has_labels(labelled: LabelledArray) -> bool:
     """Return whether something is said of a stream of bytes that its metadata, which are its attributes, have no
     place for.
     """
@@ -277,7 +284,7 @@ def says_more(labelled: Labelled) -> bool:
 
 
 def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
-    """The ``number``-th run of so many rows."""
+    """Return the ``number``-th run of so many rows."""
     if not cells.ndim:
         return cells
     part = slice(number * rows, (number + 1) * rows)
@@ -286,3 +293,9 @@ def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
 
 def _length(cells: Block, axis: int) -> int:
     return int(cells.shape[axis]) if cells.ndim else 1
+
+
+def other_shape(path: str, seen: tuple[int, ...], now: tuple[int, ...]) -> Conflict:
+    """Return the error for cells of an array that another writer made shorter, or cut in another way."""
+    message = f"the array is {now} by now, and was {seen} when it was looked at"
+    return Conflict(message, node=path, remedy="call its refresh() and try again")

@@ -1,4 +1,4 @@
-"""The Writer of changes to a bloscpack file.
+"""The writer of changes to a bloscpack file.
 
 A file is changed by transactions: whatever is changed within one shows together, or not at all. A batch is one, and so
 is each assignment, append, resize or change of attributes outside of one. Writers wait for one another.
@@ -7,28 +7,261 @@ is each assignment, append, resize or change of attributes outside of one. Write
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Conflict, FormatError, Invalid
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import Conflict, FormatError, HyperslabError, Invalid
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.bloscpack.commit import Old, commit
-from hyperslab.formats.bloscpack.creation import BloscpackOptions
-from hyperslab.formats.bloscpack.dataset import BloscpackReader, surplus_of
+from hyperslab.formats.bloscpack.commit import (
+    FileSnapshot,
+    commit,
+    found_bytes,
+    is_same,
+    pending_chunks_of,
+    read_snapshot,
+)
+from hyperslab.formats.bloscpack.dataset import BloscpackReader, remedies_of, surplus_of
 from hyperslab.formats.bloscpack.document import Content
-from hyperslab.formats.bloscpack.draft import BloscpackDraft
+from hyperslab.formats.bloscpack.encoding import BloscpackOptions, new_array
 from hyperslab.formats.bloscpack.file import LocalFile
-from hyperslab.formats.bloscpack.file_snapshot import FileSnapshot, found_bytes, held_of, is_same, look
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
-from hyperslab.formats.bloscpack.problems import remedies_of
-from hyperslab.formats.bloscpack.state import State
-from hyperslab.formats.bloscpack.writing import StateWriter, settle_journal
-from hyperslab.formats.format_errors import file_not_found
-from hyperslab.model.spec import ArraySpec
+from hyperslab.formats.bloscpack.state import State, other_shape
+from hyperslab.formats.format_errors import dataset_closed, file_not_found, names_below, require_array
+from hyperslab.formats.single_array.coordinates import CoordinateChunk
+from hyperslab.formats.single_array.draft import SingleArrayDraft
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.atomic_file import journal_path, roll_back
 from hyperslab.stores.files import version_of, write_errors
 from hyperslab.stores.locks import hold_file
+
+# -- what the writers of new files and of changes share -------------------------------------------------------------
+
+
+class StateWriter:
+    """Nodes and cells of whatever state there is. Threads take turns, each with a whole change."""
+
+    def __init__(self, path: str, url: str, settings: Settings, options: BloscpackOptions) -> None:
+        self._path = os.path.realpath(path)
+        self._url = url
+        self._settings = settings
+        self._options = options
+        self._turn = threading.RLock()
+        self._closed = False
+
+    def state(self) -> State:
+        """Return the state that is read, and changed within a transaction."""
+        raise NotImplementedError
+
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Show what is changed in the block together, or not at all; Conflict after ``timeout`` seconds."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _take_turn(self, timeout: float | None) -> Iterator[None]:
+        if not self._turn.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            remedy = "wait longer (lock_timeout), or write from fewer threads"
+            raise Conflict("another thread was writing until the timeout", url=self._url, remedy=remedy)
+        try:
+            self._check_open()
+            yield
+        except HyperslabError as error:
+            raise error.locate(url=self._url) from error.__cause__
+        finally:
+            self._turn.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise dataset_closed(self._url)
+
+    # -- documents --------------------------------------------------------------------------------------------------
+
+    @property
+    def main(self) -> str | None:
+        """The name of the array; None while there is none."""
+        return self.state().main
+
+    def children(self, path: str) -> list[str]:
+        """Return the arrays, in the order in which they were made."""
+        return names_below(self.node(path), self.state().draft.specs)
+
+    def node(self, path: str) -> GroupSpec | ArraySpec:
+        """Return the node at ``path``."""
+        try:
+            return self.state().node(path)
+        except HyperslabError as error:
+            raise error.locate(url=self._url) from error.__cause__
+
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the cells of the array at ``path``."""
+        spec, state = self.node(path), self.state()
+        spec = require_array(path, spec, self._url)
+        if path == state.main and state.pending is not None:
+            return MainChunks(self, path, spec, state.pending.content.axis)
+        return TransactionCoordinate(self, path, spec)
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """Return the cells as they will be: the transaction that this is part of shows them with the documents."""
+        self.put(path, spec)
+        return self.chunks(path)
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """Return a user's wish as this format holds it, or Unsupported."""
+        return new_array(spec, self._options)
+
+    def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
+        """Make a node, or change its attributes, dimensions and shape."""
+        with self.transaction(self._settings.lock_timeout):
+            self.state().put(path, spec)
+
+    def drop(self, path: str) -> None:
+        """Remove a coordinate; Unsupported for the array that the file is."""
+        with self.transaction(self._settings.lock_timeout):
+            self.state().drop(path)
+
+    def lock_node(self, path: str) -> AbstractContextManager[None]:
+        """Hold the whole dataset: all changes in the block are one."""
+        return self.transaction(self._settings.lock_timeout)
+
+    # -- cells ------------------------------------------------------------------------------------------------------
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Return a context for one change: part of the transaction that runs, beside its other threads."""
+        raise NotImplementedError
+
+    def stored_sizes(self, numbers: Iterable[int] | None) -> int:
+        """Return the bytes of the array's chunks and their digests, of all of them where ``numbers`` is None."""
+        raise NotImplementedError
+
+    def stamp(self, path: str) -> Any:
+        """Return what identifies the present version of the file; None while it is being changed here."""
+        return None
+
+
+def roll_back_journal(path: str, *, durable: bool) -> bool:
+    """Undo what a writer began who died; whether there was such a thing. The lock is held."""
+    if not os.path.lexists(journal_path(path)):
+        return False
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    try:
+        roll_back(path, descriptor, durable=durable)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+# -- the cells of a dataset that is open for writing, as chunks -----------------------------------------------------
+
+
+class _TransactionChunks:
+    """Chunks of a writer that are changed by its transactions."""
+
+    def __init__(self, writer: StateWriter, path: str) -> None:
+        self._writer = writer
+        self._path = path
+
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Show what is changed in the block together, or not at all; Conflict after ``timeout`` seconds."""
+        return self._writer.transaction(timeout)
+
+    def stamp(self, coords: Coords) -> Any:
+        """Return the stamp of the file; None while nothing is to be cached."""
+        return self._writer.stamp(self._path)
+
+
+class MainChunks(_TransactionChunks):
+    """The chunks of the array, in whole rows along ``axis``."""
+
+    def __init__(self, writer: StateWriter, path: str, spec: ArraySpec, axis: int) -> None:
+        super().__init__(writer, path)
+        self._spec = spec
+        self._grid = Grid.of(spec.shape, spec.chunks)
+        self._axis = axis
+
+    @property
+    def grid(self) -> Grid:
+        """The grid as of when the array was opened: others may have made it longer since."""
+        return self._grid
+
+    def _number(self, coords: Coords) -> int:
+        return coords[self._axis] if coords else 0
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        return self._writer.state().read_main(self._path, self._number(coords), out, self._axis)
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk."""
+        out = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return out if self.read_into(coords, out) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk."""
+        with self._writer.changing():
+            self._writer.state().write_main(self._path, self._number(coords), block, self._axis)
+
+    @property
+    def container(self) -> Any:
+        """What lies in the stored chunks; None where they cannot be moved as they are."""
+        return self._writer.state().container_main(self._path)
+
+    @property
+    def pads(self) -> bool:
+        """A chunk at the edge holds the cells within the array only."""
+        return False
+
+    def raw(self, coords: Coords) -> bytes | None:
+        """Return the chunk as it will be stored, without its digest."""
+        return self._writer.state().raw_main(self._path, self._number(coords))
+
+    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Take stored chunks as they are."""
+        for coords, chunk in pairs:
+            with self._writer.changing():
+                self._writer.state().put_raw_main(self._path, self._number(coords), chunk)
+
+    def erase(self, coords: Coords) -> None:
+        """Set the chunk to the fill value."""
+        with self._writer.changing():
+            self._writer.state().erase_main(self._path, self._number(coords))
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Return the bytes of these chunks and their digests."""
+        return self._writer.stored_sizes([self._number(place) for place in coords])
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes of all chunks and their digests."""
+        return self._writer.stored_sizes(None)
+
+
+class TransactionCoordinate(_TransactionChunks, CoordinateChunk):
+    """The one chunk of a coordinate."""
+
+    def __init__(self, writer: StateWriter, path: str, spec: ArraySpec) -> None:
+        _TransactionChunks.__init__(self, writer, path)
+        CoordinateChunk.__init__(self, spec, self._present_cells, self._replace_cells)
+
+    def _present_cells(self) -> Block:
+        state = self._writer.state()
+        state.node(self._path)
+        cells = state.draft.cells[self._path]
+        if len(cells.shape) != len(self._spec.shape) or any(map(int.__lt__, cells.shape, self._spec.shape)):
+            raise other_shape(self._path, self._spec.shape, cells.shape)
+        return cells
+
+    def _replace_cells(self, cells: Block) -> None:
+        with self._writer.changing():
+            self._writer.state().write_coordinate(self._path, cells)
+
+
+# -- changes of a file that is there --------------------------------------------------------------------------------
 
 
 class BloscpackWriter(StateWriter):
@@ -36,50 +269,56 @@ class BloscpackWriter(StateWriter):
 
     def __init__(self, path: str, url: str, settings: Settings, options: BloscpackOptions) -> None:
         super().__init__(path, url, settings, options)
-        self._present: FileSnapshot | None = None
+        self._snapshot: FileSnapshot | None = None
         self._running: State | None = None
         self._rows = 0
-        self._undid = False
+        self._rolled_back = False
         self._depth = 0
         self._lock = ExitStack()
-        self._seen()
+        self._current_snapshot()
 
-    def _there(self) -> str:
+    def _existing_path(self) -> str:
         if not os.path.lexists(self._path):
             raise file_not_found(self._url)
         return self._path
 
-    def _seen(self) -> FileSnapshot:
-        """The file as it is now."""
+    def _current_snapshot(self) -> FileSnapshot:
+        """Return the file as it is now."""
         self._check_open()
-        present = self._present
-        if present is None or not is_same(present, self._there()):
-            present = self._present = look(self._there(), self._url)
-        return present
+        snapshot = self._snapshot
+        if snapshot is None or not is_same(snapshot, self._existing_path()):
+            snapshot = self._snapshot = read_snapshot(self._existing_path(), self._url)
+        return snapshot
 
-    def _now(self) -> State:
+    def state(self) -> State:
         running = self._running
         if running is not None:
             return running
-        present = self._seen()
-        if present.state is None:
-            present.state = self._state_of(present)
-        state: State = present.state
+        snapshot = self._current_snapshot()
+        if snapshot.state is None:
+            snapshot.state = self._state_of(snapshot)
+        state: State = snapshot.state
         return state
 
-    def _state_of(self, present: FileSnapshot) -> State:
-        held = held_of(present, self._options, self._url, self._rows)
-        self._rows = held.rows
-        return State(self._options, _no_other, BloscpackDraft.of(present.content.labelled), held)
+    def _state_of(self, snapshot: FileSnapshot) -> State:
+        pending = pending_chunks_of(snapshot, self._options, self._url, self._rows)
+        self._rows = pending.rows
+        return State(self._options, _refuse_second_array, SingleArrayDraft.of(snapshot.content.labelled), pending)
 
-    def _runs(self) -> bool:
-        return self._running is not None
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Run the block in the transaction that runs, beside its other threads, else in one of its own."""
+        if self._running is not None:
+            yield
+            return
+        with self.transaction(self._settings.lock_timeout):
+            yield
 
     # -- transactions -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def transaction(self, timeout: float | None) -> Iterator[None]:
-        """Hold the file against other writers; at the end of the outermost block everything shows."""
+        """Show what is changed in the block together, or not at all; Conflict after ``timeout`` seconds."""
         with self._take_turn(timeout):
             state = self._begin(timeout)
             mark = state.mark()
@@ -93,7 +332,7 @@ class BloscpackWriter(StateWriter):
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """One transaction, in which other threads may take part; what was changed before an error is kept."""
+        """Open one transaction, in which other threads may take part; what was changed before an error is kept."""
         timeout = self._settings.lock_timeout
         with self._take_turn(timeout):
             self._begin(timeout)
@@ -106,20 +345,20 @@ class BloscpackWriter(StateWriter):
     def _begin(self, timeout: float | None) -> State:
         if self._running is None:
             with write_errors(self._url, os.path.basename(self._path)):
-                self._running = self._held_state(timeout)
+                self._running = self._lock_and_read(timeout)
             self._depth = 0
         self._depth += 1
         return self._running
 
-    def _held_state(self, timeout: float | None) -> State:
-        """The file as it is once it is locked."""
-        with ExitStack() as held:
-            held.enter_context(hold_file(self._there, timeout))
-            if settle_journal(self._path, durable=self._settings.durable):
-                self._present, self._undid = None, True
-            present = self._seen()
-            state: State = present.state or self._state_of(present)
-            self._lock = held.pop_all()
+    def _lock_and_read(self, timeout: float | None) -> State:
+        """Lock the file and return its state as it is then."""
+        with ExitStack() as locks:
+            locks.enter_context(hold_file(self._existing_path, timeout))
+            if roll_back_journal(self._path, durable=self._settings.durable):
+                self._snapshot, self._rolled_back = None, True
+            snapshot = self._current_snapshot()
+            state: State = snapshot.state or self._state_of(snapshot)
+            self._lock = locks.pop_all()
         return state
 
     def _end(self) -> None:
@@ -129,81 +368,81 @@ class BloscpackWriter(StateWriter):
             return
         try:
             if state.touched or state.written:
-                self._commit(state, self._seen_before())
+                self._commit(state, self._locked_snapshot())
         finally:
-            self._running = self._present = None
+            self._running = self._snapshot = None
             self._lock.close()
 
-    def _seen_before(self) -> FileSnapshot:
-        """The file as it was when the transaction began: nobody else changes it meanwhile."""
-        if self._present is None:
+    def _locked_snapshot(self) -> FileSnapshot:
+        """Return the file as it was when the transaction began: nobody else changes it meanwhile."""
+        if self._snapshot is None:
             raise Invalid("no transaction runs", url=self._url)
-        return self._present
+        return self._snapshot
 
-    def _commit(self, state: State, present: FileSnapshot) -> None:
-        held = state.held
-        if held is None:
+    def _commit(self, state: State, snapshot: FileSnapshot) -> None:
+        pending = state.pending
+        if pending is None:
             raise Invalid("there is no array", url=self._url)
-        if present.content.surplus:  # a change would cut it off
-            raise FormatError(surplus_of(present.content), url=self._url, remedy="repair it first (hs.repair)")
+        if snapshot.content.surplus:  # a change would cut it off
+            raise FormatError(surplus_of(snapshot.content), url=self._url, remedy="repair it first (hs.repair)")
         content = state.content()
-        held = held.become(content)
+        pending = pending.with_content(content)
         with write_errors(self._url, os.path.basename(self._path)):
             descriptor = os.open(self._path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
         try:
-            if version_of(os.fstat(descriptor)) != present.stamp:
+            # The lock keeps hyperslab's writers away, and no other program: a file that took the name meanwhile stays.
+            if version_of(os.fstat(descriptor)) != snapshot.stamp:
                 remedy = "look at what is there now, and repeat the changes"
                 raise Conflict("another program put another file in its place", url=self._url, remedy=remedy)
-            old = Old(self._path, descriptor, present.front, present.table, present.said)
-            commit(old, held, self._url, documents=state.touched, durable=self._settings.durable)
+            commit(snapshot, descriptor, pending, self._url, documents=state.touched, durable=self._settings.durable)
         finally:
             os.close(descriptor)
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """What can be mended, and what opening the file for writing has mended."""
+        """Yield what can be mended, and what opening the file for writing has mended."""
         reader = BloscpackReader(LocalFile(self._path, self._url))
         try:
             found = list(reader.remedies(deep=deep, workers=workers, complete=self._complete, lengthen=self._lengthen))
         finally:
             reader.close()
-        died, self._undid = self._undid, False
+        died, self._rolled_back = self._rolled_back, False
         yield from remedies_of((), None, died=died, complete=self._complete)
         yield from found
 
     def _lengthen(self) -> None:
         """Give the array the rows that its chunks hold behind it."""
         with self.transaction(self._settings.lock_timeout):
-            self._present = look(self._there(), self._url, whole=True)
-            self._running = self._state_of(self._present)
+            self._snapshot = read_snapshot(self._existing_path(), self._url, whole=True)
+            self._running = self._state_of(self._snapshot)
             self._running.touched = True
 
     def _complete(self) -> None:
         """End the file with its last whole chunk: header and offsets are filled in when it is written anew."""
         with self.transaction(self._settings.lock_timeout):
-            state, table = self._now(), self._seen_before().table
-            held, path = state.held, state.main or ""
+            state, table = self.state(), self._locked_snapshot().table
+            pending, path = state.pending, state.main or ""
             spec = state.node(path)
-            if held is None or not isinstance(spec, ArraySpec):
+            if pending is None or not isinstance(spec, ArraySpec):
                 return
-            rows = found_bytes(table) // held.content.row if held.content.row else 0
+            rows = found_bytes(table) // pending.content.row if pending.content.row else 0
             shape = list(spec.shape)
             if shape:
-                shape[held.content.axis] = min(shape[held.content.axis], rows)
+                shape[pending.content.axis] = min(shape[pending.content.axis], rows)
             state.put(path, spec.evolve(shape=tuple(shape)))
 
     # -- cells ------------------------------------------------------------------------------------------------------
 
-    def sizes_main(self, path: str, numbers: Iterable[int] | None) -> int:
-        rooms = self._seen().table.rooms
+    def stored_sizes(self, numbers: Iterable[int] | None) -> int:
+        rooms = self._current_snapshot().table.rooms
         return int(rooms.sum() if numbers is None else sum(rooms[n] for n in numbers if n < len(rooms)))
 
     def stamp(self, path: str) -> Any:
-        return None if self._running is not None else self._seen().stamp
+        return None if self._running is not None else self._current_snapshot().stamp
 
     def refresh(self, path: str) -> None:
         """Look at the file again, unless it is being changed here."""
         if self._running is None:
-            self._present = None
+            self._snapshot = None
 
     def close(self) -> None:
         """End the batch that runs, and let go of the file; closing twice is fine."""
@@ -212,8 +451,8 @@ class BloscpackWriter(StateWriter):
                 self._depth = 1
                 self._end()
             self._closed = True
-            self._present = None
+            self._snapshot = None
 
 
-def _no_other(content: Content, rows: int) -> PendingChunks:
+def _refuse_second_array(content: Content, rows: int) -> PendingChunks:
     raise Invalid("this file holds an array already", remedy="save the other one in a file of its own")

@@ -41,11 +41,11 @@ from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, document_to_json
 from hyperslab.formats.format_errors import node_not_found, require_array
-from hyperslab.formats.in_memory import CellsInMemory
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.formats.metadata_json.nodes import attrs_from_json, attrs_to_json, group_from_json, group_to_json
-from hyperslab.formats.one_array import STRING, cells_from_json, cells_to_json
+from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.document import STRING, cells_from_json, cells_to_json
 from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.paths import normalize, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -366,7 +366,7 @@ class CollectionTreeReader:
         return holding.chunks(str(kept.id), holding.spec(str(kept.id)))
 
     def _in_document(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> ChunkSource:
-        return CellsInMemory(np.empty(spec.shape, spec.numpy_dtype) if kept.cells is None else kept.cells)
+        return CoordinateCells(np.empty(spec.shape, spec.numpy_dtype) if kept.cells is None else kept.cells)
 
     def refresh(self, path: str) -> None:
         """Ask for all anew when it is needed; what is known of a collection stays, for its schema never changes."""

@@ -33,7 +33,7 @@ from hyperslab.formats.collections.tree import (
     portable_document,
     render_tree,
 )
-from hyperslab.formats.in_memory import CellsInDocument, resized
+from hyperslab.formats.single_array.coordinates import DocumentCells, resize_cells
 from hyperslab.model.dims import Coordinate, Index
 from hyperslab.model.paths import outward, split
 from hyperslab.model.refs import Link
@@ -386,7 +386,7 @@ class CollectionTreeWriter(CollectionTreeEditor):
         limited = before.shape != spec.shape and not self._may_become(kept, spec)
         if kept.cells is not None and kept.empty is not None and same:
             spec = single_array.new_array(spec, self._format)
-            cells, empty = resized(kept.cells, spec), spec.evolve(attrs={}, indexes={})
+            cells, empty = resize_cells(kept.cells, spec), spec.evolve(attrs={}, indexes={})
             self._edit(
                 lambda tree: tree.with_array(path, ArrayEntry(spec.dims, dict(spec.attrs), empty=empty, cells=cells))
             )
@@ -410,7 +410,7 @@ class CollectionTreeWriter(CollectionTreeEditor):
     def _in_document(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> ChunkSource:
         if kept.cells is None:
             return super()._in_document(path, kept, spec)
-        return CellsInDocument(spec, kept.cells, lambda cells: self._replace_cells(path, cells))
+        return DocumentCells(spec, kept.cells, lambda cells: self._replace_cells(path, cells))
 
     def _replace_cells(self, path: str, cells: np.ndarray[Any, Any]) -> None:
         self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))

@@ -1,33 +1,67 @@
-"""The documents of a dataset that is being written: one array, and its coordinates with their cells. Pure.
+"""The arrays of a dataset that is being made or changed, and which of them the others are coordinates of. Pure.
 
-Which array is the one that the others belong to follows from all of them; while the first ones are made it may be open.
+The one array follows from all of them; while the first ones are made it may be open which it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
-from typing import Any, Self
-
-import numpy as np
+from typing import Self
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Invalid, NodeNotFound
-from hyperslab.formats.in_memory import resized
-from hyperslab.formats.one_array import Labelled, StoredCoordinate, main_array, no_text
+from hyperslab.formats.single_array.coordinates import MOST_COORDINATE_BYTES, coordinate_bytes, resize_cells
+from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate, Values, text_not_main
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-SMALL = 64 << 20
-"""Bytes that the cells of a coordinate may take: they stand in the metadata."""
 
-Values = np.ndarray[Any, Any]
+def main_array(specs: Mapping[str, ArraySpec]) -> str:
+    """Return the array that the others are coordinates of; Invalid lists them when there are several."""
+    others = main_arrays(specs)
+    if len(others) == 1:
+        return others[0]
+    listed = ", ".join(others or specs)
+    raise Invalid(
+        f"this format holds one array with its coordinates, here are {len(others or specs)}: {listed}",
+        remedy="choose one (path=, or save a DataArray)",
+    )
+
+
+def main_array_or_none(specs: Mapping[str, ArraySpec]) -> str | None:
+    """Return that array; None while there is none, or several could be it."""
+    others = main_arrays(specs)
+    return others[0] if len(others) == 1 else None
+
+
+def main_arrays(specs: Mapping[str, ArraySpec]) -> list[str]:
+    """Return those of one group's arrays that are no coordinates of another."""
+    if len(specs) == 1:
+        return list(specs)
+    return [name for name, spec in specs.items() if not _is_coordinate(name, spec, specs)]
+
+
+def _is_coordinate(name: str, spec: ArraySpec, specs: Mapping[str, ArraySpec]) -> bool:
+    others = [other for other_name, other in specs.items() if other_name != name]
+    if spec.dims == (name,):
+        return any(name in other.dims for other in others)
+    return spec.shape == () or any(name in names_in(other, "coordinates", "bounds") for other in others)
+
+
+def names_in(spec: ArraySpec, *attributes: str) -> list[str]:
+    """Return the names of arrays in some of an array's attributes, which list them as text."""
+    return [name for attribute in attributes for name in str(spec.attrs.get(attribute, "")).split()]
 
 
 @dataclass
-class BloscpackDraft:
-    """``main``: the array whose cells are chunks of the file; ``cells``: those of all others."""
+class SingleArrayDraft:
+    """The arrays of a dataset that is being made or changed, and their group.
+
+    ``main``: the array that the others are coordinates of, once that is decided; ``cells``: those of the others, where
+    the format has them in memory.
+    """
 
     main: str | None = None
     group: GroupSpec = field(default_factory=GroupSpec)
@@ -35,18 +69,18 @@ class BloscpackDraft:
     cells: dict[str, Values] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, labelled: Labelled) -> Self:
-        """The documents of a dataset that is there."""
+    def of(cls, labelled: LabelledArray) -> Self:
+        """Return the documents of a dataset that is there."""
         specs = {labelled.name: labelled.spec} | {name: each.spec for name, each in labelled.coords.items()}
         cells = {name: each.cells for name, each in labelled.coords.items()}
         return cls(labelled.name, labelled.group, specs, cells)
 
     def copy(self) -> Self:
-        """The same, to come back to; cells are never changed in place."""
+        """Return the same draft, to come back to; cells are never changed in place."""
         return replace(self, specs=dict(self.specs), cells=dict(self.cells))
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """What lies at ``path``; NodeNotFound."""
+        """Return the node at ``path``; NodeNotFound."""
         if not path:
             return replace(self.group, dims=self._dims())
         if path not in self.specs:
@@ -67,24 +101,24 @@ class BloscpackDraft:
         name = spec.dims[axis] if spec is not None and spec.dims else None
         return any(dim.name == name and dim.unlimited for dim in self.group.dims)
 
-    def labelled_so_far(self) -> Labelled:
-        """What is known of the main array by now."""
+    def labelled_so_far(self) -> LabelledArray:
+        """Return what is known of the main array by now."""
         path = self.main or ""
         coords = {name: StoredCoordinate(self.specs[name], cells) for name, cells in self.cells.items()}
-        return Labelled(path, self.specs[path], coords, GroupSpec(attrs=self.group.attrs, dims=self._dims()))
+        return LabelledArray(path, self.specs[path], coords, GroupSpec(attrs=self.group.attrs, dims=self._dims()))
 
-    def labelled(self, main: str | None = None) -> Labelled:
-        """The whole dataset; Invalid lists the arrays when there are several, Unsupported for one of text.
+    def labelled(self, main: str | None = None) -> LabelledArray:
+        """Return the whole dataset; Invalid lists the arrays when there are several, Unsupported for one of text.
 
         ``main``: the one that it is, where that is known.
         """
         name = main or main_array(self.specs)
         spec = self.specs[name]
         if isinstance(spec.dtype, VlenString):
-            raise no_text("bloscpack", name)
+            raise text_not_main("bloscpack", name)
         coords = {path: StoredCoordinate(each, self.cells[path]) for path, each in self.specs.items() if path != name}
         unlimited = tuple(dim for dim in self._dims() if dim.unlimited and dim.name in spec.dims)
-        return Labelled(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))
+        return LabelledArray(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))
 
     def put_coordinate(self, path: str, spec: ArraySpec) -> None:
         """Make or change an array whose cells are in memory; those that it had stay, as far as they fit."""
@@ -92,7 +126,7 @@ class BloscpackDraft:
         old = self.cells.get(path)
         cells = spec.filled()
         if old is not None and old.dtype == cells.dtype and old.ndim == cells.ndim:
-            cells = resized(old, spec)
+            cells = resize_cells(old, spec)
         self.specs[path] = spec.evolve(chunks=whole_chunks(spec.shape), codecs=())
         self.cells[path] = cells
 
@@ -107,8 +141,7 @@ class BloscpackDraft:
 
 def check_small(spec: ArraySpec, path: str) -> None:
     """Invalid for an array that is too large to be a coordinate."""
-    nbytes = prod(spec.shape) * max(spec.numpy_dtype.itemsize, 1)
-    if nbytes > SMALL:
+    if coordinate_bytes(spec) > MOST_COORDINATE_BYTES:
         message = f"{spec.shape} cells of {describe(spec.dtype)} beside another array: this format holds one array"
         remedy = "coordinates may take 64 MiB; choose one array (path=), or use a .zarr folder"
         raise Invalid(message, node=path, remedy=remedy)

@@ -12,15 +12,16 @@ import numpy as np
 from hyperslab.chunks.memory import require
 from hyperslab.codecs.blosc import FORMATS, HEADER, MAX_BYTES
 from hyperslab.errors import CorruptChunk, MissingChunks
-from hyperslab.formats.bloscpack.file import FileBytes, settled
-from hyperslab.formats.bloscpack.header import BloscpackHeader
-from hyperslab.formats.bloscpack.preamble import Preamble
+from hyperslab.formats.bloscpack.file import FileBytes, read_stable
+from hyperslab.formats.bloscpack.preamble import BloscpackHeader, Preamble
 from hyperslab.formats.format_errors import document_error
+from hyperslab.formats.single_array.document import Values
 from hyperslab.model.spec import Codec
 
-Numbers = np.ndarray[Any, Any]
 BLOSC = HEADER.size
+# Bytes of offsets that are looked at together where it is not known how many there are.
 _WINDOW = 1 << 16
+# Versions of the format of Blosc chunks; anything else at the place of a chunk's first byte is none.
 _VERSIONS = (1, 2)
 _SHUFFLES = {0: "noshuffle", 1: "shuffle", 4: "bitshuffle"}
 
@@ -29,21 +30,21 @@ _SHUFFLES = {0: "noshuffle", 1: "shuffle", 4: "bitshuffle"}
 class ChunkTable:
     """The chunks that were found: where each starts, and the bytes to the next one (or to the end of the file).
 
-    ``said``: chunks that there should be. ``chunk_size`` and ``last``: decoded bytes of each chunk and of the last one;
-    -1, and ``edges``, where they differ. ``begin``: the first byte that a chunk may have. ``fault`` says why there are
-    no more than these; ``unfinished``: the file does not say how many there should be, or where they are, for its
-    writer never came to the end.
+    ``declared``: chunks that there should be. ``chunk_size`` and ``last``: decoded bytes of each chunk and of the last
+    one; -1, and ``edges``, where they differ. ``begin``: the first byte that a chunk may have. ``fault`` says why
+    there are no more than these; ``unfinished``: the file does not say how many there should be, or where they are,
+    for its writer never came to the end.
     """
 
-    starts: Numbers
-    rooms: Numbers
+    starts: Values
+    rooms: Values
     chunk_size: int
     last: int
     digest_size: int
     begin: int
     file_size: int
-    said: int
-    edges: Numbers | None = None
+    declared: int
+    edges: Values | None = None
     fault: str = ""
     unfinished: bool = False
 
@@ -57,7 +58,7 @@ class ChunkTable:
         """Decoded bytes of all the chunks that there should be."""
         if self.edges is not None:
             return int(self.edges[-1])
-        return 0 if self.said == 0 else self.chunk_size * (self.said - 1) + self.last
+        return 0 if self.declared == 0 else self.chunk_size * (self.declared - 1) + self.last
 
     @property
     def uniform(self) -> int:
@@ -71,7 +72,7 @@ class ChunkTable:
         return int(sizes[0]) if same else -1
 
     def find(self, position: int) -> int:
-        """The chunk that holds a byte of the stream; MissingChunks behind the last one of a walk."""
+        """Return the chunk that holds a byte of the stream; MissingChunks behind the last one of a walk."""
         if self.edges is None:
             return position // self.chunk_size if self.chunk_size > 0 else 0
         number = int(np.searchsorted(self.edges, position, side="right")) - 1
@@ -80,23 +81,23 @@ class ChunkTable:
         return number
 
     def span(self, number: int) -> tuple[int, int]:
-        """The bytes of the stream that a chunk holds."""
+        """Return the bytes of the stream that a chunk holds."""
         if self.edges is not None:
             return int(self.edges[number]), int(self.edges[number + 1])
         start = number * self.chunk_size
-        return start, start + (self.last if number == self.said - 1 else self.chunk_size)
+        return start, start + (self.last if number == self.declared - 1 else self.chunk_size)
 
-    def holds_what_is_said(self, file: FileBytes) -> bool:
+    def is_complete(self, file: FileBytes) -> bool:
         """Return whether all chunks that there should be are there, the last one as long as the header says by its
         own.
         """
-        if self.fault or self.found < self.said or not self.found or int(self.rooms[-1]) < BLOSC:
+        if self.fault or self.found < self.declared or not self.found or int(self.rooms[-1]) < BLOSC:
             return False
         start, stop = self.span(self.found - 1)
         return int.from_bytes(file.pread(4, int(self.starts[-1]) + 4), "little") == stop - start
 
     def entry(self, number: int) -> tuple[int, int, int]:
-        """Where a chunk starts, the bytes to read from there (it, and its digest), and what it decodes to.
+        """Return where a chunk starts, the bytes to read from there (it, and its digest), and what it decodes to.
 
         MissingChunks when it is not there, CorruptChunk when there is no room for one.
         """
@@ -108,11 +109,11 @@ class ChunkTable:
         if self.edges is not None:
             nbytes = int(self.edges[number + 1] - self.edges[number])
         else:
-            nbytes = self.last if number == self.said - 1 else self.chunk_size
+            nbytes = self.last if number == self.declared - 1 else self.chunk_size
         return int(self.starts[number]), min(room, nbytes + BLOSC + self.digest_size), nbytes
 
     def missing(self, number: int) -> MissingChunks:
-        """The error for a chunk that is not there."""
+        """Return the error for a chunk that is not there."""
         remedy = "write the file anew from its source, or read only the cells before"
         why = f": {self.fault}" if self.fault else ""
         return MissingChunks(f"chunk {number} is not there, the last whole one is {self.found - 1}{why}", remedy=remedy)
@@ -123,34 +124,34 @@ class ChunkTable:
         return CorruptChunk("its offset lies outside the file or within another chunk", expected=expected, found=start)
 
 
-def read_table(file: FileBytes, front: Preamble, expected: int = -1) -> ChunkTable:
-    """The chunks of a file. ``expected``: decoded bytes by the metadata, for what the header leaves open.
+def read_table(file: FileBytes, preamble: Preamble, expected: int = -1) -> ChunkTable:
+    """Return the chunks of a file. ``expected``: decoded bytes by the metadata, for what the header leaves open.
 
     FormatError where nobody can tell where they begin.
     """
-    header, at = front.header, front.offsets_at
+    header, at = preamble.header, preamble.offsets_at
     if header.has_offsets and header.nchunks < 0:
-        begin = _behind_offsets(file, at)
-        found = _walked(file, header, begin, expected)
+        begin = _end_of_offsets(file, at)
+        found = _walk_chunks(file, header, begin, expected)
         require(4 * (begin - at), None)
         starts = np.frombuffer(file.pread(begin - at, at), "<i8")
         if found.fault and len(starts) > 1 and not (starts == -1).any():  # there is room behind the digests
             return _by_offsets(file, header.evolve(nchunks=len(starts)), starts, begin)
         return found
-    if front.chunks_at > file.size:
-        message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {front.chunks_at}"
+    if preamble.chunks_at > file.size:
+        message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {preamble.chunks_at}"
         raise document_error("truncated", message)
     if header.has_offsets:
         require(32 * header.nchunks, None)
         starts = np.frombuffer(file.pread(8 * header.nchunks, at), "<i8")
         if not (starts == -1).any():
-            return _by_offsets(file, header, starts, front.chunks_at)
-    return _walked(file, header, front.chunks_at, expected)
+            return _by_offsets(file, header, starts, preamble.chunks_at)
+    return _walk_chunks(file, header, preamble.chunks_at, expected)
 
 
-def _behind_offsets(file: FileBytes, at: int) -> int:
-    """Where the offsets of an unfinished file end: the first of them says it, or where it is not set, all are -1 (no
-    chunk begins like that)."""
+def _end_of_offsets(file: FileBytes, at: int) -> int:
+    """Return where the offsets of an unfinished file end: the first of them says it, or where it is not set, all are -1
+    (no chunk begins like that)."""
     first = int.from_bytes(file.pread(8, at), "little", signed=True) if at + 8 <= file.size else -1
     if first != -1:
         if first < at + 8 or first > file.size or (first - at) % 8:
@@ -165,7 +166,7 @@ def _behind_offsets(file: FileBytes, at: int) -> int:
     return at
 
 
-def _by_offsets(file: FileBytes, header: BloscpackHeader, starts: Numbers, begin: int) -> ChunkTable:
+def _by_offsets(file: FileBytes, header: BloscpackHeader, starts: Values, begin: int) -> ChunkTable:
     order = np.argsort(starts, kind="stable")
     rooms = np.empty_like(starts)
     rooms[order] = np.diff(np.append(starts[order], file.size))
@@ -184,20 +185,20 @@ def _by_offsets(file: FileBytes, header: BloscpackHeader, starts: Numbers, begin
         digest_size=header.digest.size,
         begin=begin,
         file_size=file.size,
-        said=header.nchunks,
+        declared=header.nchunks,
         edges=edges,
     )
 
 
 def _decoded(file: FileBytes, start: int, room: int) -> int:
-    """What a chunk says that it decodes to."""
+    """Return the decoded size that a chunk says of itself."""
     if room < BLOSC:
         raise document_error("offsets", f"the sizes of the chunks are not known, and offset {start} leads to none")
     return int.from_bytes(file.pread(4, start + 4), "little")
 
 
-def _walked(file: FileBytes, header: BloscpackHeader, begin: int, expected: int) -> ChunkTable:
-    """From one chunk to the next, as the lengths in them say, to the last one or to the end of the file."""
+def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected: int) -> ChunkTable:
+    """Walk from one chunk to the next, as the lengths in them say, to the last one or to the end of the file."""
     digest, at, wanted = header.digest.size, begin, header.nchunks
     starts: list[int] = []
     sizes: list[int] = []
@@ -233,7 +234,7 @@ def _walked(file: FileBytes, header: BloscpackHeader, begin: int, expected: int)
         digest_size=digest,
         begin=begin,
         file_size=file.size,
-        said=wanted,
+        declared=wanted,
         edges=edges,
         fault=fault,
         unfinished=header.nchunks < 0 or header.has_offsets,
@@ -241,18 +242,18 @@ def _walked(file: FileBytes, header: BloscpackHeader, begin: int, expected: int)
 
 
 def _uniform(sizes: list[int], size: int, expected: int) -> tuple[int, int]:
-    """How many chunks of ``size`` there should be, and the decoded bytes of the last one."""
+    """Return how many chunks of ``size`` there should be, and the decoded bytes of the last one."""
     if expected < 0 or not size:
         return len(sizes), sizes[-1] if sizes else 0
     count = max(1, -(-expected // size))
     return max(count, len(sizes)), expected - (count - 1) * size if count >= len(sizes) else sizes[-1]
 
 
-def codecs_of(file: FileBytes, front: Preamble) -> tuple[Codec, ...]:
-    """How the first chunk is compressed, which is how the others usually are; nothing when it cannot be told."""
-    at = front.chunks_at
-    if front.header.slots > 0:
-        offset = int.from_bytes(file.pread(8, front.offsets_at), "little", signed=True)
+def codecs_of(file: FileBytes, preamble: Preamble) -> tuple[Codec, ...]:
+    """Return how the first chunk is compressed, which is how the others usually are; nothing when it cannot be told."""
+    at = preamble.chunks_at
+    if preamble.header.slots > 0:
+        offset = int.from_bytes(file.pread(8, preamble.offsets_at), "little", signed=True)
         at = at if offset < 0 else offset
     if at + BLOSC > file.size:
         return ()
@@ -264,7 +265,7 @@ def codecs_of(file: FileBytes, front: Preamble) -> tuple[Codec, ...]:
 
 
 def stored_end(file: FileBytes, table: ChunkTable) -> int:
-    """Where the last stored chunk and its digest end; the end of the file when that cannot be told."""
+    """Return where the last stored chunk and its digest end; the end of the file when that cannot be told."""
     if not table.found:
         return table.begin
     last = int(np.argmax(table.starts))
@@ -274,34 +275,34 @@ def stored_end(file: FileBytes, table: ChunkTable) -> int:
     return start + int.from_bytes(file.pread(4, start + 12), "little") + table.digest_size
 
 
-class Tables:
+class TableCache:
     """The table of a file, read when it is first asked for, and again once the file is another one."""
 
     def __init__(self, file: FileBytes, load: Callable[[], ChunkTable]) -> None:
         self._file = file
         self._load = load
         self._lock = threading.Lock()
-        self._known: tuple[Any, ChunkTable] | None = None
+        self._cached: tuple[Any, ChunkTable] | None = None
 
     def get(self) -> ChunkTable:
-        """The table."""
-        known = self._known
-        return known[1] if known is not None else self._read(None)
+        """Return the table."""
+        cached = self._cached
+        return cached[1] if cached is not None else self._read(None)
 
-    def renewed(self, table: ChunkTable) -> ChunkTable:
-        """The table as it is now; the same one while the file is."""
+    def refreshed(self, table: ChunkTable) -> ChunkTable:
+        """Return the table as it is now; the same one while the file is."""
         return self._read(table)
 
-    def anew(self) -> ChunkTable:
-        """The table read once more, though the file tells of no change: its clock may not have ticked in between."""
+    def reload(self) -> ChunkTable:
+        """Read the table once more, though the file tells of no change: its clock may not have ticked in between."""
         with self._lock:
-            self._known = settled(self._file, lambda: (self._file.stamp(), self._load()))
-            return self._known[1]
+            self._cached = read_stable(self._file, lambda: (self._file.stamp(), self._load()))
+            return self._cached[1]
 
     def _read(self, stale: ChunkTable | None) -> ChunkTable:
         with self._lock:
             stamp = self._file.stamp()
-            if self._known is not None and (self._known[0] == stamp or self._known[1] is not stale):
-                return self._known[1]
-            self._known = settled(self._file, lambda: (self._file.stamp(), self._load()))
-            return self._known[1]
+            if self._cached is not None and (self._cached[0] == stamp or self._cached[1] is not stale):
+                return self._cached[1]
+            self._cached = read_stable(self._file, lambda: (self._file.stamp(), self._load()))
+            return self._cached[1]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.errors import FormatError, Invalid, Unsupported
+from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
@@ -64,9 +64,17 @@ NOTES = {
 }
 """How such a format has or lacks features, where that does not go without saying."""
 STRING = "string"
+# Numbers that stand as text in a document; more are base64, which is shorter and faster to read.
 _MANY = 1000
 
 Values = np.ndarray[Any, Any]
+"""Cells of any type and rank."""
+NumPyDType = np.dtype[Any]
+"""A NumPy type of cells."""
+Doc = dict[str, Any]
+"""A JSON object that is made, or was parsed."""
+Document = Mapping[str, Any]
+"""A JSON object that is only read."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ class StoredCoordinate:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledArray:
     """One array with its coordinates: ``group`` holds what is said of all of them."""
 
     name: str
@@ -92,7 +100,7 @@ class Labelled:
         return [self.name, *self.coords]
 
     def node(self, path: str) -> GroupSpec | ArraySpec | None:
-        """The group of all (``""``), the array, or a coordinate; None for anything else."""
+        """Return the group of all (``""``), the array, or a coordinate; None for anything else."""
         if not path:
             return self.group
         if path == self.name:
@@ -100,80 +108,43 @@ class Labelled:
         return self.coords[path].spec if path in self.coords else None
 
 
-def main_array(specs: Mapping[str, ArraySpec]) -> str:
-    """Which of the arrays is the one that the others are coordinates of; Invalid lists them when there are several."""
-    others = main_arrays(specs)
-    if len(others) == 1:
-        return others[0]
-    listed = ", ".join(others or specs)
-    raise Invalid(
-        f"this format holds one array with its coordinates, here are {len(others or specs)}: {listed}",
-        remedy="choose one (path=, or save a DataArray)",
-    )
-
-
-def found_main(specs: Mapping[str, ArraySpec]) -> str | None:
-    """That array; None while there is none, or several could be it."""
-    others = main_arrays(specs)
-    return others[0] if len(others) == 1 else None
-
-
-def main_arrays(specs: Mapping[str, ArraySpec]) -> list[str]:
-    """Those of one group's arrays that are no coordinates of another."""
-    if len(specs) == 1:
-        return list(specs)
-    return [name for name, spec in specs.items() if not _is_coordinate(name, spec, specs)]
-
-
-def no_text(format: str, node: str) -> Unsupported:
-    """The error for text of any length that is the main array."""
+def text_not_main(format: str, node: str) -> Unsupported:
+    """Return the error for text of any length that is the main array."""
     remedy = "make it a coordinate, or give text of a fixed length, such as dtype='U20'"
     return Unsupported(f"format {format} holds text of any length in coordinates alone", node=node, remedy=remedy)
-
-
-def _is_coordinate(name: str, spec: ArraySpec, specs: Mapping[str, ArraySpec]) -> bool:
-    others = [other for other_name, other in specs.items() if other_name != name]
-    if spec.dims == (name,):
-        return any(name in other.dims for other in others)
-    return spec.shape == () or any(name in names_in(other, "coordinates", "bounds") for other in others)
-
-
-def names_in(spec: ArraySpec, *attributes: str) -> list[str]:
-    """The names of arrays in some of an array's attributes, which list them as text."""
-    return [name for attribute in attributes for name in str(spec.attrs.get(attribute, "")).split()]
 
 
 # -- to JSON ------------------------------------------------------------------------------------------------------
 
 
-def labels_to_json(labelled: Labelled) -> dict[str, Any]:
-    """The document, without what goes without saying; Unsupported for cells that JSON cannot hold."""
+def labels_to_json(labelled: LabelledArray) -> Doc:
+    """Return the document, without what goes without saying; Unsupported for cells that JSON cannot hold."""
     spec = labelled.spec
-    said: dict[str, Any] = {} if labelled.name == DEFAULT else {"name": labelled.name}
-    said |= array_to_json(spec)
+    doc: Doc = {} if labelled.name == DEFAULT else {"name": labelled.name}
+    doc |= array_to_json(spec)
     if labelled.coords:
-        said["coords"] = {name: _coordinate_to_json(name, each) for name, each in labelled.coords.items()}
+        doc["coords"] = {name: _coordinate_to_json(name, each) for name, each in labelled.coords.items()}
     group = attrs_to_json(labelled.group.attrs)
     unlimited = [dim.name for dim in labelled.group.dims if dim.unlimited]
     if unlimited:
         group["unlimited"] = unlimited
     if group:
-        said["group"] = group
-    return said
+        doc["group"] = group
+    return doc
 
 
-def _coordinate_to_json(name: str, coordinate: StoredCoordinate) -> dict[str, Any]:
+def _coordinate_to_json(name: str, coordinate: StoredCoordinate) -> Doc:
     spec, cells = coordinate.spec, coordinate.cells
     try:
         dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
     except TypeError as error:
         raise Unsupported(f"coordinate {name!r}: {error}") from None
-    said = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
-    return said | cells_to_json(cells)
+    doc = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
+    return doc | cells_to_json(cells)
 
 
-def cells_to_json(cells: Values) -> dict[str, Any]:
-    """The cells of a coordinate as they stand in the document."""
+def cells_to_json(cells: Values) -> Doc:
+    """Return the cells of a coordinate as they stand in the document."""
     if cells.dtype.kind in "OT":
         return {"cells": [str(cell) for cell in cells.flat]}
     if cells.size > _MANY or cells.dtype.kind == "V":
@@ -181,7 +152,7 @@ def cells_to_json(cells: Values) -> dict[str, Any]:
     return {"cells": [cell_to_json(cell) for cell in cells.reshape(-1)]}
 
 
-def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _little(dtype: NumPyDType) -> NumPyDType:
     return dtype.newbyteorder("<") if dtype.names is None else dtype
 
 
@@ -202,55 +173,55 @@ def is_label(key: str, value: Any) -> bool:
     return key in KEYS
 
 
-def labels_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Labelled:
-    """The array with all that the document says of it; ``spec`` holds what the format itself knows.
+def labels_from_json(doc: Document, spec: ArraySpec) -> LabelledArray:
+    """Return the array with all that the document says of it; ``spec`` holds what the format itself knows.
 
     FormatError for what makes no sense.
     """
     try:
-        name = said.get("name", DEFAULT)
+        name = doc.get("name", DEFAULT)
         if not isinstance(name, str):
             raise TypeError(f"{name!r} is no name of an array")
-        group = get_object(said, "group")
+        group = get_object(doc, "group")
         coords = {
             each: _coordinate_from_json(get_object(coords, each))
-            for coords in [get_object(said, "coords")]
+            for coords in [get_object(doc, "coords")]
             for each in coords
         }
         if check_name(name) in map(check_name, coords):
             raise TypeError(f"a coordinate is called {name!r}, as the array is")
-        main = array_from_json(said, spec)
+        main = array_from_json(doc, spec)
         names = [dim for dim in main.dims if dim is not None]
         unlimited = group.get("unlimited", [])
         dims = tuple(
             Dimension(dim, main.shape[main.dims.index(dim)], unlimited=True) for dim in names if dim in unlimited
         )
-        return Labelled(name, main, coords, GroupSpec(attrs=attrs_from_json(group), dims=dims))
+        return LabelledArray(name, main, coords, GroupSpec(attrs=attrs_from_json(group), dims=dims))
     except FormatError as error:
         raise FormatError(f"the labels make no sense: {error.message}") from error
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
         raise FormatError(f"the labels make no sense: {error}") from error
 
 
-def _coordinate_from_json(said: Mapping[str, Any]) -> StoredCoordinate:
-    dtype: DataType = VlenString() if said["dtype"] == STRING else dtype_from_json(said["dtype"])
-    shape = tuple(said["shape"])
+def _coordinate_from_json(doc: Document) -> StoredCoordinate:
+    dtype: DataType = VlenString() if doc["dtype"] == STRING else dtype_from_json(doc["dtype"])
+    shape = tuple(doc["shape"])
     if any(type(length) is not int or length < 0 for length in shape):
         raise TypeError(f"{shape} is no shape")
     spec = ArraySpec(shape=shape, dtype=dtype, chunks=whole_chunks(shape))
-    cells = cells_from_json(said, spec)
-    return StoredCoordinate(array_from_json(said, spec), cells)
+    cells = cells_from_json(doc, spec)
+    return StoredCoordinate(array_from_json(doc, spec), cells)
 
 
-def cells_from_json(said: Mapping[str, Any], spec: ArraySpec) -> Values:
-    """All cells; there must be as many as the shape says before any memory is taken."""
+def cells_from_json(doc: Document, spec: ArraySpec) -> Values:
+    """Return all cells; there must be as many as the shape says before any memory is taken."""
     dtype, size = spec.numpy_dtype, prod(spec.shape)
-    if "base64" in said:
-        raw = base64_to_bytes(said["base64"])
+    if "base64" in doc:
+        raw = base64_to_bytes(doc["base64"])
         if len(raw) != size * dtype.itemsize:
             raise TypeError(f"{len(raw)} bytes for {size} cells of {describe(spec.dtype)}")
         return np.frombuffer(raw, _little(dtype)).astype(dtype).reshape(spec.shape)
-    listed = said["cells"]
+    listed = doc["cells"]
     if not isinstance(listed, list) or len(listed) != size:
         raise TypeError(f"there are not {size} cells")
     cells = np.empty(size, numpy_dtype(spec.dtype))

@@ -1,6 +1,8 @@
-"""Changes of a file in place that happen as one: what was there before lies beside it until all of them are made.
+"""Files that change as one: replaced by a whole new file, or patched in place under one undo record.
 
-``.<name>.journal`` holds the old bytes of every place that changes, and the old length::
+:class:`AtomicFile` is a file under a temporary name that takes the place of another when it is complete.
+:func:`patch_file` changes bytes of a file where they lie; the journal ``.<name>.journal`` beside it holds the old bytes
+of every place that changes, and the old length, until all changes are made::
 
     "hslabjnl"  u64 inode  u64 old length  u64 places  32 bytes: SHA-256 of the file's first 4 KiB as they were
     places x (u64 offset, u64 length)
@@ -19,15 +21,118 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from struct import Struct
 
+from hyperslab.errors import StorageError
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.files import open_folder, read_at, read_whole, sync_and_close, sync_folder, write_at
+from hyperslab.stores.keys import temporary_name
+from hyperslab.stores.leftovers import remove_leftovers
+
+Part = tuple[int, int, int]
+"""Bytes of another open file: its descriptor, an offset, a length."""
+Piece = bytes | Part
+
+# Bytes read at a time where the kernel does not copy from file to file.
+_STEP = 1 << 20
+# Parts that follow one another are copied by one call, up to this many bytes in it.
+_LONGEST = 1 << 30
+_FLAGS: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class AtomicFile:
+    """A file under a temporary name beside ``target``; removed unless it is published. OSError as the system has it."""
+
+    def __init__(self, target: str, mode: int | None = None) -> None:
+        self._target = target
+        self.path = os.path.join(os.path.dirname(target), temporary_name(os.path.basename(target)))
+        self.descriptor = os.open(self.path, _FLAGS, 0o666)
+        self._finish = weakref.finalize(self, _remove, self.path, self.descriptor, os.getpid())
+        if mode is not None:
+            os.fchmod(self.descriptor, mode & 0o7777)
+
+    def publish(self, *, durable: bool) -> None:
+        """Make the file complete on the medium, then give it its name."""
+        if durable:
+            os.fsync(self.descriptor)
+        os.replace(self.path, self._target)
+        if durable:
+            with open_folder(os.path.dirname(self._target)) as folder:
+                sync_folder(folder)
+        self._finish.detach()
+        os.close(self.descriptor)
+        remove_leftovers(self._target)
+
+    def discard(self) -> None:
+        """Close and remove it; doing so twice, or after it was published, is fine."""
+        self._finish()
+
+
+def _remove(path: str, descriptor: int, owner: int) -> None:
+    """Remove the file in the process that made it: a forked child has the number of the same file, and closes its
+    own."""
+    with suppress(OSError):
+        os.close(descriptor)
+    if os.getpid() == owner:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def assemble(descriptor: int, front: bytes, pieces: Iterable[Piece]) -> None:
+    """Write a file from its beginning: the front, then the pieces in order."""
+    write_at(descriptor, front, 0)
+    at = len(front)
+    for piece in _merge_parts(pieces):
+        if isinstance(piece, bytes):
+            write_at(descriptor, piece, at)
+            at += len(piece)
+        else:
+            _copy(piece, descriptor, at)
+            at += piece[2]
+
+
+def _merge_parts(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield the pieces, those that follow one another in their file as one."""
+    run: Part | None = None
+    for piece in pieces:
+        if run is not None:
+            if isinstance(piece, tuple) and piece[:2] == (run[0], run[1] + run[2]) and run[2] < _LONGEST:
+                run = (run[0], run[1], run[2] + piece[2])
+                continue
+            yield run
+        run = piece if isinstance(piece, tuple) else None
+        if isinstance(piece, bytes):
+            yield piece
+    if run is not None:
+        yield run
+
+
+def _copy(part: Part, target: int, at: int) -> None:
+    """Copy bytes from file to file, within the kernel where it can."""
+    source, offset, left = part
+    copy_range = getattr(os, "copy_file_range", None)
+    while left:
+        done = 0
+        if copy_range is not None:
+            try:
+                done = copy_range(source, target, left, offset, at)
+            except OSError:  # two file systems, or one that cannot: what is wrong with the medium shows below
+                copy_range = None
+                continue
+        if not done:
+            data = read_at(source, min(left, _STEP), offset)
+            if not data:
+                raise StorageError("the file ends within a chunk that is to be copied")
+            write_at(target, data, at)
+            done = len(data)
+        offset, at, left = offset + done, at + done, left - done
+
 
 Change = tuple[int, Buffer]
 """An offset in the file, and the bytes that come there."""
@@ -38,15 +143,18 @@ MOST = 64 << 20
 _MAGIC = b"hslabjnl"
 _HEAD = Struct("<8s3Q32s")
 _PLACE = Struct("<2Q")
+# So many bytes tell the file that a journal belongs to from another one.
 _FRONT = 4096
 _DIGEST = 32
+# Names of files may have 255 bytes: a longer one could not take the dot and `.journal`; its digest stands for it.
 _LONGEST_NAME = 200
-_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_JOURNAL_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+# Bytes of a journal beyond which it is none of ours: the old bytes, and the places that they come from.
 _LARGEST = MOST + (1 << 20)
 
 
 def journal_path(path: str) -> str:
-    """Where the journal of the file at ``path`` lies."""
+    """Return the path of the journal of the file at ``path``."""
     folder, name = os.path.split(path)
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = sha256(os.fsencode(name)).hexdigest()
@@ -71,9 +179,10 @@ class UndoRecord:
                 out[first - offset : last - offset] = old[first - start : last - start]
 
 
-def pending(path: str, descriptor: int) -> UndoRecord | None:
-    """The journal of the file that is open here, if one lies beside it and is whole; one of another file counts not."""
-    undo = _load(journal_path(path))
+def read_undo(path: str, descriptor: int) -> UndoRecord | None:
+    """Return the journal of the file that is open here, if one lies beside it and is whole; None for one of another
+    file."""
+    undo = _load_journal(journal_path(path))
     if undo is None:
         return None
     front = bytearray(read_at(descriptor, min(_FRONT, undo.size), 0))
@@ -87,14 +196,14 @@ def roll_back(path: str, descriptor: int, *, durable: bool) -> bool:
     place = journal_path(path)
     if not os.path.lexists(place):
         return False
-    undo = pending(path, descriptor)
+    undo = read_undo(path, descriptor)
     if undo is not None:
         _restore(descriptor, undo, durable)
-    _remove(place, durable)
+    _remove_journal(place, durable)
     return undo is not None
 
 
-def patch(
+def patch_file(
     path: str, descriptor: int, changes: Iterable[Change], size: int, *, durable: bool, behind: Iterable[Change] = ()
 ) -> None:
     """Make all the changes, and the file ``size`` bytes long; when that fails, or is killed, none. The lock is held.
@@ -102,10 +211,13 @@ def patch(
     ``behind``: those that begin behind the end of the file, taken one after the other. OSError as the system gives it;
     the file is then what it was, or its journal is there to make it so.
     """
-    ordered = sorted(changes, key=lambda change: change[0], reverse=True)  # what may not find room comes first
+    ordered = sorted(changes, key=lambda change: change[0], reverse=True)
+    # Order: the journal is whole and durable before the first change, and its removal is the moment of the commit. A
+    # kill before it is written changes nothing; one after it makes the next writer roll back; one after the removal
+    # loses nothing. What makes the file longer comes before what changes within, for that is what may find no room.
     undo = _undo_of(descriptor, ordered, size)
     place = journal_path(path)
-    _write(place, undo, os.fstat(descriptor).st_mode & 0o777, durable)
+    _write_journal(place, undo, os.fstat(descriptor).st_mode & 0o777, durable)
     try:
         for offset, data in chain(behind, ordered):
             write_at(descriptor, data, offset)
@@ -115,11 +227,11 @@ def patch(
         os.utime(descriptor, ns=(now, now))
         if durable:
             os.fsync(descriptor)
-        _remove(place, durable)
+        _remove_journal(place, durable)
     except BaseException:
         with suppress(OSError):  # then the journal stays
             _restore(descriptor, undo, durable)
-            _remove(place, durable)
+            _remove_journal(place, durable)
         raise
 
 
@@ -138,11 +250,11 @@ def _undo_of(descriptor: int, changes: Sequence[Change], size: int) -> UndoRecor
     return UndoRecord(found.st_ino, found.st_size, sha256(front).digest(), tuple(parts))
 
 
-def _write(place: str, undo: UndoRecord, mode: int, durable: bool) -> None:
+def _write_journal(place: str, undo: UndoRecord, mode: int, durable: bool) -> None:
     whole = sha256()
     head = _HEAD.pack(_MAGIC, undo.inode, undo.size, len(undo.parts), undo.front)
     head += b"".join(_PLACE.pack(offset, len(old)) for offset, old in undo.parts)
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, mode)
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _JOURNAL_FLAGS, mode)
     try:
         try:
             at = 0
@@ -165,9 +277,9 @@ def _write(place: str, undo: UndoRecord, mode: int, durable: bool) -> None:
         raise
 
 
-def _load(place: str) -> UndoRecord | None:
+def _load_journal(place: str) -> UndoRecord | None:
     try:
-        descriptor = os.open(place, os.O_RDONLY | _FLAGS | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(place, os.O_RDONLY | _JOURNAL_FLAGS | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return None
     try:
@@ -176,11 +288,11 @@ def _load(place: str) -> UndoRecord | None:
         return None
     finally:
         os.close(descriptor)
-    return _parse(data)
+    return _parse_journal(data)
 
 
-def _parse(data: bytes) -> UndoRecord | None:
-    """A whole journal; None for anything else."""
+def _parse_journal(data: bytes) -> UndoRecord | None:
+    """Return a whole journal; None for anything else."""
     view = memoryview(data)
     if len(data) < _HEAD.size + _DIGEST or sha256(view[:-_DIGEST]).digest() != view[-_DIGEST:]:
         return None
@@ -205,7 +317,7 @@ def _restore(descriptor: int, undo: UndoRecord, durable: bool) -> None:
         os.fsync(descriptor)
 
 
-def _remove(place: str, durable: bool) -> None:
+def _remove_journal(place: str, durable: bool) -> None:
     """Without its removal being durable, a power cut could bring an old journal back."""
     os.unlink(place)
     if durable:

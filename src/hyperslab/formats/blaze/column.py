@@ -1,32 +1,152 @@
-"""Reading one column's chunks out of data files, each of which holds the chunks of a superchunk.
+"""One column of a Blaze directory: its data files, the numbers of the chunks in them, and how chunks are read.
 
-A read fetches a file's offsets and the ranges that it needs, or the whole file when most of it is wanted. What was
-never written, or is shorter than the array is long, reads as the fill value.
+Each data file holds the chunks of a superchunk: as many in each, or as many as each file's header says. A read fetches
+a file's offsets and the ranges that it needs, or the whole file when most of it is wanted. What was never written, or
+is shorter than the array is long, reads as the fill value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import Blosc, container
-from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
-from hyperslab.formats.blaze.data_file import ChunkOffsets, open_part, read_index
-from hyperslab.formats.blaze.document import ColumnStorage, row_bytes
-from hyperslab.formats.blaze.keys import DataKeys
-from hyperslab.formats.blaze.numbering import Numbering
-from hyperslab.formats.bloscpack.header import SIZE
+from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
+from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index, verify_chunk
+from hyperslab.formats.blaze.document import DATA, ColumnStorage, row_bytes
+from hyperslab.formats.bloscpack.preamble import SIZE
+from hyperslab.formats.single_array.document import NumPyDType
+from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
 from hyperslab.formats.zarr.shards import ShardIndexCache
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
 from hyperslab.stores.ranges import fetch_coalesced
+
+# `data/__1__.bin` of Blaze counts from 1, `data/__0.blp` of bcolz from 0; 18 digits fit in 64 bits.
+_NAMES = {"blaze": re.compile(r"__([1-9]\d{0,17})__\.bin"), "bcolz": re.compile(r"__(0|[1-9]\d{0,17})\.blp")}
+
+
+class DataKeys(ChunkKeys):
+    """The data files of one column; all columns of an array share the lock in its folder ``root``."""
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        column: Sequence[str],
+        layout: str,
+        settings: Settings,
+        on_write: Callable[[], None] | None = None,
+    ) -> None:
+        folder = "/".join((*([root] if root else []), DATA, *column))
+        super().__init__(store, folder, _FILE_NAMES[layout], settings)
+        self._root = root
+        self._locks = ChunkKeys(store, root, _FILE_NAMES[layout], settings)
+        self._on_write = on_write
+        self._pattern = _NAMES[layout]
+        self._first = 1 if layout == "blaze" else 0
+
+    @property
+    def data(self) -> str:
+        """The folder that holds those of all columns."""
+        return f"{self._root}/{DATA}" if self._root else DATA
+
+    def key(self, place: int) -> str:
+        """Return the key of a superchunk."""
+        return self.prefix + self.key_of((place,))
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold superchunks against other writers."""
+        return self._locks.lock(coords, timeout)
+
+    def require_writable(self) -> None:
+        """ReadOnly when the store takes no writes; this comes before each of them."""
+        super().require_writable()
+        if self._on_write is not None:
+            self._on_write()
+
+    def places(self) -> tuple[list[int], list[str]]:
+        """Return the superchunks that are there, and the names of whatever else is."""
+        names = self.store.list_dir(self.folder)[0]
+        found = [(name, self._pattern.fullmatch(name)) for name in names]
+        return (
+            sorted(int(match[1]) - self._first for _, match in found if match),
+            [name for name, match in found if match is None],
+        )
+
+
+_FILE_NAMES: dict[str, KeyOf] = {
+    "blaze": lambda place: f"__{place[0] + 1}__.bin",
+    "bcolz": lambda place: f"__{place[0]}.blp",
+}
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """``per`` chunks in each file; with ``edges`` file ``i`` begins with chunk ``edges[i]``, ``per`` is the most."""
+
+    per: int
+    edges: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, per: int, counts: Sequence[int] | None) -> Numbering:
+        """Return the numbering of files with so many chunks each; None: all have ``per``."""
+        return cls(per) if counts is None else cls(max(counts, default=1), (0, *accumulate(counts)))
+
+    def find(self, number: int) -> tuple[int, int]:
+        """Return the file of a chunk, and the chunk's number in it."""
+        if self.edges is None:
+            return divmod(number, self.per)
+        place = bisect_right(self.edges, number) - 1
+        return place, number - self.edges[place]
+
+    def first(self, place: int) -> int:
+        """Return the first chunk of a file."""
+        if self.edges is None:
+            return place * self.per
+        return self.edges[min(place, len(self.edges) - 1)]
+
+    def places(self, chunks: int) -> int:
+        """Return how many files so many chunks take."""
+        return self.find(chunks - 1)[0] + 1 if chunks else 0
+
+
+def chunk_counts(found: Sequence[int | None], chunks: int, column: str) -> tuple[int, list[int] | None]:
+    """Return the chunks in a file, and those in each file where they differ, of an array of so many chunks.
+
+    ``found``: what the header of each file says, None where it cannot be read. FormatError where it must be known.
+    """
+    per = next((count for count in found if count is not None), 1)
+    needed = found[: max(1, -(-chunks // per))]
+    last = needed[-1] if needed else None
+    if all(count in (None, per) for count in needed[:-1]) and (last is None or last <= per):
+        return per, None
+    counts: list[int] = []
+    for count in found:
+        if count is None or sum(counts) >= chunks:
+            break
+        counts.append(count)
+    if sum(counts) != chunks:
+        listed = ", ".join("?" if count is None else str(count) for count in found[:20])
+        where = f" of {column}" if column else ""
+        raise FormatError(
+            f"the superchunks{where} hold {listed} chunks, the array has {chunks}: nobody can tell which are where",
+            remedy="look for a file that is damaged or missing",
+        )
+    return max(counts), counts
+
 
 _TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
 Stored = tuple[Buffer, ChunkOffsets, int] | None
@@ -47,7 +167,7 @@ class FetchedChunks:
         if stored is None:
             return False
         try:
-            chunk, nbytes = open_part(*stored)
+            chunk, nbytes = verify_chunk(*stored)
             if nbytes == out.nbytes:
                 column.decode(chunk, out.reshape(-1).view(np.uint8).data)
                 return True
@@ -97,7 +217,7 @@ class Column:
         return self._grid
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumPyDType:
         """The type of the cells."""
         return self._spec.numpy_dtype
 
@@ -112,7 +232,7 @@ class Column:
         return self.numbering.places(self.chunks)
 
     def count(self, place: int) -> int:
-        """Chunks of the array in a superchunk."""
+        """Return the chunks of the array in a superchunk."""
         if self.numbering.edges is None:  # without calls: it is asked for each chunk that is read
             return max(0, min(self.per, self.chunks - place * self.per))
         first, behind = self.numbering.first(place), self.numbering.first(place + 1)
@@ -126,7 +246,7 @@ class Column:
         return coords[0] if coords else 0
 
     def _by_place(self, coords: Iterable[Coords]) -> dict[int, dict[Coords, int]]:
-        """The chunks of each superchunk, with their numbers in it."""
+        """Return the chunks of each superchunk, with their numbers in it."""
         found: dict[int, dict[Coords, int]] = {}
         is_even = self.numbering.edges is None
         for each in coords:
@@ -154,6 +274,7 @@ class Column:
         if self._wants_most(place, numbers) and (self._keys.size(key) or 0) <= self._most(self.count(place)):
             data = self._keys.store.get(key)
             return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
+        # Index and chunks must be of one version of the file: its stamp is compared after the chunks were read.
         for _ in range(_TRIES):
             stamp, index = self._index_now(place, key)
             if index is None:
@@ -162,14 +283,15 @@ class Column:
             get_ranges, spans = self._keys.store.get_ranges, index.spans(there)
             found = get_ranges(key, spans) if len(spans) == 1 else fetch_coalesced(partial(get_ranges, key), spans)
             if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
-                return in_order(numbers, there, found, index), None
+                return align_parts(numbers, there, found, index), None
         raise Conflict("the superchunk is being replaced all the time", remedy="try again")
 
     def _wants_most(self, place: int, numbers: Sequence[int]) -> bool:
+        # From half of the chunks on, one request for the whole file takes the place of two: its index, and ranges.
         return 2 * len(numbers) >= (self.count(place) or self.per)
 
     def _most(self, chunks: int) -> int:
-        """Bytes of a file beyond which it is not read whole: twice what its chunks may take."""
+        """Return the bytes of a file beyond which it is not read whole: twice what its chunks may take."""
         return 4096 + 2 * (SIZE + max(chunks, 1) * (8 + self.shape.most_stored))
 
     @property
@@ -179,22 +301,22 @@ class Column:
         return self._most(self.per)
 
     def _head(self, place: int) -> int:
-        """Bytes from which the places of a superchunk's chunks should be known."""
+        """Return the bytes from which the places of a superchunk's chunks should be known."""
         return SIZE + 8 * max(self.count(place), 1)
 
     def _cut(self, data: Buffer, numbers: Sequence[int]) -> list[Stored]:
         index, view = self.index_of(data), memoryview(data)
         there = [number for number in numbers if number < index.count]
-        return in_order(numbers, there, [view[start:stop] for start, stop in index.spans(there)], index)
+        return align_parts(numbers, there, [view[start:stop] for start, stop in index.spans(there)], index)
 
     def index_of(self, data: Buffer) -> ChunkOffsets:
-        """The index of a whole file."""
+        """Return the index of a whole file."""
         index = read_index(data, len(data), self.shape)
         assert isinstance(index, ChunkOffsets)
         return index
 
     def _index_now(self, place: int, key: str) -> tuple[Any, ChunkOffsets | None]:
-        """The stamp of a file and its index, of one version."""
+        """Return the stamp of a file and its index, of one version."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
             if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
@@ -233,12 +355,12 @@ class Column:
         return None
 
     def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
-        """The error with the file and the number in it of a chunk."""
+        """Return the error with the file and the number in it of a chunk."""
         place, number = self.numbering.find(self._number(coords))
         return error.locate(url=self._keys.store.url, key=f"{self._keys.key(place)} chunk {number}")
 
     def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk in memory of its own, or None when it was never written."""
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
@@ -257,19 +379,19 @@ class Column:
         return False
 
     def raw(self, coords: Coords) -> bytes | None:
-        """The bare Blosc chunk, its digest verified; None when it was never written, CorruptChunk names it."""
+        """Return the bare Blosc chunk, its digest verified; None when it was never written, CorruptChunk names it."""
         stored = self.fetch([coords])._parts[coords]
         try:
-            return None if stored is None else bytes(open_part(*stored)[0])
+            return None if stored is None else bytes(verify_chunk(*stored)[0])
         except HyperslabError as error:
             raise self.located(error, coords) from error.__cause__
 
     def index_at(self, place: int) -> ChunkOffsets | None:
-        """Where the chunks of a superchunk lie; None when it is missing."""
+        """Return where the chunks of a superchunk lie; None when it is missing."""
         return self._index_now(place, self._keys.key(place))[1]
 
     def rows_of(self, place: int) -> tuple[int, int]:
-        """The first row of a superchunk, and the one behind its last."""
+        """Return the first row of a superchunk, and the one behind its last."""
         first, behind = (self.numbering.first(each) * self._chunk_rows for each in (place, place + 1))
         return first, max(first, min(behind, self._rows))
 
@@ -289,7 +411,7 @@ class Column:
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> Any:
-        """What identifies the stored version of the chunk's superchunk."""
+        """Return what identifies the stored version of the chunk's superchunk."""
         return self._keys.stamp(self._keys.key(self.numbering.find(self._number(coords))[0]))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -297,7 +419,7 @@ class Column:
         return self._keys.lock({self.numbering.find(self._number(each))[:1] for each in coords}, timeout)
 
     def stored(self) -> Iterator[Coords]:
-        """The coordinates of every chunk that is stored."""
+        """Yield the coordinates of every chunk that is stored."""
         rest = (0,) * (len(self._grid.axes) - 1)
         for place in self._keys.places()[0]:
             index = self.index_at(place)
@@ -305,11 +427,11 @@ class Column:
                 yield (self.numbering.first(place) + local, *rest) if self._grid.axes else ()
 
     def nbytes_stored(self) -> int:
-        """Bytes of all data files."""
+        """Return the bytes of all data files."""
         return self._keys.stored_sizes(map(self._keys.key, self._keys.places()[0]))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of these chunks within their files, of which the headers are read."""
+        """Return the bytes of these chunks within their files, of which the headers are read."""
         found = 0
         for place, members in self._by_place(coords).items():
             index = self.index_at(place)
@@ -319,9 +441,10 @@ class Column:
         return found
 
 
-def in_order(
+def align_parts(
     numbers: Sequence[int], there: Sequence[int], found: Sequence[Buffer], index: ChunkOffsets
 ) -> list[Stored]:
-    """What was ``found`` of the chunks that are ``there``, for all ``numbers`` that were asked for."""
+    """Return what was ``found`` of the chunks that are ``there`` in the order of all ``numbers``, None for the
+    others."""
     parts = dict(zip(there, found, strict=True))
     return [(parts[number], index, number) if number in parts else None for number in numbers]
