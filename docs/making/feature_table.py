@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import hyperslab as hs
-from hyperslab.conversion.losses import BECOMES, STORAGE
+from hyperslab.conversion.losses import CONSEQUENCES, STORAGE
 from hyperslab.formats.base import Feature, Variant
 
 PAGE = Path(__file__).parents[1] / "formats" / "matrix.md"
@@ -62,7 +62,9 @@ def render() -> str:
         *(f"- {name}: {_options(each)}" for name, each in variants.items() if each.options),
         "",
         "## What becomes of what a target cannot hold\n",
-        *_table(["a target without", "makes of it"], ([_words(feature), text] for feature, text in BECOMES.items())),
+        *_table(
+            ["a target without", "makes of it"], ([_words(feature), text] for feature, text in CONSEQUENCES.items())
+        ),
         "",
         "How cells are stored is no loss, for all of them are the same, and is not announced:\n",
         *_table(["a target without", "stores"], ([_words(feature), text] for feature, text in STORAGE.items())),

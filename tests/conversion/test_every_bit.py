@@ -13,15 +13,14 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.conversion import Progress, convert
-from hyperslab.conversion.dry_run import rehearse
-from hyperslab.conversion.job import Job
-from hyperslab.conversion.opening import opened
-from hyperslab.conversion.parts import parts_of
-from hyperslab.conversion.selecting import Select
-from hyperslab.conversion.staged_target import StagedTarget
-from hyperslab.conversion.translate import Cutting
-from hyperslab.conversion.verifying import verify
-from hyperslab.conversion.walking import walk
+from hyperslab.conversion.copy import ConversionJob
+from hyperslab.conversion.dry_run import dry_run
+from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.selection import Select
+from hyperslab.conversion.source_nodes import find_source_nodes, select_nodes
+from hyperslab.conversion.staging import StagedTarget
+from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import HyperslabError
 from hyperslab.formats import get_format
 from hyperslab.stores.location import Location
@@ -52,15 +51,15 @@ def _source(path: Path, kind: str) -> None:
 
 
 @contextmanager
-def _job(source: Path, target: Path) -> Iterator[tuple[Job, Location, StagedTarget]]:
+def _job(source: Path, target: Path) -> Iterator[tuple[ConversionJob, Location, StagedTarget]]:
     """What ``convert`` verifies by, for a target that stands there already."""
     where, there = Location.of(source), Location.of(target)
-    with opened(where) as session:
+    with dataset_session(where) as session:
         chosen = get_format(session.format.name)
-        items = walk(session, parts_of(session, "", chosen.features), Select.of(None), Cutting())
-        plan = rehearse(session, items, Cutting(), chosen, there, allow_loss=False)
+        items = select_nodes(session, find_source_nodes(session, "", chosen.features), Select.of(None), Encoding())
+        plan = dry_run(session, items, Encoding(), chosen, there, allow_loss=False)
         yield (
-            Job(chosen, session, plan.planned, 1 << 20, options={"consolidated": True}),
+            ConversionJob(chosen, session, plan.nodes, 1 << 20, options={"consolidated": True}),
             where,
             StagedTarget(there, there),
         )
@@ -81,13 +80,13 @@ def _unseen(kind: str, folder: Path, per_file: int | None) -> tuple[list[str], i
     convert(source, target, KINDS[kind]["format"], verify=True)
     unseen, flips = [], 0
     with _job(source, target) as (job, where, site):
-        verify(job, where, site, lambda now: None, keyed=True)
+        verify_target(job, where, site, lambda now: None, keyed=True)
         for path, place, bit in _flips(target, per_file):
             sound = path.read_bytes()
             path.write_bytes(sound[:place] + bytes([sound[place] ^ bit]) + sound[place + 1 :])
             flips += 1
             try:
-                verify(job, where, site, lambda now: None, keyed=True)
+                verify_target(job, where, site, lambda now: None, keyed=True)
             except HyperslabError:
                 pass
             else:
@@ -161,20 +160,20 @@ def test_a_bit_of_a_netcdf_file_s_cells(tmp_path: Path) -> None:
     place = data.index(np.float64(7.1234567).tobytes())
     data[place] ^= 1
     (tmp_path / "t.nc").write_bytes(data)
-    with opened(Location.of(tmp_path / "source.zarr")) as session:
+    with dataset_session(Location.of(tmp_path / "source.zarr")) as session:
         there, chosen = Location.of(tmp_path / "t.nc"), get_format("netcdf")
-        cutting = Cutting(codec="none")
-        plan = rehearse(
+        cutting = Encoding(codec="none")
+        plan = dry_run(
             session,
-            walk(session, parts_of(session, "", chosen.features), Select.of(None), cutting),
+            select_nodes(session, find_source_nodes(session, "", chosen.features), Select.of(None), cutting),
             cutting,
             chosen,
             there,
             allow_loss=False,
         )
-        job = Job(chosen, session, plan.planned, 1 << 20)
+        job = ConversionJob(chosen, session, plan.nodes, 1 << 20)
         with pytest.raises(HyperslabError, match="differ") as caught:
-            verify(
+            verify_target(
                 job, Location.of(tmp_path / "source.zarr"), StagedTarget(there, there), lambda now: None, keyed=False
             )
     assert (caught.value.url, caught.value.node) == (there.url, "a")

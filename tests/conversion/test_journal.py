@@ -40,16 +40,16 @@ def test_what_was_noted_is_done(prefix: str) -> None:
     assert (journal.head(), journal.documents()) == (HEAD, None)
     journal.documents_written([["zarr.json", "e30="]])
     for number in (0, 1, 3):
-        journal.note(("g/a", (2,), number))
-    journal.note(("b", (), 0))
+        journal.add_box(("g/a", (2,), number))
+    journal.add_box(("b", (), 0))
     journal.write()
     found = _reopened(store, prefix)
     assert found.documents() == [["zarr.json", "e30="]]
-    done = found.done("g/a", (2,), (9,))
+    done = found.finished_boxes("g/a", (2,), (9,))
     assert done is not None and done.tolist() == [True, True, False, True, False]
-    whole = found.done("b", (), ())
+    whole = found.finished_boxes("b", (), ())
     assert whole is not None and whole.shape == () and whole
-    assert found.done("other", (2,), (9,)) is None
+    assert found.finished_boxes("other", (2,), (9,)) is None
     found.end()
     assert list(store.list()) == []
 
@@ -58,15 +58,15 @@ def test_a_second_run_adds_to_the_first() -> None:
     store = MemoryStore()
     first = ConversionJournal(store)
     first.begin(HEAD)
-    first.note(("a", (1,), 0))
+    first.add_box(("a", (1,), 0))
     first.write()
     second = _reopened(store)
-    second.note(("a", (1,), 2))
+    second.add_box(("a", (1,), 2))
     second.write()
-    done = _reopened(store).done("a", (1,), (4,))
+    done = _reopened(store).finished_boxes("a", (1,), (4,))
     assert done is not None and done.tolist() == [True, False, True, False]
     second.begin(HEAD)
-    assert _reopened(store).done("a", (1,), (4,)) is None
+    assert _reopened(store).finished_boxes("a", (1,), (4,)) is None
 
 
 @given(st.data())
@@ -79,9 +79,9 @@ def test_other_boxes_are_done_when_all_their_chunks_are(data: st.DataObject) -> 
     store = MemoryStore()
     journal = ConversionJournal(store)
     for number in numbers:
-        journal.note(("a", before, number))
+        journal.add_box(("a", before, number))
     journal.write()
-    done = _reopened(store).done("a", after, chunks)
+    done = _reopened(store).finished_boxes("a", after, chunks)
     assert done is not None
     owners = np.arange(int(np.prod(boxes, dtype=int))).reshape(boxes)
     for place in np.ndindex(done.shape):
@@ -95,15 +95,15 @@ def test_damage_counts_as_not_done() -> None:
     store = MemoryStore()
     journal = ConversionJournal(store)
     journal.begin(HEAD)
-    journal.note(("a", (1,), 0))
+    journal.add_box(("a", (1,), 0))
     journal.write()
-    journal.note(("a", (1,), 1))
+    journal.add_box(("a", (1,), 1))
     journal.write()
     value = store.get("done-00000001")
     assert value is not None
     for damaged in (value[:-3], b"", value[:12] + bytes([value[12] ^ 1]) + value[13:]):
         store.put("done-00000001", damaged)
-        done = _reopened(store).done("a", (1,), (3,))
+        done = _reopened(store).finished_boxes("a", (1,), (3,))
         assert done is not None and done.tolist() == [False, True, False]
     store.put("head", b"half")
     assert ConversionJournal(store).head() is None
@@ -111,16 +111,16 @@ def test_damage_counts_as_not_done() -> None:
 
 def test_after_a_power_cut_only_what_was_synced_counts() -> None:
     store, clock, synced = MemoryStore(), Clock(), []
-    journal = ConversionJournal(store, sync=lambda: synced.append(clock()), clock=clock, running="monday")
+    journal = ConversionJournal(store, sync=lambda: synced.append(clock()), clock=clock, boot="monday")
     journal.begin(HEAD)
     for number in range(80):
         clock.now += 0.1
-        journal.note(("a", (1,), number))
+        journal.add_box(("a", (1,), number))
     journal.write()
     assert synced == [pytest.approx(5.0, abs=0.2)]
-    same = _reopened(store, sync=lambda: None, running="monday").done("a", (1,), (100,))
+    same = _reopened(store, sync=lambda: None, boot="monday").finished_boxes("a", (1,), (100,))
     assert same is not None and same.sum() == 80
-    other = _reopened(store, sync=lambda: None, running="tuesday").done("a", (1,), (100,))
+    other = _reopened(store, sync=lambda: None, boot="tuesday").finished_boxes("a", (1,), (100,))
     assert other is not None and 45 <= other.sum() <= 55 and other[: other.sum()].all()
 
 
@@ -129,8 +129,8 @@ def test_few_records_hold_much() -> None:
     journal = ConversionJournal(store, clock=clock)
     for number in range(100_000):
         clock.now += 0.01
-        journal.note(("a", (1,), number))
+        journal.add_box(("a", (1,), number))
     journal.write()
     assert len(store.list_dir("")[0]) < 1000
-    done = _reopened(store).done("a", (1,), (100_000,))
+    done = _reopened(store).finished_boxes("a", (1,), (100_000,))
     assert done is not None and done.all()

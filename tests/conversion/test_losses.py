@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperslab.conversion.losses import held_attrs, held_type, held_types, left_out, losses_of, needs
+from hyperslab.conversion.losses import (
+    is_left_out,
+    losses_of,
+    required_features,
+    target_attrs,
+    target_named_types,
+    target_type,
+)
 from hyperslab.formats.base import Feature
 from hyperslab.model.attrs import equal_attrs, untagged
 from hyperslab.model.dims import Dimension
@@ -65,10 +72,10 @@ def _array(dtype: Any, **more: Any) -> ArraySpec:
 )
 def test_types(dtype: Any, lacking: list[Feature], held: Any) -> None:
     features = ALL - set(lacking)
-    assert held_type(dtype, features) == held
+    assert target_type(dtype, features) == held
     losses = list(losses_of("a", _array(dtype), features))
     assert len(losses) == bool(lacking and lacking != [Feature.UNICODE])  # text of any length holds the same
-    assert left_out("a", _array(dtype), features) == (held is None)
+    assert is_left_out("a", _array(dtype), features) == (held is None)
     if losses:
         assert losses[0].node == "a"
         assert losses[0].feature in lacking
@@ -87,7 +94,7 @@ def test_attributes_of_user_types() -> None:
         "plain": np.uint8(1),
     }
     features = ALL - {Feature.USER_TYPES}
-    held = held_attrs(attrs, features)
+    held = target_attrs(attrs, features)
     assert equal_attrs(held, {name: untagged(value) for name, value in attrs.items()})
     assert len(list(losses_of("a", _array(np.dtype("f4"), attrs=attrs), features))) == 3
     features -= {Feature.STRUCTURED}
@@ -97,29 +104,29 @@ def test_attributes_of_user_types() -> None:
         "/a: the attribute 'key' of type opaque(2) key_t is left out",
         "/a: the attribute 'pair' of type compound pair_t is left out",
     ]
-    held = held_attrs(attrs, features)
+    held = target_attrs(attrs, features)
     assert equal_attrs(held, {"state": np.uint8(1), "plain": np.uint8(1)})
     assert not list(losses_of("a", _array(np.dtype("f4"), attrs=attrs), ALL))
-    assert equal_attrs(held_attrs(attrs, ALL), attrs)
+    assert equal_attrs(target_attrs(attrs, ALL), attrs)
 
 
 def test_named_types() -> None:
     spec = GroupSpec(types={"state_t": STATE, "row_t": VlenArray(np.dtype("i4"), "row_t")})
     losses = [str(loss) for loss in losses_of("", spec, ALL - {Feature.VLEN})]
     assert losses == ["/: the type 'row_t' is left out"]
-    assert list(held_types(spec.types, ALL - {Feature.VLEN})) == ["state_t"]
-    assert not held_types(spec.types, ALL - {Feature.USER_TYPES})
+    assert list(target_named_types(spec.types, ALL - {Feature.VLEN})) == ["state_t"]
+    assert not target_named_types(spec.types, ALL - {Feature.USER_TYPES})
 
 
 def test_a_format_that_holds_everything_loses_nothing() -> None:
     spec = _array(np.dtype("f4"), dims=("x",), attrs={"a": np.float32(1), "r": ObjectReference("b")})
     assert list(losses_of("a", spec, ALL)) == []
-    assert held_attrs(spec.attrs, ALL) == dict(spec.attrs)
+    assert target_attrs(spec.attrs, ALL) == dict(spec.attrs)
 
 
 def test_one_byte_of_text_is_char_where_there_is_nothing_else() -> None:
     features = ALL - {Feature.FIXED_BYTES}
-    assert held_type(np.dtype("S1"), features) == Char()
+    assert target_type(np.dtype("S1"), features) == Char()
     assert list(losses_of("a", _array(np.dtype("S1")), features)) == []
 
 
@@ -129,11 +136,11 @@ def test_chars_in_fields_are_text_where_there_are_no_sub_arrays(wrapped: bool) -
     text = np.dtype([("name", "S5"), ("at", [("c", "S1"), ("id", "S2")]), ("v", "f4")])
     given, wanted = (Compound(cells, "t"), Compound(text, "t")) if wrapped else (cells, text)
     features = ALL - {Feature.SUBARRAYS, Feature.FIXED_BYTES}
-    assert held_type(given, features) == wanted
+    assert target_type(given, features) == wanted
     assert list(losses_of("a", _array(given), features)) == []
-    assert held_type(given, ALL) == given
+    assert target_type(given, ALL) == given
     vector = np.dtype([("name", "S1", (5,)), ("v", "f4", (2,))])
-    assert held_type(vector, features) is None
+    assert target_type(vector, features) is None
 
 
 def test_attributes() -> None:
@@ -141,18 +148,18 @@ def test_attributes() -> None:
     features = ALL - {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}
     told = {loss.feature for loss in losses_of("a", _array(np.dtype("f4"), attrs=attrs), features)}
     assert told == {Feature.TYPED_ATTRIBUTES, Feature.REFERENCES}
-    assert held_attrs(attrs, features) == {"text": "x", "typed": 1.5, "many": [1, 2], "r": "/b"}
-    assert held_attrs(attrs, NONE) == {}
+    assert target_attrs(attrs, features) == {"text": "x", "typed": 1.5, "many": [1, 2], "r": "/b"}
+    assert target_attrs(attrs, NONE) == {}
 
 
 def test_groups_dimensions_and_links() -> None:
     group = GroupSpec(dims=(Dimension("t", 3, True),), types={"e": Enum(np.dtype("u1"), (), "e")})
     told = [loss.feature for loss in losses_of("g", group, NONE)]
     assert told == [Feature.GROUPS, Feature.UNLIMITED, Feature.USER_TYPES]
-    assert left_out("g", group, NONE) and not left_out("", group, NONE)
+    assert is_left_out("g", group, NONE) and not is_left_out("", group, NONE)
     link = Link("a")
     assert [loss.feature for loss in losses_of("l", link, NONE)] == [Feature.LINKS]
-    assert left_out("l", link, NONE) and not left_out("l", link, ALL)
+    assert is_left_out("l", link, NONE) and not is_left_out("l", link, ALL)
     names = _array(np.dtype("f4"), dims=("x",))
     assert [loss.feature for loss in losses_of("a", names, ALL - {Feature.DIMENSIONS})] == [Feature.DIMENSIONS]
 
@@ -160,12 +167,12 @@ def test_groups_dimensions_and_links() -> None:
 def test_every_kind_of_type_needs_what_it_says() -> None:
     nested = np.dtype([("a", [("b", "c8")]), ("t", "M8[ns]", (2,))])
     wanted = {Feature.STRUCTURED, Feature.COMPLEX, Feature.SUBARRAYS, Feature.DATETIME}
-    assert set(needs(nested)) == wanted
+    assert set(required_features(nested)) == wanted
 
 
 def test_sparse_arrays_become_dense() -> None:
     spec = ArraySpec(shape=(4,), dtype=np.dtype("f8"), chunks=(2,), sparse="COO", fill_value=np.nan)
     (loss,) = losses_of("a", spec, ALL - {Feature.SPARSE})
     assert (loss.feature, loss.message) == (Feature.SPARSE, "the sparse array is stored dense")
-    assert not left_out("a", spec, ALL - {Feature.SPARSE})
+    assert not is_left_out("a", spec, ALL - {Feature.SPARSE})
     assert list(losses_of("a", spec, ALL)) == []

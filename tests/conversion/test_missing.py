@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import hyperslab as hs
 from hyperslab.cli import main
-from hyperslab.conversion.appending import append_dataset
+from hyperslab.conversion.append import append_dataset
 from hyperslab.errors import Invalid
 
 TARGETS = {

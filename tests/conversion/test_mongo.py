@@ -11,7 +11,7 @@ import xarray as xr
 from pymongo import MongoClient
 
 import hyperslab as hs
-from hyperslab.conversion.losses import needs
+from hyperslab.conversion.losses import required_features
 from hyperslab.errors import NotFound, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.mongo import XarrayMongoDB
@@ -208,7 +208,7 @@ def test_every_loss_is_told(base, tmp_path, format):
     lost = {loss.node for loss in report.losses}
     lacking = features - get_format("mongo").features
     source = hs.open(tmp_path / "a.zarr")
-    assert {name for name, array in source.arrays() if lacking & set(needs(array.data_type))} <= lost
+    assert {name for name, array in source.arrays() if lacking & set(required_features(array.data_type))} <= lost
     assert {problem.node for problem in hs.diff(tmp_path / "a.zarr", f"{base}#one")} <= lost
     hs.convert(f"{base}#one", tmp_path / "back.zarr", format=format)
     assert not hs.diff(f"{base}#one", tmp_path / "back.zarr")

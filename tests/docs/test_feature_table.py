@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "docs" / "making"))
 import feature_table
 
 import hyperslab as hs
-from hyperslab.conversion.losses import BECOMES, STORAGE
+from hyperslab.conversion.losses import CONSEQUENCES, STORAGE
 from hyperslab.formats.base import Feature
 
 
@@ -21,8 +21,8 @@ def test_the_page_is_what_the_formats_declare() -> None:
 
 
 def test_of_every_feature_it_is_told_what_becomes_of_it() -> None:
-    assert {*BECOMES, *STORAGE} == set(Feature)
-    assert not set(BECOMES) & set(STORAGE)
+    assert {*CONSEQUENCES, *STORAGE} == set(Feature)
+    assert not set(CONSEQUENCES) & set(STORAGE)
 
 
 def test_variants_are_asked_for_by_their_options() -> None:

@@ -1,11 +1,26 @@
-"""Conversion: walk a Reader, write a Writer, in bounded memory; every loss is said before anything is copied."""
+"""Conversion: walk a Reader, write a Writer, in bounded memory; every loss is said before anything is copied.
+
+pipeline         ``convert`` from beginning to end; calls all that follows
+source_nodes     which nodes of a source are converted, and which of them are damaged
+selection        which cells and labels of an array ``select=`` means
+losses           what a format's features cannot hold, and what becomes of it
+references       links and references, as they are at the target's place
+columns          rows as groups of arrays; variable_length: cells of any length in cells of one length
+target_nodes     the nodes that a target's features allow; rechunk: their chunks and shards
+adapt            chunks, codecs, labels, names and attributes in the target's own words
+dry_run          the whole plan, tried on an empty target
+staging          where the target is built; journal: what a resumed conversion knows
+copy             cells, box by box; distributed: by the workers of a cluster; verify: both sides compared
+report           what was done
+append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``
+"""
 
 from hyperslab.chunks.progress import Progress
+from hyperslab.conversion.blaze_shards import gather, shard
 from hyperslab.conversion.losses import Loss
+from hyperslab.conversion.memory_objects import save
+from hyperslab.conversion.pipeline import convert
 from hyperslab.conversion.report import ConversionReport, Verification
-from hyperslab.conversion.running import convert
-from hyperslab.conversion.saving import save
-from hyperslab.conversion.selecting import Select
-from hyperslab.conversion.sharding import gather, shard
+from hyperslab.conversion.selection import Select
 
 __all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert", "gather", "save", "shard"]

@@ -1,7 +1,7 @@
 """Rows for a target that has groups and no rows: a group of the array's name, and in it an array of each field.
 
 Rows in rows are groups in groups, fields that are arrays add their axes as the last ones, complex numbers are the rows
-of ``r`` and ``i``. The arrays are read through :func:`with_columns`: each from all of the rows.
+of ``r`` and ``i``. :func:`add_columns` gives a source in which these columns are arrays, each read from all rows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Coords, FixedAxis, Grid
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.conversion.losses import COLUMNS, Features, held_type, needs
-from hyperslab.conversion.parts import SourcePart
+from hyperslab.conversion.losses import COLUMNS, Features, required_features, target_type
+from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import Invalid, Problem, ReadOnly
 from hyperslab.formats.base import Feature, Reader, omitted_at
 from hyperslab.formats.zarr2.document import UNWRITTEN
-from hyperslab.model.cells import as_type
+from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import Compound, DataType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
 from hyperslab.model.refs import Link
@@ -44,84 +44,85 @@ Columns = Mapping[str, FieldColumn]
 """By the path that a column is read under."""
 
 
-def in_columns(parts: Sequence[SourcePart], features: Features) -> tuple[list[SourcePart], Columns]:
-    """The parts, those of rows that the target has no type for as groups of columns; and these columns."""
-    found: list[SourcePart] = []
+def split_rows(parts: Sequence[SourceNode], features: Features) -> tuple[list[SourceNode], Columns]:
+    """Return the nodes, those of rows that the target has no type for as groups of columns; and these columns."""
+    found: list[SourceNode] = []
     columns: dict[str, FieldColumn] = {}
     for part in parts:
-        lacking = _lacking(part.node, features) if isinstance(part.node, ArraySpec) else None
+        lacking = _missing_feature(part.node, features) if isinstance(part.node, ArraySpec) else None
         if lacking is None or not isinstance(part.node, ArraySpec):
             found.append(part)
             continue
-        made = dict(_columns(part.node, part.origin, features))
+        made = dict(_iter_columns(part.node, part.origin, features))
         leaves = [place for place, each in made.items() if isinstance(each, FieldColumn)]
-        names = ", ".join(_below(place, part.origin) for place in leaves)
-        said = f"cells of type {describe(part.node.dtype)}: its fields become arrays of a group: {names}"
-        group = GroupSpec(attrs=part.node.attrs, layout={COLUMNS: (lacking, said)})
+        names = ", ".join(_relative_path(place, part.origin) for place in leaves)
+        message = f"cells of type {describe(part.node.dtype)}: its fields become arrays of a group: {names}"
+        group = GroupSpec(attrs=part.node.attrs, layout={COLUMNS: (lacking, message)})
         found.append(replace(part, node=group))
         for place, each in made.items():
             node = each.spec if isinstance(each, FieldColumn) else each
-            found.append(SourcePart(child(part.path, _below(place, part.origin)), place, node, whole=False))
+            found.append(SourceNode(child(part.path, _relative_path(place, part.origin)), place, node, whole=False))
             if isinstance(each, FieldColumn):
                 columns[place] = each
     return found, columns
 
 
-def _below(place: str, top: str) -> str:
+def _relative_path(place: str, top: str) -> str:
     return place[len(top) :].lstrip("/")
 
 
-def _lacking(spec: ArraySpec, features: Features) -> Feature | None:
-    """What the target lacks, so that an array has to become columns; None where it need not, or cannot."""
-    if Feature.GROUPS not in features or held_type(spec.dtype, features) is not None:
+def _missing_feature(spec: ArraySpec, features: Features) -> Feature | None:
+    """Return what the target lacks, so that an array has to become columns; None where it need not, or cannot."""
+    if Feature.GROUPS not in features or target_type(spec.dtype, features) is not None:
         return None
-    if _row_of(_base(spec.dtype), features) is None:
+    if _row_type(_base_type(spec.dtype), features) is None:
         return None
-    wanted = set(needs(spec.dtype))
+    wanted = set(required_features(spec.dtype))
     return next((each for each in _WITHIN if each in wanted and each not in features), None)
 
 
-def _base(dtype: DataType) -> Row:
+def _base_type(dtype: DataType) -> Row:
     return dtype.base if isinstance(dtype, Compound) else numpy_dtype(dtype)
 
 
-def _row_of(dtype: Row, features: Features) -> Row | None:
-    """The fields of cells that have some; those of complex numbers where the target has no others."""
+def _row_type(dtype: Row, features: Features) -> Row | None:
+    """Return the fields of cells that have some; those of complex numbers where the target has no others."""
     if dtype.names is not None:
         return dtype
-    if dtype.kind != "c" or held_type(dtype, features) is not None:
+    if dtype.kind != "c" or target_type(dtype, features) is not None:
         return None
     half = f"{dtype.str[0]}f{dtype.itemsize // 2}"
     return np.dtype([("r", half), ("i", half)])
 
 
-def _columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
-    """By the path in the source that it is given: every group below the array's own, and every column."""
-    row = _row_of(_base(rows.dtype), features)
+def _iter_columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
+    """Yield every group below the array's own and every column, with the path in the source that it is given."""
+    row = _row_type(_base_type(rows.dtype), features)
     if row is not None:
-        yield from _fields(FieldColumn(origin, (), rows), origin, row, (), features)
+        yield from _iter_field_columns(FieldColumn(origin, (), rows), origin, row, (), features)
 
 
-def _fields(
+def _iter_field_columns(
     above: FieldColumn, group: str, row: Row, axes: tuple[int, ...], features: Features
 ) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
     for name, field in zip(_node_names(row), row.names or (), strict=True):
         kind = row[field]
         place, inner = child(group, name), (*axes, *kind.shape)
         column = replace(above, fields=(*above.fields, field))
-        below = _row_of(kind.base, features)
+        below = _row_type(kind.base, features)
         if below is None:
-            yield place, replace(column, spec=_spec(above.spec, column.fields, kind.base, inner))
+            yield place, replace(column, spec=_column_spec(above.spec, column.fields, kind.base, inner))
         else:
             yield place, GroupSpec()
-            yield from _fields(column, place, below, inner, features)
+            yield from _iter_field_columns(column, place, below, inner, features)
 
 
 def _node_names(row: Row) -> Sequence[str]:
-    """The fields' names; numbers for those that are no names of arrays."""
+    """Return the fields' names; numbers for those that are no names of arrays."""
     names = row.names or ()
     numbered = [f"field{number}" for number in range(len(names))]
     found = [name if _is_name(name) else other for name, other in zip(names, numbered, strict=True)]
+    # Two fields may not become arrays of one name.
     return found if len({*found}) == len(found) else numbered
 
 
@@ -133,12 +134,12 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _spec(rows: ArraySpec, fields: tuple[str, ...], base: Row, inner: tuple[int, ...]) -> ArraySpec:
-    """The array of one field."""
+def _column_spec(rows: ArraySpec, fields: tuple[str, ...], base: Row, inner: tuple[int, ...]) -> ArraySpec:
+    """Return the array of one field."""
     dtype = tag_of(base) or base
     fill = None
     if rows.fill_value is not None:
-        cells = as_type(taken(rows.fill_cell(), fields), numpy_dtype(dtype)).reshape(-1)
+        cells = as_type(select_field(rows.fill_cell(), fields), numpy_dtype(dtype)).reshape(-1)
         fill = cells[0] if len(cells) and all(cells[0] == cell for cell in cells) else None
     return ArraySpec(
         shape=(*rows.shape, *inner),
@@ -152,8 +153,8 @@ def _spec(rows: ArraySpec, fields: tuple[str, ...], base: Row, inner: tuple[int,
     )
 
 
-def taken(cells: np.ndarray[Any, Any], fields: tuple[str, ...]) -> np.ndarray[Any, Any]:
-    """The values of a field (of a field …) of rows or complex numbers."""
+def select_field(cells: Values, fields: tuple[str, ...]) -> Values:
+    """Return the values of a field (of a field …) of rows or complex numbers."""
     for name in fields:
         parts = cells if cells.dtype.names is not None else {"r": cells.real, "i": cells.imag}
         cells = parts[name]
@@ -163,11 +164,13 @@ def taken(cells: np.ndarray[Any, Any], fields: tuple[str, ...]) -> np.ndarray[An
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-class OfColumn:
-    """The chunks of one column: those of its rows, with the axes that the field has itself whole. ``cell_bytes``: what
-    is read for one of its cells."""
+class ColumnChunks:
+    """The chunks of one column: those of its rows, with the axes that the field has itself whole.
 
-    def __init__(self, rows: ChunkSource, column: FieldColumn, fill: np.ndarray[Any, Any]) -> None:
+    ``cell_bytes``: bytes that are read for one of its cells.
+    """
+
+    def __init__(self, rows: ChunkSource, column: FieldColumn, fill: Values) -> None:
         self._rows = rows
         self._column = column
         self._fill = fill
@@ -177,24 +180,24 @@ class OfColumn:
         self.grid = Grid(rows.grid.axes + inner)
 
     def read(self, coords: Coords) -> Block | None:
-        """The field's values in a chunk; where none was written those of the rows' fill value."""
+        """Return the field's values in a chunk; where none was written those of the rows' fill value."""
         block = self._rows.read(coords[: self._outer])
         if block is None:
             sizes = (axis.size_of(at) for axis, at in zip(self._rows.grid.axes, coords, strict=False))
             block = np.full(tuple(sizes), self._fill, self._fill.dtype)
-        return np.ascontiguousarray(as_type(taken(block, self._column.fields), self._column.spec.numpy_dtype))
+        return np.ascontiguousarray(as_type(select_field(block, self._column.fields), self._column.spec.numpy_dtype))
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Columns are read only."""
+        """Raise ReadOnly."""
         raise ReadOnly("a column of a source")
 
     def erase(self, coords: Coords) -> None:
-        """Columns are read only."""
+        """Raise ReadOnly."""
         raise ReadOnly("a column of a source")
 
 
 class _ColumnReader:
-    """A source's reader that knows columns too."""
+    """A source's reader in which columns are arrays too."""
 
     def __init__(self, reader: Reader, columns: Columns) -> None:
         self._reader = reader
@@ -203,24 +206,24 @@ class _ColumnReader:
         self.close = reader.close
 
     def node(self, path: str) -> GroupSpec | ArraySpec | Link:
-        """A column, or what the source has there."""
+        """Return a column, or what the source has there."""
         return self._columns[path].spec if path in self._columns else self._reader.node(path)
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of a column, or of an array of the source."""
+        """Return the chunks of a column, or of an array of the source."""
         if path not in self._columns:
             return self._reader.chunks(path)
         column = self._columns[path]
         rows = self._reader.node(column.origin)
         if not isinstance(rows, ArraySpec):
             raise Invalid("this is no array any more", node=column.origin)
-        return OfColumn(self._reader.chunks(column.origin), column, rows.fill_cell())
+        return ColumnChunks(self._reader.chunks(column.origin), column, rows.fill_cell())
 
     def omitted(self, path: str) -> Iterable[Problem]:
-        """What the source's format does not show."""
+        """Return what the source's format does not show."""
         return omitted_at(self._reader, path)
 
 
-def with_columns(source: OpenDataset, columns: Columns) -> OpenDataset:
-    """The source, in which columns are arrays too."""
+def add_columns(source: OpenDataset, columns: Columns) -> OpenDataset:
+    """Return the source, in which columns are arrays too."""
     return replace(source, reader=_ColumnReader(source.reader, columns)) if columns else source

@@ -1,156 +1,109 @@
-"""A target on trial, in memory or in a file of its own: what it takes, what is lost, how its documents will read."""
+"""A conversion tried on an empty target, in memory or in a temporary file: its nodes, its losses, its documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from hyperslab.array.missing import FILL
 from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.source import CarriesBlosc, ChunkSource, ListsChunks
-from hyperslab.conversion.adapt_to_target import settle
-from hyperslab.conversion.dimension_names import disambiguate
-from hyperslab.conversion.fitting import fitted
-from hyperslab.conversion.labelling import chosen_labels, labels_of
-from hyperslab.conversion.losses import Loss, refuse
-from hyperslab.conversion.measuring import with_room_for_text, without_unspellable
-from hyperslab.conversion.opening import opened
-from hyperslab.conversion.pointing import Pointing
-from hyperslab.conversion.single_array_target import refuse_lost, refuse_unheld
-from hyperslab.conversion.translate import Cutting
-from hyperslab.conversion.translate_codecs import stored_alike
-from hyperslab.conversion.walking import Item, Planned, find_losses, overlooked, plan_nodes
+from hyperslab.conversion.adapt import (
+    adapt_nodes,
+    add_coordinate_labels,
+    disambiguate,
+    require_main_array_kept,
+    require_main_array_representable,
+    set_zarr2_fill_value,
+    translate_codecs,
+)
+from hyperslab.conversion.losses import Loss, losses_error
+from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.references import ReferenceMap
+from hyperslab.conversion.source_nodes import SourceNode
+from hyperslab.conversion.target_nodes import TargetNode, find_losses, find_omissions, plan_nodes
+from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Batches, Feature, Format, InDatabase, Plans, TakesLabels
-from hyperslab.formats.netcdf.document import default_fill
 from hyperslab.formats.zarr.dialect import FormatOfDocuments
-from hyperslab.formats.zarr2.document import UNWRITTEN
-from hyperslab.model.cells import as_type
-from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
-    """What is to be written and what is lost by it. ``keyed``: whether the format keeps its values under the keys of a
-    store, each for itself; else its file is published when it is closed."""
+class DryRun:
+    """The nodes that are to be written and what is lost by it.
 
-    planned: list[Planned]
+    ``keyed``: the format keeps its values under the keys of a store, each for itself; else its file is published when
+    it is closed.
+    """
+
+    nodes: list[TargetNode]
     losses: tuple[Loss, ...]
     keyed: bool
 
 
-def rehearse(
+def dry_run(
     source: OpenDataset,
-    items: list[Item],
-    cutting: Cutting,
+    items: list[SourceNode],
+    encoding: Encoding,
     format: Format,
     where: Location,
     *,
     allow_loss: bool,
     options: Mapping[str, Any] = MappingProxyType({}),
-    pointing: Pointing | None = None,
-) -> Rehearsal:
-    """Ask the format of every node; nothing is touched at ``where``. ``pointing``: what becomes of references.
-    Unsupported with all losses, unless allowed."""
+    references: ReferenceMap | None = None,
+) -> DryRun:
+    """Return what a conversion would write; nothing is touched at ``where``.
+
+    Each node is first fitted to the format's features, then shown to the format itself. ``references``: what becomes of
+    links and references. ``options``: of the target's format. Unsupported with all losses, unless ``allow_loss``.
+    """
     same = source.format == format
-    items = fitted(source, items, format.features, pointing)
-    refuse_unheld(items, format)
-    losses = find_losses(items, format.features, as_it_is=same and not cutting.asks)
+    items = fit_fixed_length(source, items, format.features, references)
+    require_main_array_representable(items, format)
+    losses = find_losses(items, format.features, as_it_is=same and not encoding.is_requested)
     features = format.features
     if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
         same, features = False, features - {Feature.SHARDS}
-    planned = list(plan_nodes(items, cutting, features, same_format=same))
+    nodes = list(plan_nodes(items, encoding, features, same_format=same))
     if isinstance(format, TakesLabels):
-        planned = [_labelled(source, each) for each in planned]
+        nodes = [add_coordinate_labels(source, each) for each in nodes]
     if format.name == "zarr2":
-        planned = [_masking(source, each) for each in planned]
-    with _trial(format, where, options) as (plans, keyed):
+        nodes = [set_zarr2_fill_value(source, each) for each in nodes]
+    with _trial_target(format, where, options) as (plans, keyed):
         if isinstance(plans, Plans):
-            planned = [stored_alike(each, cutting, format, plans.new_array) for each in planned]
-        planned, unheld = with_room_for_text(source, planned, plans, pointing)
+            nodes = [translate_codecs(each, encoding, format, plans.new_array) for each in nodes]
+        nodes, text_losses = measure_text(source, nodes, plans, references)
         adapt = plans.new_array if isinstance(plans, Plans) else None
-        planned, unspelled = without_unspellable(source, planned, adapt)
-        planned, more = settle(planned, adapt, varies=bool(options))
-        more = unheld + unspelled + more
-    refuse_lost(items, planned, more, format)
-    losses += more + overlooked(source.reader, items)
+        nodes, byte_losses = drop_non_utf8(source, nodes, adapt)
+        nodes, other_losses = adapt_nodes(nodes, adapt, varies=bool(options))
+    format_losses = text_losses + byte_losses + other_losses
+    require_main_array_kept(items, nodes, format_losses, format)
+    losses += format_losses + find_omissions(source.reader, items)
     if losses and not allow_loss:
-        raise refuse(losses, format.name)
-    return Rehearsal(planned, losses, keyed)
-
-
-def _labelled(source: OpenDataset, planned: Planned) -> Planned:
-    """With the labels of coordinate arrays, for a target whose arrays say their labels themselves."""
-    spec, item = planned.node, planned.item
-    if not isinstance(spec, ArraySpec) or not isinstance(item.node, ArraySpec) or item.picked is None:
-        return planned
-    labels = chosen_labels(labels_of(source, item.origin, item.node), item.node.dims, item.picked)
-    return replace(planned, node=spec.evolve(indexes=labels))
-
-
-def _masking(source: OpenDataset, planned: Planned) -> Planned:
-    """Have readers of Zarr v2, who take its fill value for the marker of missing cells, mask what the source marks.
-
-    A fill value of zero is left out: unwritten cells are zero without it. So is the one that netCDF gives variables
-    without ``_FillValue``, unless the source leaves chunks unwritten: a copy with another fill value writes every
-    chunk. Any other gives way to ``_FillValue``, or is said to mean nothing missing.
-    """
-    spec, there = planned.node, planned.item.node
-    if not isinstance(spec, ArraySpec) or not isinstance(there, ArraySpec) or spec.numpy_dtype.kind not in "biufc":
-        return planned
-    if source.format.name == "zarr2":
-        is_unwritten = UNWRITTEN in there.layout
-    elif spec.fill_value is None or (marker := _marker_of(spec)) == spec.fill_value:
-        return planned
-    elif not any(spec.fill_cell().tobytes()):
-        return replace(planned, node=spec.evolve(fill_value=None))
-    elif marker is not None:
-        return replace(planned, node=spec.evolve(fill_value=marker))
-    elif spec.fill_value == default_fill(spec.dtype) and _has_every_chunk(source.reader.chunks(planned.item.origin)):
-        return replace(planned, node=spec.evolve(fill_value=None))
-    else:
-        is_unwritten = None not in spec.dims
-    return replace(planned, node=spec.evolve(layout={**spec.layout, UNWRITTEN: True})) if is_unwritten else planned
-
-
-def _has_every_chunk(source: ChunkSource) -> bool:
-    """Return whether a copy of the source stores every chunk: unwritten ones stay unwritten only where stored chunks
-    are copied as they are."""
-    if not (isinstance(source, CarriesBlosc) and isinstance(source, ListsChunks)):
-        return True
-    counts = source.grid.counts  # chunks beyond them, which a killed append left, are none of the array
-    inside = (all(at < count for at, count in zip(coords, counts, strict=True)) for coords in source.stored())
-    return sum(inside) == source.grid.size
-
-
-def _marker_of(spec: ArraySpec) -> Any:
-    """Return ``_FillValue`` as a cell; None where it is no one value that a cell can have."""
-    said = np.asarray(spec.attrs.get(FILL, ""))
-    if said.size != 1 or said.dtype.kind not in "biufc":
-        return None
-    marker = as_type(said.reshape(()), spec.numpy_dtype)[()]
-    return marker if marker == said or (marker != marker and said != said) else None
+        raise losses_error(losses, format.name)
+    return DryRun(nodes, losses, keyed)
 
 
 @contextmanager
-def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
-    """What tells how the format takes arrays, and whether it keeps values under keys."""
+def _trial_target(format: Format, where: Location, options: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield what tells how the format takes arrays, and whether it keeps values under keys.
+
+    That is the writer of an empty dataset, or the format itself where its datasets live in a database.
+    """
     if isinstance(format, InDatabase):
         yield format, False
         return
     try:
-        trial = opened(MemoryStore(), mode="x", format=format.name, **options)
+        trial = dataset_session(MemoryStore(), mode="x", format=format.name, **options)
         target = trial.__enter__()
     except HyperslabError as error:
+        # Formats of one file cannot be written into a store in memory: these are tried in a temporary folder below.
         if where.scheme != "file" or not isinstance(error, Unsupported):
             error.url = where.url
             raise
@@ -162,15 +115,15 @@ def _trial(format: Format, where: Location, options: Mapping[str, Any]) -> Itera
         return
     with (
         TemporaryDirectory() as folder,
-        _told_as(where, folder),
-        opened(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
+        _hide_trial_place(where, folder),
+        dataset_session(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
     ):
         yield target.writer(), False
 
 
 @contextmanager
-def _told_as(where: Location, folder: str) -> Iterator[None]:
-    """What is said of the trial's file is said of the target."""
+def _hide_trial_place(where: Location, folder: str) -> Iterator[None]:
+    """Name the target in errors in place of the temporary file."""
     try:
         yield
     except HyperslabError as error:
@@ -179,22 +132,22 @@ def _told_as(where: Location, folder: str) -> Iterator[None]:
         raise
 
 
-def put_documents(target: OpenDataset, planned: Sequence[Planned]) -> None:
-    """Write the documents of all nodes."""
+def write_documents(target: OpenDataset, nodes: Sequence[TargetNode]) -> None:
+    """Write the documents of all nodes, as one batch where the writer has batches."""
     writer = target.writer()
     with writer.batch() if isinstance(writer, Batches) else nullcontext():
-        for plan in disambiguate(planned, target.format):
+        for plan in disambiguate(nodes, target.format):
             try:
-                writer.put(plan.item.path, plan.node)
+                writer.put(plan.source.path, plan.node)
             except HyperslabError as error:
-                raise error.locate(url=target.url, node=plan.item.path) from error.__cause__
+                raise error.locate(url=target.url, node=plan.source.path) from error.__cause__
 
 
-def documents_of(
-    format: Format, planned: Sequence[Planned], options: Mapping[str, Any] = MappingProxyType({})
+def render_documents(
+    format: Format, nodes: Sequence[TargetNode], options: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, bytes]:
-    """The documents of a keyed format by key, byte by byte as a conversion writes them."""
+    """Return the documents of a keyed format by key, byte by byte as a conversion writes them."""
     store = MemoryStore()
-    with opened(store, mode="x", format=format.name, **options) as target:
-        put_documents(target, planned)
+    with dataset_session(store, mode="x", format=format.name, **options) as target:
+        write_documents(target, nodes)
     return {key: value for key in store.list() if (value := store.get(key)) is not None}

@@ -15,29 +15,45 @@ written; a power cut (another boot of the system) may, so then only what was syn
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import cache
+from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from hyperslab.stores.base import WritableStore
+from hyperslab.conversion.source_nodes import SourceNode
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.cells import Values
+from hyperslab.stores.base import Stamps, WritableStore
+from hyperslab.stores.files import version_of
+from hyperslab.stores.location import Location
 
 Boxes = np.ndarray[Any, Any]
-Done = tuple[str, tuple[int, ...], int]
+BoxNumber = tuple[str, tuple[int, ...], int]
 """The array's path, target chunks per box along each axis, the box's number."""
 
-_SOON, _SLOWLY = 0.1, 0.005
+# What is not yet written is repeated after a kill: at most a tenth of a second, or 1/200 of the time so far.
+_WRITE_SECONDS, _WRITE_SHARE = 0.1, 0.005
+# A sync waits for the medium: every 5 s at the most, and never more than 1/20 of the time.
 _SYNC_SECONDS, _SYNC_COSTS = 5.0, 20.0
+# Finished boxes are kept as one byte per chunk: of more chunks (256 MiB) none counts as done.
 _MOST_CHUNKS = 1 << 28
 
 
 class ConversionJournal:
-    """A journal under ``prefix`` of ``store``. ``sync`` has the medium keep all cells that were written (None: it keeps
-    each at once). ``clock`` gives seconds; ``running`` tells this boot of the system from others."""
+    """A journal under ``prefix`` of ``store``.
+
+    ``sync`` has the medium keep all cells that were written (None: it keeps each at once). ``clock`` gives seconds;
+    ``boot`` tells this boot of the system from others.
+    """
 
     def __init__(
         self,
@@ -45,14 +61,14 @@ class ConversionJournal:
         prefix: str = "",
         sync: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
-        running: str | None = None,
+        boot: str | None = None,
     ) -> None:
         self._store = store
         self._prefix = f"{prefix}/" if prefix else ""
         self._folder = prefix
         self._sync = sync
         self._clock = clock
-        self._boot = boot() if running is None else running
+        self._boot = boot_id() if boot is None else boot
         self._number = 0
         self._pending: dict[tuple[str, tuple[int, ...]], list[int]] = {}
         self._records: list[Mapping[str, Any]] = []
@@ -62,12 +78,12 @@ class ConversionJournal:
     # -- what was written before ------------------------------------------------------------------------------------
 
     def head(self) -> dict[str, Any] | None:
-        """The order, None when there is no journal."""
+        """Return the order, None when there is no journal."""
         found = self._get("head")
         return found if isinstance(found, dict) else None
 
-    def documents(self) -> Any:
-        """What was said of the documents when they were complete; None when they are not."""
+    def documents(self) -> Sequence[Sequence[str]] | None:
+        """Return what :meth:`documents_written` was told; None when the documents are not complete."""
         found = self._get("documents")
         return found["documents"] if isinstance(found, dict) else None
 
@@ -82,10 +98,10 @@ class ConversionJournal:
             if isinstance(record, dict) and (self._number <= kept or record["boot"] in ("", self._boot)):
                 self._records.append(record)
 
-    def done(self, path: str, counts: tuple[int, ...], chunks: tuple[int, ...]) -> Boxes | None:
-        """Which boxes of ``counts`` target chunks are done of an array of so many ``chunks``; None when none is.
+    def finished_boxes(self, path: str, counts: tuple[int, ...], chunks: tuple[int, ...]) -> Boxes | None:
+        """Return which boxes of ``counts`` target chunks are done of an array of so many ``chunks``; None: none is.
 
-        An earlier run may have taken other boxes, for want of memory.
+        An earlier run may have taken other boxes, for want of memory, so what is done is worked out chunk by chunk.
         """
         if any(size == 0 for size in chunks) or np.prod(chunks, dtype=float) > _MOST_CHUNKS:
             return None
@@ -94,29 +110,29 @@ class ConversionJournal:
             for other, cut, runs in record["boxes"]:
                 if other == path:
                     done = np.zeros(chunks, np.bool_) if done is None else done
-                    _mark(done, tuple(cut), runs)
-        return None if done is None else _all_in(done, counts)
+                    _mark_boxes(done, tuple(cut), runs)
+        return None if done is None else _boxes_complete(done, counts)
 
     # -- what is written now ----------------------------------------------------------------------------------------
 
     def begin(self, head: Mapping[str, Any]) -> None:
-        """Forget all, start anew."""
+        """Forget all, and start anew with this order."""
         for name in self._store.list_dir(self._folder)[0]:
             self._store.delete(self._prefix + name)
         self._number, self._records = 0, []
         self._put("head", head, durable=True)
 
-    def documents_written(self, documents: Any) -> None:
-        """The target's documents are complete."""
+    def documents_written(self, documents: Sequence[Sequence[str]]) -> None:
+        """Note that the target's documents are complete."""
         self._flush_medium()
         self._put("documents", {"documents": documents}, durable=True)
 
-    def note(self, box: Done) -> None:
-        """One more box is done; written down soon, later ones less often: at most 1/200 of the work is repeated."""
+    def add_box(self, box: BoxNumber) -> None:
+        """Note one more box as done; written soon, later ones less often: at most 1/200 of the work is repeated."""
         path, counts, number = box
         self._pending.setdefault((path, counts), []).append(number)
         now = self._clock()
-        if now - self._noted >= max(_SOON, _SLOWLY * (now - self._began)):
+        if now - self._noted >= max(_WRITE_SECONDS, _WRITE_SHARE * (now - self._began)):
             self.write()
         if self._sync is not None and now - self._synced >= max(_SYNC_SECONDS, _SYNC_COSTS * self._cost):
             self.write()
@@ -124,7 +140,7 @@ class ConversionJournal:
             self._put("synced", {"number": self._number}, durable=True)
 
     def write(self) -> None:
-        """Write down what is pending."""
+        """Write what is pending."""
         if not self._pending:
             return
         pending, self._pending = self._pending, {}
@@ -157,14 +173,14 @@ class ConversionJournal:
             return None
         return json.loads(value[9:])
 
-    def _put(self, name: str, document: Any, *, durable: bool) -> None:
+    def _put(self, name: str, document: Mapping[str, object], *, durable: bool) -> None:
         text = json.dumps(document).encode()
         self._store.put(self._prefix + name, b"%08x %b" % (crc32(text), text), durable=durable)
 
 
 @cache
-def boot() -> str:
-    """What tells this boot of the system from all others; where it says nothing, a text that equals no other."""
+def boot_id() -> str:
+    """Return the id of this boot of the system; where it says none, a text that equals no other."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -172,7 +188,7 @@ def boot() -> str:
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:
-    """The numbers as ``[start, stop]``."""
+    """Return the numbers as sorted ``[start, stop]``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number:
@@ -182,7 +198,7 @@ def _runs(numbers: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def _mark(chunks: Boxes, counts: tuple[int, ...], runs: Sequence[Sequence[int]]) -> None:
+def _mark_boxes(chunks: Boxes, counts: tuple[int, ...], runs: Sequence[Sequence[int]]) -> None:
     """Mark the chunks of the boxes in ``runs``."""
     shape = tuple(-(-size // count) for size, count in zip(chunks.shape, counts, strict=True))
     boxes = np.zeros(int(np.prod(shape, dtype=np.int64)), np.bool_)
@@ -194,8 +210,117 @@ def _mark(chunks: Boxes, counts: tuple[int, ...], runs: Sequence[Sequence[int]])
     chunks |= marked
 
 
-def _all_in(chunks: Boxes, counts: tuple[int, ...]) -> Boxes:
-    """For each box whether all of its chunks are marked."""
+def _boxes_complete(chunks: Boxes, counts: tuple[int, ...]) -> Boxes:
+    """Return for each box whether all of its chunks are marked."""
     for axis, (count, size) in enumerate(zip(counts, chunks.shape, strict=True)):
         chunks = np.logical_and.reduceat(chunks, np.arange(0, size, count), axis)
     return chunks
+
+
+# -- what a resumed conversion must agree with ------------------------------------------------------------------------
+
+
+JOURNAL_VERSION = 1
+
+_REASONS = {
+    "journal": "its journal is of another version",
+    "version": "it was begun by another version of hyperslab",
+    "source": "it had another source",
+    "format": "the target had another format",
+    "documents": "the source's documents, or the selected cells, are others",
+    "values": "the source's files changed",
+}
+
+
+@cache
+def installed_version() -> str:
+    """Return the version of hyperslab that runs here."""
+    return version("hyperslab")
+
+
+def make_head(where: Location, items: Sequence[SourceNode], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the order of a conversion, as its journal keeps it (JSON values)."""
+    return {
+        "journal": JOURNAL_VERSION,
+        "version": installed_version(),
+        "source": where.url,
+        "format": format,
+        "options": {name: _option_text(value) for name, value in options.items()},
+        "documents": digest([(item.path, item.node, item.picked) for item in items]),
+        "values": digest(_source_stamps(where)),
+    }
+
+
+def _option_text(value: object) -> str:
+    """Return an option for the journal and for people: itself where it is short, else its digest."""
+    text = repr(value)
+    return text if len(text) < 200 else digest(value)
+
+
+def require_same_order(before: Mapping[str, Any], now: Mapping[str, Any], url: str) -> None:
+    """Raise Invalid, with every difference, unless the orders are the same."""
+    reasons = [reason for name, reason in _REASONS.items() if before.get(name) != now.get(name)]
+    old = before.get("options") or {}
+    changed = [name for name in {**now["options"], **old} if old.get(name) != now["options"].get(name)]
+    reasons += [f"{name} was {old.get(name)}, not {now['options'].get(name)}" for name in changed]
+    if reasons:
+        remedy = "repeat the call that was interrupted, or convert without resume (--resume), which starts anew"
+        raise Invalid(f"this conversion cannot be resumed: {'; '.join(reasons)}", url=url, remedy=remedy)
+
+
+def _source_stamps(where: Location) -> object:
+    """Return every stored value with its stamp; where stamps would cost a request each, the keys alone."""
+    if where.is_file():
+        return version_of(os.stat(where.target))
+    remote = where.remote_file()
+    if remote is not None:
+        return remote.size, remote.stamp
+    try:
+        store = where.store(read_only=True)
+        if isinstance(store, Stamps) and (where.path is not None or where.scheme == "memory"):
+            return [(key, store.stamp(key)) for key in store.list()]
+        return [(key, None) for key in store.list()]
+    except HyperslabError:  # a web server lists nothing
+        return None
+
+
+def digest(value: object) -> str:
+    """Return the same text for equal values, in every process."""
+    state = blake2b(digest_size=16)
+    _feed(state, value)
+    return state.hexdigest()
+
+
+def _feed(state: blake2b, value: object) -> None:
+    """Feed a value, each by its type and length before its content, so that no two run into one another."""
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray | np.generic):
+        _feed_cells(state, np.asarray(value))
+    elif isinstance(value, Enum):
+        _feed(state, value.name)
+    elif is_dataclass(value) and not isinstance(value, type):
+        state.update(f"({kind}:".encode())
+        for field in fields(value):
+            _feed(state, getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        state.update(f"{{{len(value)}:".encode())
+        for name, item in value.items():
+            _feed(state, name)
+            _feed(state, item)
+    elif isinstance(value, list | tuple):
+        state.update(f"[{len(value)}:".encode())
+        for item in value:
+            _feed(state, item)
+    else:
+        shown: object = type(value).__repr__
+        text = kind if shown is object.__repr__ else f"{kind} {value!r}"
+        data = text.encode("utf-8", "surrogatepass")
+        state.update(b"%d:%b" % (len(data), data))
+
+
+def _feed_cells(state: blake2b, cells: Values) -> None:
+    _feed(state, f"{cells.dtype!r} {cells.shape}")
+    if cells.dtype.hasobject or cells.dtype.kind == "T":
+        _feed(state, cells.tolist())
+    else:
+        state.update(np.ascontiguousarray(cells).tobytes())

@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.model.attrs import untagged
+from hyperslab.model.attrs import Attrs, untagged
 from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import (
     Char,
@@ -55,7 +55,7 @@ class Loss:
         return f"/{self.node}: {self.message}"
 
 
-BECOMES: Mapping[Feature, str] = {
+CONSEQUENCES: Mapping[Feature, str] = {
     Feature.GROUPS: "The group is left out, with all that is in it.",
     Feature.ARRAYS: "One array is taken with its coordinates: the one that `path=` (`--path`) names.",
     Feature.DIMENSIONS: "The names are lost.",
@@ -99,11 +99,11 @@ _KINDS |= {"m": Feature.DATETIME, "M": Feature.DATETIME}
 _OWN_IN_FIELDS = frozenset({Feature.FIXED_BYTES, Feature.BIG_ENDIAN})
 
 
-def needs(dtype: DataType) -> Iterator[Feature]:
-    """The features that cells of this type ask of a format."""
+def required_features(dtype: DataType) -> Iterator[Feature]:
+    """Yield the features that a format needs for cells of this type."""
     match dtype:
         case np.dtype():
-            yield from _needs_of_numpy(dtype)
+            yield from _required_by_numpy(dtype)
         case VlenString():
             yield Feature.STRINGS
         case Char():
@@ -116,19 +116,19 @@ def needs(dtype: DataType) -> Iterator[Feature]:
             yield Feature.USER_TYPES
         case Compound(base=base):
             yield Feature.USER_TYPES
-            yield from _needs_of_numpy(base)
+            yield from _required_by_numpy(base)
 
 
-def _needs_of_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
+def _required_by_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
     if dtype.subdtype is not None:
         yield Feature.SUBARRAYS
-        yield from _needs_of_numpy(dtype.subdtype[0])
+        yield from _required_by_numpy(dtype.subdtype[0])
     elif dtype.names is not None and dtype.fields is not None:
         yield Feature.STRUCTURED
         for name in dtype.names:
-            yield from (need for need in _needs_of_numpy(dtype.fields[name][0]) if need not in _OWN_IN_FIELDS)
+            yield from (need for need in _required_by_numpy(dtype.fields[name][0]) if need not in _OWN_IN_FIELDS)
     elif dtype.kind == "O" and (kind := tag_of(dtype)) is not None:
-        yield from needs(kind)
+        yield from required_features(kind)
     else:
         if dtype.kind in _KINDS:
             yield _KINDS[dtype.kind]
@@ -138,50 +138,54 @@ def _needs_of_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
             yield Feature.BIG_ENDIAN
 
 
-def held_type(dtype: DataType, features: Features) -> DataType | None:
-    """The type itself where the features hold it, else one that keeps every value, else None."""
+def target_type(dtype: DataType, features: Features) -> DataType | None:
+    """Return the type itself where the features hold it, else one that keeps every value, else None."""
+    # One byte of text is a char where that is what the format has (netCDF-3).
     if dtype == np.dtype("S1") and Feature.FIXED_BYTES not in features and Feature.CHAR in features:
         return Char()
     if Feature.SUBARRAYS not in features:
-        dtype = _with_text(dtype)
-    if features.issuperset(needs(dtype)):
+        dtype = _chars_to_text(dtype)
+    if features.issuperset(required_features(dtype)):
         return dtype
-    less = poorer(dtype)
-    return None if less is None else held_type(less, features)
+    less = fallback_type(dtype)
+    return None if less is None else target_type(less, features)
 
 
-def held_cells(spec: ArraySpec, features: Features) -> DataType | None:
-    """The type of an array's cells in the target: the one that they were found to fit into, else :func:`held_type`."""
+def target_cell_type(spec: ArraySpec, features: Features) -> DataType | None:
+    """Return the type of an array's cells in the target; None where it has none.
+
+    That is the fixed-length type that they were found to fit into, else :func:`target_type`.
+    """
     fits: DataType | None = spec.layout.get(FITS)
-    return held_type(spec.dtype, features) if fits is None else fits
+    return target_type(spec.dtype, features) if fits is None else fits
 
 
-def _with_text(dtype: DataType) -> DataType:
-    """The type with n bytes of text in place of n chars in its fields: the same bytes, no sub-array."""
+def _chars_to_text(dtype: DataType) -> DataType:
+    """Return the type with n bytes of text in place of n chars in its fields: the same bytes, no sub-array."""
     match dtype:
         case Compound(base=base, name=name):
-            return Compound(_with_text_fields(base), name)
+            return Compound(_char_fields_to_text(base), name)
         case np.dtype(names=names) if names is not None:
-            return _with_text_fields(dtype)
+            return _char_fields_to_text(dtype)
         case _:
             return dtype
 
 
-def _with_text_fields(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _char_fields_to_text(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.subdtype is not None and dtype.base == np.dtype("S1") and len(dtype.shape) == 1 and dtype.shape[0]:
         return np.dtype(f"S{dtype.shape[0]}")
     if dtype.names is None or dtype.fields is None:
         return dtype
     fields = [(dtype.fields[name][0], dtype.fields[name][1]) for name in dtype.names]
-    formats = [_with_text_fields(kind) for kind, _ in fields]
+    formats = [_char_fields_to_text(kind) for kind, _ in fields]
     if formats == [kind for kind, _ in fields]:
         return dtype
     offsets = [offset for _, offset in fields]
     return np.dtype({"names": dtype.names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize})
 
 
-def poorer(dtype: DataType) -> DataType | None:
-    """The next type that holds the same values with less meaning."""
+def fallback_type(dtype: DataType) -> DataType | None:
+    """Return the next type that holds the same values with less meaning; None where there is none."""
     match dtype:
         case Enum() | Compound() | Opaque() | Char():
             return numpy_dtype(dtype)
@@ -202,7 +206,7 @@ def poorer(dtype: DataType) -> DataType | None:
 
 
 def losses_of(path: str, node: Node, features: Features) -> Iterator[Loss]:
-    """Every loss of one node, its cells and attributes."""
+    """Yield every loss of one node, its cells and attributes."""
     match node:
         case Link():
             if Feature.LINKS not in features:
@@ -224,22 +228,22 @@ def _group_losses(path: str, spec: GroupSpec, features: Features) -> Iterator[Lo
         for dim in spec.dims:
             if dim.unlimited:
                 yield Loss(path, Feature.UNLIMITED, f"dimension {dim.name!r} becomes limited to {dim.size}")
-    held = held_types(spec.types, features)
+    types = target_named_types(spec.types, features)
     for name, kind in spec.types.items():
-        if name not in held:
+        if name not in types:
             lacking = Feature.VLEN if isinstance(kind, VlenArray | VlenBytes) else Feature.USER_TYPES
             yield Loss(path, lacking, f"the type {name!r} is left out")
 
 
 def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Loss]:
-    held = held_cells(spec, features)
-    if held is None:
-        lacking = next(need for need in needs(spec.dtype) if need not in features)
+    target = target_cell_type(spec, features)
+    if target is None:
+        lacking = next(need for need in required_features(spec.dtype) if need not in features)
         yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
-    elif not isinstance(held, Char) and not _is_text_still(spec.dtype, held) and not same_type(spec.dtype, held):
-        wanted = list(needs(spec.dtype))
+    elif not isinstance(target, Char) and not _is_same_text(spec.dtype, target) and not same_type(spec.dtype, target):
+        wanted = list(required_features(spec.dtype))
         lacking = next((need for need in wanted if need not in features), wanted[0])
-        yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(held)}")
+        yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(target)}")
     if not spec.shape and Feature.SCALARS not in features:
         yield Loss(path, Feature.SCALARS, "the 0-d array is left out")
     if any(spec.dims) and Feature.DIMENSIONS not in features:
@@ -248,79 +252,82 @@ def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Lo
         yield Loss(path, Feature.SPARSE, "the sparse array is stored dense")
 
 
-def _is_text_still(dtype: DataType, held: DataType) -> bool:
+def _is_same_text(dtype: DataType, target: DataType) -> bool:
     """Return whether text of one width became text of any length, which holds the same."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "U" and isinstance(held, VlenString)
+    return isinstance(dtype, np.dtype) and dtype.kind == "U" and isinstance(target, VlenString)
 
 
-def hidden_losses(path: str, node: Node) -> Iterator[Loss]:
-    """What only the same format keeps, as it is: units of the array besides an attribute that says others."""
+def unit_losses(path: str, node: Node) -> Iterator[Loss]:
+    """Yield the loss of units that an array has besides an attribute ``units`` that says others.
+
+    Only a conversion into the same format, which changes nothing else either, keeps both.
+    """
     units = node.layout.get("units") if isinstance(node, ArraySpec) else None
     if units is not None and isinstance(node, ArraySpec) and units != node.attrs.get("units"):
         said = node.attrs.get("units")
         yield Loss(path, Feature.UNITS, f"the units {units!r} are left out, for the attribute units is {said!r}")
 
 
-def _attribute_losses(path: str, attrs: Mapping[str, Any], features: Features) -> Iterator[Loss]:
+def _attribute_losses(path: str, attrs: Attrs, features: Features) -> Iterator[Loss]:
     if not attrs or Feature.ATTRIBUTES not in features:
         if attrs:
             yield Loss(path, Feature.ATTRIBUTES, f"the attributes {', '.join(attrs)} are left out")
         return
     for name, value in attrs.items():
-        lacking = _lacking(value, features)
+        lacking = _attribute_gap(value, features)
         if lacking is not None:
             yield Loss(path, lacking[0], f"the attribute {name!r}{lacking[1]}")
 
 
-def held_types(types: Mapping[str, Extension], features: Features) -> dict[str, Extension]:
-    """The named types that the target has a place for."""
+def target_named_types(types: Mapping[str, Extension], features: Features) -> dict[str, Extension]:
+    """Return the named types that the target has a place for."""
     if Feature.USER_TYPES not in features:
         return {}
     vlen = Feature.VLEN in features
     return {name: kind for name, kind in types.items() if vlen or not isinstance(kind, VlenArray | VlenBytes)}
 
 
-def _lacking(value: Any, features: Features) -> tuple[Feature, str] | None:
-    """What a format needs to hold this value of an attribute, and what becomes of it there without."""
+def _attribute_gap(value: object, features: Features) -> tuple[Feature, str] | None:
+    """Return what a format lacks to hold this value of an attribute, and what becomes of it there; None: nothing."""
     if isinstance(value, ObjectReference | RegionReference):
         return None if Feature.REFERENCES in features else (Feature.REFERENCES, ", a reference, becomes text")
     if not isinstance(value, np.ndarray | np.generic):
         return None
     if Feature.TYPED_ATTRIBUTES not in features:
         return Feature.TYPED_ATTRIBUTES, f" loses its type {value.dtype}"
-    if (kind := tag_of(value.dtype)) is None or features.issuperset({Feature.USER_TYPES, *needs(kind)}):
+    if (kind := tag_of(value.dtype)) is None or features.issuperset({Feature.USER_TYPES, *required_features(kind)}):
         return None
-    becomes = f"becomes {value.dtype}" if _is_held_plain(kind, features) else "is left out"
+    becomes = f"becomes {value.dtype}" if _has_plain_type(kind, features) else "is left out"
     return Feature.USER_TYPES, f" of type {describe(kind)} {becomes}"
 
 
-def _is_held_plain(kind: Extension, features: Features) -> bool:
+def _has_plain_type(kind: Extension, features: Features) -> bool:
     """Return whether a format without user types has attributes of the same bytes."""
     if isinstance(kind, VlenArray | VlenBytes):
         return False
     return isinstance(kind, Enum) or Feature.STRUCTURED in features
 
 
-def held_attrs(attrs: Mapping[str, Any], features: Features) -> dict[str, Any]:
-    """The attributes as the target will hold them, after the losses that :func:`losses_of` announces."""
+def target_attrs(attrs: Attrs, features: Features) -> dict[str, Any]:
+    """Return the attributes as the target will hold them, after the losses that :func:`losses_of` announces."""
     if Feature.ATTRIBUTES not in features:
         return {}
-    held = dict(attrs)
+    result = dict(attrs)
     for name, value in attrs.items():
-        lacking = _lacking(value, features)
+        lacking = _attribute_gap(value, features)
         match lacking and lacking[0]:
             case Feature.TYPED_ATTRIBUTES:
-                held[name] = value.tolist()
-            case Feature.USER_TYPES if (kind := tag_of(value.dtype)) and _is_held_plain(kind, features):
-                held[name] = untagged(value)
+                result[name] = value.tolist()
+            case Feature.USER_TYPES if (kind := tag_of(value.dtype)) and _has_plain_type(kind, features):
+                result[name] = untagged(value)
             case Feature.REFERENCES:
-                held[name] = str(value)
+                result[name] = str(value)
             case Feature.USER_TYPES:
-                del held[name]
-    return held
+                del result[name]
+    return result
 
 
-def left_out(path: str, node: Node, features: Features) -> bool:
+def is_left_out(path: str, node: Node, features: Features) -> bool:
     """Return whether the target has no place at all for this node."""
     match node:
         case Link():
@@ -328,12 +335,12 @@ def left_out(path: str, node: Node, features: Features) -> bool:
         case GroupSpec():
             return bool(path) and Feature.GROUPS not in features
         case ArraySpec():
-            unheld = held_cells(node, features) is None
+            unheld = target_cell_type(node, features) is None
             return unheld or (not node.shape and Feature.SCALARS not in features)
 
 
-def refuse(losses: tuple[Loss, ...], format: str) -> Unsupported:
-    """The error that lists every loss: nothing was copied."""
+def losses_error(losses: tuple[Loss, ...], format: str) -> Unsupported:
+    """Return the error that lists every loss: nothing was copied."""
     shown = "\n".join(f"  {loss}" for loss in losses)
     remedy = "allow_loss=True (--allow-loss) converts what it can"
     if any(loss.feature == Feature.REFERENCES for loss in losses):

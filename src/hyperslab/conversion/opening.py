@@ -1,4 +1,4 @@
-"""The sessions of the two sides of a conversion, without a cache."""
+"""The sessions of the two sides of a conversion, without a cache: every value is read or written once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from hyperslab import api
 from hyperslab.array.session import OpenDataset
 from hyperslab.formats.base import Discards
+from hyperslab.stores.location import Location
 
 
 @contextmanager
-def opened(place: Any, **options: Any) -> Iterator[OpenDataset]:
-    """A dataset's session without a cache; closed afterwards, or discarded where what was written is not whole."""
+def dataset_session(place: api.Target | Location, **options: Any) -> Iterator[OpenDataset]:
+    """Open a dataset's session without a cache; closed afterwards, discarded where what was written is not whole."""
     session = open_session(place, **options)
     try:
         yield session
@@ -26,6 +27,7 @@ def opened(place: Any, **options: Any) -> Iterator[OpenDataset]:
     session.reader.close()
 
 
-def open_session(place: Any, **options: Any) -> OpenDataset:
-    """A dataset's session without a cache, to be closed by the caller."""
-    return api.open_alone(place, cache_bytes=0, **options)._session
+def open_session(place: api.Target | Location, **options: Any) -> OpenDataset:
+    """Return a dataset's session without a cache, to be closed by the caller."""
+    target: Any = place  # ``open`` takes a Location too, which no user has
+    return api.open_alone(target, cache_bytes=0, **options)._session

@@ -1,12 +1,16 @@
-"""What a conversion did: plain values, falsy nowhere, printable."""
+"""What a conversion did: plain values, printable; and which arrays are cut otherwise than was asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hyperslab.conversion.copy import ArrayCopy
 from hyperslab.conversion.losses import Loss
+from hyperslab.conversion.rechunk import Encoding
 from hyperslab.errors import Problem
 from hyperslab.model.amounts import counted, size_text
+from hyperslab.model.spec import Chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class Verification:
     nbytes: int
 
 
+# Arrays that are named one by one; of more only the number is printed.
 _FEW = 3
 
 
@@ -68,3 +73,54 @@ class ConversionReport:
                 f"of {counted(seen.arrays, 'array')} equal"
             )
         return "\n".join(lines)
+
+
+# -- arrays that are cut otherwise ------------------------------------------------------------------------------------
+
+
+def describe_recut(copies: Sequence[ArrayCopy], encoding: Encoding) -> Iterator[str]:
+    """Yield how each array, except coordinates, is cut that has other chunks than were asked for.
+
+    Where none were asked for: than the source has.
+    """
+    if encoding.chunks == "auto":
+        return
+    for copy in copies:
+        names = [copy.source_spec.dims[axis] for axis in copy.picked.kept]
+        chunks = copy.target_spec.inner_chunks or copy.target_spec.chunks
+        shape = copy.target_spec.shape
+        if names == [copy.path.rpartition("/")[2]] or len(chunks) != len(names) or 0 in shape:
+            continue
+        cut = _clip_chunks(chunks, shape)
+        if isinstance(encoding.chunks, Mapping):
+            reason = _unmet_request(encoding.chunks, names, shape, cut)
+        else:
+            reason = _changed_source_chunks(copy, cut)
+        if reason:
+            yield f"/{copy.path} has chunks of {' x '.join(map(str, chunks))} ({reason})"
+
+
+def _unmet_request(
+    requested: Mapping[str, int], names: list[str | None], shape: tuple[int, ...], cut: list[int | tuple[int, ...]]
+) -> str:
+    """Return the lengths that were asked for, when one is another; else nothing."""
+    wanted = [requested.get(name, -1) if name is not None else -1 for name in names]
+    wished = [min(size, length) if size != -1 else length for size, length in zip(wanted, shape, strict=True)]
+    if not any(name in requested and size != actual for name, size, actual in zip(names, wished, cut, strict=True)):
+        return ""
+    return "asked: " + ",".join(f"{name}={size}" for name, size in zip(names, wished, strict=True) if name in requested)
+
+
+def _changed_source_chunks(copy: ArrayCopy, cut: list[int | tuple[int, ...]]) -> str:
+    """Return the chunks of a source that is cut, when the target's are others; else nothing."""
+    spec = copy.source_spec
+    chunks = spec.inner_chunks or spec.chunks
+    before = _clip_chunks(tuple(chunks[axis] for axis in copy.picked.kept), copy.target_spec.shape)
+    if before in (cut, list(copy.target_spec.shape)):
+        return ""
+    return f"source: {' x '.join(map(str, before))}"
+
+
+def _clip_chunks(chunks: Chunks, shape: tuple[int, ...]) -> list[int | tuple[int, ...]]:
+    """Return the chunks, none longer than its dimension."""
+    return [min(cut, length) if isinstance(cut, int) else cut for cut, length in zip(chunks, shape, strict=True)]

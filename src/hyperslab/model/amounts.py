@@ -1,9 +1,14 @@
-"""Amounts as people read them: ``1 chunk``, ``2,000 chunks``, ``1.7 MiB``."""
+"""Amounts as people read and write them: ``1 chunk``, ``2,000 chunks``, ``1.7 MiB``, ``512MiB``."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from hyperslab.errors import Invalid
+
+_SIZE = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -25,3 +30,20 @@ def size_text(nbytes: int | None) -> str:
 def shape_text(dims: Iterable[str | None], shape: Iterable[int]) -> str:
     """``time: 240, 37``: the length of each dimension, behind its name where it has one."""
     return ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in zip(dims, shape, strict=True))
+
+
+def parse_size(size: int | str, option: str) -> int:
+    """Return a number of bytes from text such as ``1GB``, ``512 MiB``, ``2_000_000``.
+
+    ``kB``, ``MB``, ``GB``, ``TB`` are powers of 1000, ``KiB`` and so on of 1024; a bare number is bytes.
+    """
+    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+        return size
+    match = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
+    if match is None or (match[3] and not match[2]):
+        raise Invalid(f"{option} {size!r} is no number of bytes", remedy=f"write {option} 1GB or {option} 512MiB")
+    number, unit, binary, _ = match.groups()
+    nbytes = float(number.replace("_", "")) * (1024 if binary else 1000) ** _POWERS[unit.lower()]
+    if nbytes < 1:
+        raise Invalid(f"{option} {size!r} is less than a byte", remedy=f"write {option} 1GB or {option} 512MiB")
+    return int(nbytes)

@@ -11,7 +11,7 @@ import numpy as np
 from hyperslab.cli.opening import corrected
 from hyperslab.cli.output import json_option, print_json, say
 from hyperslab.cli.storage import storage_option
-from hyperslab.conversion.appending import append_cells, append_dataset
+from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.errors import FormatError, NotFound
 from hyperslab.model.amounts import counted
 

@@ -13,8 +13,8 @@ from hyperslab.cli.output import is_quiet, json_option, print_json, say
 from hyperslab.cli.selection import TypedSelection, parse_selections
 from hyperslab.cli.storage import allow_option, parse_options, storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
-from hyperslab.conversion.sizes import parse_size
 from hyperslab.errors import Invalid, LabelError
+from hyperslab.model.amounts import parse_size
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")

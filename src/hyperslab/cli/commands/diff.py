@@ -11,7 +11,7 @@ from hyperslab.checks import diff
 from hyperslab.checks.report import as_line
 from hyperslab.cli.output import json_option, print_json
 from hyperslab.cli.storage import storage_option
-from hyperslab.conversion.sizes import parse_size
+from hyperslab.model.amounts import parse_size
 
 
 @click.command("diff", epilog="Example: hyperslab diff air.nc air.zarr")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperslab.conversion.fingerprint import agree, digest
+from hyperslab.conversion.journal import digest, require_same_order
 from hyperslab.errors import Invalid
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -64,7 +64,7 @@ class Plain:
 def test_nothing_depends_on_addresses_or_on_the_process() -> None:
     assert digest(Plain(object())) == digest(Plain(object()))
     program = (
-        "import numpy as np\nfrom hyperslab.conversion.fingerprint import digest\n"
+        "import numpy as np\nfrom hyperslab.conversion.journal import digest\n"
         "from hyperslab.model.spec import ArraySpec\n"
         "print(digest({'a': ArraySpec(shape=(3,), dtype=np.dtype('f4'), chunks=(3,)), 'b': {'x': {1, 2}}}))"
     )
@@ -75,8 +75,8 @@ def test_nothing_depends_on_addresses_or_on_the_process() -> None:
 def test_every_difference_is_said() -> None:
     now = {"journal": 1, "version": "1", "source": "a", "format": "zarr3", "documents": "d", "values": "v"}
     now |= {"options": {"codec": "None"}}
-    agree({**now, "place": 5}, now, "here")
+    require_same_order({**now, "place": 5}, now, "here")
     before = {**now, "version": "0", "values": "w", "options": {"codec": "'zstd'"}}
     with pytest.raises(Invalid, match=r"(?s)version.*files changed.*codec was 'zstd', not None.*here") as caught:
-        agree(before, now, "here")
+        require_same_order(before, now, "here")
     assert "documents" not in str(caught.value)

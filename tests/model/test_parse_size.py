@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hyperslab.conversion.sizes import parse_size
 from hyperslab.errors import Invalid
+from hyperslab.model.amounts import parse_size
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import hyperslab as hs
 from conversion.hdmf_trees import HDMF
 from conversion.hdmf_trees import make as make_hdmf
 from forked import cluster
-from hyperslab.conversion import Progress, convert, spreading
-from hyperslab.conversion.selecting import Select, pick
-from hyperslab.conversion.spreading import Errand, refuse_unreachable
+from hyperslab.conversion import Progress, convert, distributed
+from hyperslab.conversion.distributed import CopyTask, require_reachable
+from hyperslab.conversion.selection import Select, pick
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.formats.netcdf import opened
 from hyperslab.stores.location import Location
@@ -76,9 +76,9 @@ def test_by_its_address(client: Any, source: Path, tmp_path: Path) -> None:
 
 
 def _left_open() -> int:
-    from hyperslab.conversion import spreading
+    from hyperslab.conversion import distributed
 
-    return len(spreading._open)
+    return len(distributed._open_tasks)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc tells what is open")
@@ -97,9 +97,9 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
         """Return how many readers have the source open; they share its descriptor."""
         return sum(len(file.users) for file in opened._OPENED if file.url == str(place))
 
-    def errand(name: str) -> Errand:
+    def errand(name: str) -> CopyTask:
         picked = pick(session, name, session.reader.node(name), Select({}, {}))
-        return Errand(
+        return CopyTask(
             f"one/{name}", Location.of(place), Location.of(target), False, "zarr3", name, name, picked, 1 << 20
         )
 
@@ -108,16 +108,16 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
         errands = [errand(name) for name in names]
     before = held()
     used: list[object] = []  # so that nothing is closed because it is forgotten
-    with spreading._sides_of(errands[0]) as sides:
+    with distributed._use_open_task(errands[0]) as sides:
         for number, each in enumerate(errands[1:], 2):
-            spreading.run_errand(each, (slice(0, 6),))
-            used.append(spreading._open[each.name])
-            if number == spreading._MOST_OPEN:
+            distributed.run_task(each, (slice(0, 6),))
+            used.append(distributed._open_tasks[each.name])
+            if number == distributed._MOST_OPEN:
                 most = held()
         assert held() == most + 1
         np.testing.assert_array_equal(sides.copy.source.read((0,)), np.arange(6))
     assert before < held() == most
-    spreading.let_go("one")
+    distributed.close_tasks("one")
     assert held() == before
     root = hs.open_group(target)
     assert all((root[name][...] == np.arange(6)).all() for name in names[1:])
@@ -200,12 +200,12 @@ def test_s3_with_credentials_of_the_workers_own(client: Any, source: Path, s3: S
 
 def test_what_workers_cannot_reach(source: Path, tmp_path: Path, s3: S3) -> None:
     here, there = Location.of(source), Location.of(tmp_path / "target.zarr")
-    refuse_unreachable(here, there, together=True)
+    require_reachable(here, there, together=True)
     for where in (Location.of(MemoryStore()), Location.of("memory://x")):
         with pytest.raises(Unsupported, match="process"):
-            refuse_unreachable(where, there, together=True)
+            require_reachable(where, there, together=True)
         with pytest.raises(Unsupported, match="process"):
-            refuse_unreachable(here, where, together=True)
+            require_reachable(here, where, together=True)
     with pytest.raises(Unsupported, match="of this kind together"):
         convert(source, tmp_path / "target.nc", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(Unsupported, match="of this kind together"):
@@ -221,7 +221,7 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
         spec = session.array("b")
         there = Location.of("s3://bucket/target.zarr", s3.options)
         picked = pick(session, "b", spec, Select({}, {}))
-        task = pickle.dumps(Errand("n", Location.of(source), there, True, "zarr3", "b", "b", picked, 1 << 20))
+        task = pickle.dumps(CopyTask("n", Location.of(source), there, True, "zarr3", "b", "b", picked, 1 << 20))
     assert SECRET.encode() not in task
     assert len(task) < 2000
 

@@ -9,10 +9,9 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.copying import ArrayCopy
-from hyperslab.conversion.job import CopyProgress
-from hyperslab.conversion.selecting import Select, pick
-from hyperslab.conversion.verifying import compare_cells, compare_documents
+from hyperslab.conversion.copy import ArrayCopy, CopyProgress
+from hyperslab.conversion.selection import Select, pick
+from hyperslab.conversion.verify import compare_cells, compare_specs
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -39,7 +38,7 @@ def test_one_bit_is_found() -> None:
     copy = _copy(cells, cells)
     tally = CopyProgress([copy], lambda now: None)
     compare_cells(copy, Settings(), tally)
-    assert (tally.now.done_bytes, tally.now.done_chunks) == (80, 3)
+    assert (tally.current.done_bytes, tally.current.done_chunks) == (80, 3)
     other = cells.copy()
     other.view("u8")[5] ^= 1
     with pytest.raises(CorruptChunk, match=r"\[4:8\]") as caught:
@@ -64,21 +63,21 @@ BASE = ArraySpec(shape=(2,), dtype=np.dtype("f4"), chunks=(2,), dims=("x",), att
     ],
 )
 def test_documents(changes: dict[str, Any], said: str) -> None:
-    assert compare_documents("a", BASE, BASE, True) == 3
+    assert compare_specs("a", BASE, BASE, True) == 3
     with pytest.raises(FormatError, match=said) as caught:
-        compare_documents("a", BASE, BASE.evolve(**changes), True)
+        compare_specs("a", BASE, BASE.evolve(**changes), True)
     assert len(caught.value.problems) == 1
     assert caught.value.remedy == "convert again"
 
 
 def test_what_a_format_may_add() -> None:
     typed = BASE.evolve(attrs={"n": np.int64(1), "t": np.float32(2), "s": "a"}, dims=("dim_2",))
-    assert compare_documents("a", BASE.evolve(dims=(None,)), typed, True) == 3
+    assert compare_specs("a", BASE.evolve(dims=(None,)), typed, True) == 3
 
 
 def test_a_dimension_that_grows_and_the_kind_of_node() -> None:
     group = GroupSpec(dims=(Dimension("t", 2, True),))
     with pytest.raises(FormatError, match="unlimited"):
-        compare_documents("g", group, GroupSpec(), True)
+        compare_specs("g", group, GroupSpec(), True)
     with pytest.raises(FormatError, match="GroupSpec"):
-        compare_documents("a", BASE, group, True)
+        compare_specs("a", BASE, group, True)

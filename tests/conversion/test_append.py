@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import hyperslab as hs
 from hyperslab.array import Array
 from hyperslab.cli import main
-from hyperslab.conversion import appending
-from hyperslab.conversion.appending import append_cells, append_dataset
+from hyperslab.conversion import append
+from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, NotFound
 
 AIR = np.arange(24.0).reshape(6, 4)
@@ -84,7 +84,7 @@ def test_one_array_with_its_coordinate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("slab", [1, 100, 1 << 20])
 def test_cells_along_any_dimension(tmp_path: Path, slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appending, "_SLAB", slab)
+    monkeypatch.setattr(append, "_SLAB", slab)
     target = made(tmp_path / "a.zarr", slice(0, 6))
     assert append_cells(target, AIR[:, :2], dim="x").dimension == "x"
     done = append_cells(target, np.ones((3, 6)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hyperslab.conversion.unpublished import Unpublished, unsealed
+from hyperslab.conversion.staging import UnpublishedStore, parse_documents
 from hyperslab.errors import Invalid, StorageError
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.memory import MemoryStore
@@ -15,13 +15,13 @@ from hyperslab.testing.stores import StoreTests
 
 class TestSealed(StoreTests):
     @pytest.fixture
-    def store(self) -> Unpublished:
-        return Unpublished(MemoryStore(), {})
+    def store(self) -> UnpublishedStore:
+        return UnpublishedStore(MemoryStore(), {})
 
 
 def test_documents_are_held_and_cells_are_not() -> None:
     below = MemoryStore()
-    store = Unpublished(below)
+    store = UnpublishedStore(below)
     store.put("zarr.json", b"1")
     store.put_many([("a/zarr.json", b"2"), ("zarr.json", b"3")])
     below.put(f"{UNFINISHED}/head", b"journal")
@@ -35,7 +35,7 @@ def test_documents_are_held_and_cells_are_not() -> None:
     assert store.list_dir() == (["0.0", "zarr.json"], ["a"])
     assert store.list_dir("a") == (["zarr.json"], ["c"])
     assert (store.get("zarr.json"), store.get("a/c/0"), store.get("b")) == (b"3", b"cells", None)
-    again = Unpublished(below, unsealed(documents))
+    again = UnpublishedStore(below, parse_documents(documents))
     assert again.get("a/zarr.json") == b"2"
     again.publish()
     assert list(below.list("a")) == ["a/c/0", "a/zarr.json"]
@@ -44,7 +44,7 @@ def test_documents_are_held_and_cells_are_not() -> None:
 
 def test_what_is_removed_is_not_published() -> None:
     below = MemoryStore()
-    store = Unpublished(below)
+    store = UnpublishedStore(below)
     for key in ("zarr.json", "a/zarr.json", "a/b/zarr.json", "ab/zarr.json"):
         store.put(key, b"1")
     store.delete_prefix("a")
@@ -62,7 +62,7 @@ class _Forgetful(MemoryStore):
 
 
 def test_what_is_not_there_is_an_error() -> None:
-    store = Unpublished(_Forgetful(), {"zarr.json": b"{}"})
+    store = UnpublishedStore(_Forgetful(), {"zarr.json": b"{}"})
     with pytest.raises(StorageError, match="not what is read"):
         store.publish()
 
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_an_error() -> None:
 def test_what_is_held_back_is_told_as_what_is_stored() -> None:
     store = MemoryStore()
     store.put("stored", b"0123456789")
-    target: Any = Unpublished(store)
+    target: Any = UnpublishedStore(store)
     target.put("held", b"0123456789")
     for key in ("stored", "held"):
         assert target.size(key) == 10

@@ -14,25 +14,27 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.array.missing import with_missing
 from hyperslab.array.session import OpenDataset
-from hyperslab.conversion.opening import opened
-from hyperslab.conversion.parts import below
+from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Batches, HoldsOne, Reader
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import equal
+from hyperslab.model.cells import Values
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
+# Rows are appended in slabs, so that a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
 """Bytes of cells that are appended at a time."""
-_MEANING = ("units", "calendar", "scale_factor", "add_offset", "_FillValue")
-Cells = Array | np.ndarray[Any, Any]
+_MEANING_ATTRIBUTES = ("units", "calendar", "scale_factor", "add_offset", "_FillValue")
+Cells = Array | Values
 Options = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Appended:
-    """What was done: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
+class AppendReport:
+    """What was appended: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
 
     dimension: str | None
     rows: int
@@ -41,8 +43,8 @@ class Appended:
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """An array, what comes behind it, and along which axis."""
+class _Growth:
+    """An array, the rows that come behind it, and along which axis."""
 
     array: Array
     rows: Cells
@@ -54,19 +56,20 @@ class _Pair:
 
 
 def append_cells(
-    target: api.Target, cells: np.ndarray[Any, Any], path: str = "", dim: str | None = None, **options: Any
-) -> Appended:
-    """Put ``cells`` behind the last ones of ``dim`` (without it: the unlimited dimension, or the first) in an array.
+    target: api.Target, cells: Values, path: str = "", dim: str | None = None, **options: Any
+) -> AppendReport:
+    """Put ``cells`` behind the last ones of ``dim`` in an array.
 
-    ``path``: which, where the dataset holds several. Invalid for other lengths; ``options`` as in ``open``.
+    ``dim``: without it the unlimited dimension, or the first. ``path``: which array, where the dataset holds several.
+    Invalid for other lengths; ``options`` as in ``open``.
     """
-    with opened(target, mode="r+", **options) as session:
+    with dataset_session(target, mode="r+", **options) as session:
         arrays = _arrays(session)
-        chosen = _chosen(session, arrays, path)
-        name, axis = _along(session, chosen, dim)
-        _append_all(session, [_Pair(chosen, cells, axis)])
+        chosen = _choose_array(session, arrays, path)
+        name, axis = _choose_axis(session, chosen, dim)
+        _append_all(session, [_Growth(chosen, cells, axis)])
         shorter = [place for place in arrays if name and _is_coordinate(place, arrays[place].spec, name)]
-        return Appended(name, cells.shape[axis], (chosen.path,), tuple(shorter))
+        return AppendReport(name, cells.shape[axis], (chosen.path,), tuple(shorter))
 
 
 def append_dataset(
@@ -76,20 +79,23 @@ def append_dataset(
     dim: str | None = None,
     source_options: Options | None = None,
     **options: Any,
-) -> Appended:
+) -> AppendReport:
     """Put the rows of the dataset ``source`` behind those of ``target``: of every array along ``dim``, or of the one
     at ``path`` and the coordinate.
 
     Invalid, before anything is written, for missing arrays, other lengths, attributes of another meaning and labels
     that would no longer be in order.
     """
-    with opened(source, **(source_options or {})) as given, opened(target, mode="r+", **options) as session:
-        if given.url == session.url:
-            raise Invalid("a dataset cannot be appended to itself", url=given.url, remedy="copy it first")
-        arrays, theirs = _arrays(session), _arrays(given)
-        chosen = _chosen(session, arrays, path) if path or len(_mains(arrays)) == 1 else None
+    with (
+        dataset_session(source, **(source_options or {})) as addition,
+        dataset_session(target, mode="r+", **options) as session,
+    ):
+        if addition.url == session.url:
+            raise Invalid("a dataset cannot be appended to itself", url=addition.url, remedy="copy it first")
+        arrays, added_arrays = _arrays(session), _arrays(addition)
+        chosen = _choose_array(session, arrays, path) if path or len(_main_arrays(arrays)) == 1 else None
         main = None if chosen is None else chosen.path
-        name, axis = _along(session, chosen or _only(session, arrays), dim)
+        name, axis = _choose_axis(session, chosen or _single_array(session, arrays), dim)
         if main is not None:
             places = [main, *(p for p, each in arrays.items() if name and _is_coordinate(p, each.spec, name))]
             places = list(dict.fromkeys(places))
@@ -100,43 +106,45 @@ def append_dataset(
         pairs = []
         for place in places:
             axis_here = arrays[place].dims.index(name) if name is not None else axis
-            pairs.append(_Pair(arrays[place], _counterpart(given, theirs, place, alone=place == main), axis_here))
+            pairs.append(
+                _Growth(arrays[place], _counterpart(addition, added_arrays, place, alone=place == main), axis_here)
+            )
         _append_all(session, pairs)
-        return Appended(name, pairs[0].count, tuple(places))
+        return AppendReport(name, pairs[0].count, tuple(places))
 
 
 def _arrays(session: OpenDataset) -> dict[str, Array]:
-    return {path: Array(session, path, node) for path, node in below(session, "") if isinstance(node, ArraySpec)}
+    return {path: Array(session, path, node) for path, node in walk_nodes(session, "") if isinstance(node, ArraySpec)}
 
 
-def _mains(arrays: Mapping[str, Array]) -> list[str]:
-    """The arrays that are no coordinates of a dimension."""
+def _main_arrays(arrays: Mapping[str, Array]) -> list[str]:
+    """Return the arrays that are no coordinates of a dimension."""
     return [path for path, array in arrays.items() if array.dims != (split(path)[1],)] or list(arrays)
 
 
-def _chosen(session: OpenDataset, arrays: Mapping[str, Array], path: str) -> Array:
+def _choose_array(session: OpenDataset, arrays: Mapping[str, Array], path: str) -> Array:
     if path:
         place = follow_within(session, normalize(path))[0]
     else:
-        only = _only(session, arrays)
-        mains = _mains(arrays) if only is None else [only.path]
+        only = _single_array(session, arrays)
+        mains = _main_arrays(arrays) if only is None else [only.path]
         if len(mains) != 1:
-            listed = ", ".join(mains) or "none"
-            raise Invalid(f"there are several arrays: {listed}", url=session.url, remedy="choose one by --path")
+            names = ", ".join(mains) or "none"
+            raise Invalid(f"there are several arrays: {names}", url=session.url, remedy="choose one by --path")
         place = mains[0]
     if place not in arrays:
         raise Invalid("this is a group", url=session.url, node=place, remedy="name one of its arrays")
     return arrays[place]
 
 
-def _only(session: OpenDataset, arrays: Mapping[str, Array]) -> Array | None:
-    """The array that stands for the dataset, where the format holds one."""
+def _single_array(session: OpenDataset, arrays: Mapping[str, Array]) -> Array | None:
+    """Return the array that stands for the dataset, where the format holds one."""
     main = session.reader.main if isinstance(session.reader, HoldsOne) else None
     return None if main is None else arrays[main]
 
 
-def _along(session: OpenDataset, array: Array | None, dim: str | None) -> tuple[str | None, int]:
-    """The dimension that gets longer, and its axis in the array."""
+def _choose_axis(session: OpenDataset, array: Array | None, dim: str | None) -> tuple[str | None, int]:
+    """Return the dimension that gets longer, and its axis in the array."""
     root = session.reader.node("")
     unlimited = [each.name for each in root.dims if each.unlimited] if isinstance(root, GroupSpec) else []
     if array is None:
@@ -145,8 +153,8 @@ def _along(session: OpenDataset, array: Array | None, dim: str | None) -> tuple[
             raise Invalid("which dimension gets longer is not known", url=session.url, remedy="name it by --dim")
         return name, 0
     if dim is None:
-        known = [name for name in array.dims if name in unlimited]
-        axis = array.dims.index(known[0]) if len(known) == 1 else 0
+        growing = [name for name in array.dims if name in unlimited]
+        axis = array.dims.index(growing[0]) if len(growing) == 1 else 0
         if not array.ndim:
             remedy = "name an array that has some by --path"
             raise Invalid("an array without dimensions cannot grow", url=session.url, node=array.path, remedy=remedy)
@@ -161,52 +169,53 @@ def _is_coordinate(path: str, spec: ArraySpec, dim: str) -> bool:
     return split(path)[1] == dim and spec.dims == (dim,)
 
 
-def _counterpart(given: OpenDataset, theirs: Mapping[str, Array], place: str, *, alone: bool) -> Array:
-    """The array of the source under the same path or name; ``alone``: else the only one that is no coordinate."""
-    found = theirs.get(place) or theirs.get(split(place)[1])
-    mains = _mains(theirs)
+def _counterpart(addition: OpenDataset, arrays: Mapping[str, Array], place: str, *, alone: bool) -> Array:
+    """Return the array of the source under the same path or name.
+
+    ``alone``: else the only one that is no coordinate.
+    """
+    found = arrays.get(place) or arrays.get(split(place)[1])
+    mains = _main_arrays(arrays)
     if found is None and alone and len(mains) == 1:
-        found = theirs[mains[0]]
+        found = arrays[mains[0]]
     if found is None:
-        listed = ", ".join(theirs) or "none"
-        raise Invalid(f"there is no array for /{place} to append", url=given.url, remedy=f"there are {listed}")
+        names = ", ".join(arrays) or "none"
+        raise Invalid(f"there is no array for /{place} to append", url=addition.url, remedy=f"there are {names}")
     return found
 
 
-def _append_all(session: OpenDataset, pairs: list[_Pair]) -> None:
-    """Arrays first, coordinates last: who finds a new label finds its cells. All get their rows, or none."""
-    _check(session, pairs)
+def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
+    """Append to all arrays, or to none: coordinates last, so that who finds a new label finds its cells."""
+    _check_all(session, pairs)
     pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
     before = [pair.array.shape for pair in pairs]
-    with _together(session.reader):
+    with _batch(session.reader):
         try:
             for pair in pairs:
-                for slab in _slabs(pair):
+                for slab in _row_slabs(pair):
                     pair.array.append(slab, pair.axis)
         except BaseException:
+            # Cut off what has been appended: readers find all arrays of one length again.
             for pair, shape in zip(pairs, before, strict=True):
                 if pair.array.shape != shape:
                     pair.array.resize(shape)
             raise
 
 
-def _together(reader: Reader) -> AbstractContextManager[None]:
-    """What makes one change of several, where a format keeps all in one file."""
+def _batch(reader: Reader) -> AbstractContextManager[None]:
+    """Return what makes one change of several, where a format keeps all in one file."""
     return reader.batch() if isinstance(reader, HoldsOne) and isinstance(reader, Batches) else nullcontext()
 
 
-def _check(session: OpenDataset, pairs: list[_Pair]) -> None:
+def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:
     counts = {pair.count for pair in pairs if pair.rows.ndim == pair.array.ndim}
     for pair in pairs:
-        have, come = list(pair.array.shape), list(pair.rows.shape)
-        if (
-            len(have) != len(come)
-            or have[: pair.axis] + have[pair.axis + 1 :] != come[: pair.axis] + come[pair.axis + 1 :]
-        ):
-            message = f"rows of shape {tuple(come)} do not fit behind {tuple(have)} along axis {pair.axis}"
+        old, new = list(pair.array.shape), list(pair.rows.shape)
+        if len(old) != len(new) or old[: pair.axis] + old[pair.axis + 1 :] != new[: pair.axis] + new[pair.axis + 1 :]:
+            message = f"rows of shape {tuple(new)} do not fit behind {tuple(old)} along axis {pair.axis}"
             raise Invalid(message, url=session.url, node=pair.array.path, remedy="every other length must be the same")
         if isinstance(pair.rows, Array):
-            _check_meaning(session, pair.array, pair.rows)
+            _check_attributes(session, pair.array, pair.rows)
         if pair.array.dims == (pair.array.name,):
             _check_order(session, pair)
     if len(counts) > 1:
@@ -215,17 +224,17 @@ def _check(session: OpenDataset, pairs: list[_Pair]) -> None:
         raise Invalid(f"the arrays have different numbers of rows: {listed}", url=session.url, remedy=remedy)
 
 
-def _check_meaning(session: OpenDataset, array: Array, rows: Array) -> None:
+def _check_attributes(session: OpenDataset, array: Array, rows: Array) -> None:
     here, there = with_missing(session, array.spec), with_missing(rows._session, rows.spec)
-    for name in _MEANING:
+    for name in _MEANING_ATTRIBUTES:
         mine, their = here.get(name), there.get(name)
         if mine is not None and their is not None and not equal(mine, their):
             message = f"{name} is {mine!r} here and {their!r} there"
             raise Invalid(message, url=session.url, node=array.path, remedy="convert the values first")
 
 
-def _check_order(session: OpenDataset, pair: _Pair) -> None:
-    """Labels that rise or fall go on so: rows that come twice would be found by no label."""
+def _check_order(session: OpenDataset, pair: _Growth) -> None:
+    """Raise Invalid where labels that rise or fall would not go on so: rows that come twice are found by no label."""
     if pair.array.dtype.kind not in "iufmM" or pair.rows.dtype.kind not in "iufmM":
         return
     stored, come = pair.array[...], np.asarray(pair.rows)
@@ -242,12 +251,13 @@ def _check_order(session: OpenDataset, pair: _Pair) -> None:
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 
-def _slabs(pair: _Pair) -> Iterator[np.ndarray[Any, Any]]:
-    """The rows in bounded memory, in whole chunks of the source where it has such."""
+def _row_slabs(pair: _Growth) -> Iterator[Values]:
+    """Yield the rows in bounded memory, in whole chunks of the source where it has such."""
     rows, axis = pair.rows, pair.axis
     row = prod(rows.shape[:axis] + rows.shape[axis + 1 :]) * max(rows.dtype.itemsize, 1)
     most = max(1, _SLAB // max(row, 1))
     if isinstance(rows, Array):
+        # Whole chunks of the source: each is read and decoded once.
         cut = rows.grid.axes[axis]
         size = cut.size_of(0) if cut.count else 1
         most = max(size, most // size * size)
@@ -255,4 +265,4 @@ def _slabs(pair: _Pair) -> Iterator[np.ndarray[Any, Any]]:
         yield np.asarray(rows[(*(slice(None),) * axis, slice(start, start + most))])
 
 
-__all__ = ["Appended", "append_cells", "append_dataset"]
+__all__ = ["AppendReport", "append_cells", "append_dataset"]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hyperslab.conversion.halting import Halt, Halted
+from hyperslab.conversion.copy import Halt, Halted
 
 
 def test_the_first_error_counts() -> None:
@@ -16,8 +16,8 @@ def test_the_first_error_counts() -> None:
         raise ValueError("first")
     with pytest.raises(Halted), halt.working():
         raise AssertionError("the block must not run")
-    assert str(halt.settle(Halted())) == "first"
-    assert str(halt.settle(KeyboardInterrupt())) == "first"
+    assert str(halt.first_error(Halted())) == "first"
+    assert str(halt.first_error(KeyboardInterrupt())) == "first"
 
 
 def test_it_waits_for_what_is_at_work() -> None:
@@ -34,6 +34,6 @@ def test_it_waits_for_what_is_at_work() -> None:
     thread.start()
     begun.wait()
     interrupt = KeyboardInterrupt()
-    assert halt.settle(interrupt) is interrupt
+    assert halt.first_error(interrupt) is interrupt
     thread.join()
     assert seen == ["ended"]

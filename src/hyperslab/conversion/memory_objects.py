@@ -1,4 +1,4 @@
-"""``save``: an object in memory, or lazy, as a dataset."""
+"""``save``: an object in memory, or lazy (xarray, NumPy, dask, sparse, pint), as a dataset."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def save(
     if "overwrite" in options:
         raise Invalid("save takes no overwrite", remedy="mode='w' replaces what is there, once the new one is complete")
     if type(obj).__module__.partition(".")[0] == "xarray":
-        how = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}
-        return _save_xarray(url, obj, **how, progress=progress, **options)
+        from hyperslab.bridges.xarray.saving import save_xarray
+
+        how: dict[str, Any] = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}
+        return save_xarray(url, obj, **how, progress=progress, **options)
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
         raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
     if hasattr(obj, "mask"):
@@ -53,9 +55,3 @@ def save(
     with storing(progress, obj), api.created(url, format, overwrite=mode == "w", **whole) as root:
         root.create_array("data", data=obj, densify=densify, **layout)
     return None
-
-
-def _save_xarray(url: api.Target, obj: Any, **options: Any) -> Any:
-    from hyperslab.bridges.xarray.saving import save_xarray
-
-    return save_xarray(url, obj, **options)

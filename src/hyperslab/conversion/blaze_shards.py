@@ -44,7 +44,7 @@ def shard(
     """
     _require_several(targets)
     settings = Settings(workers=workers, cache_bytes=0)
-    (source,) = _opened([_place(url, storage_options)], settings)
+    (source,) = _open_shards([_place(url, storage_options)], settings)
     try:
         labelled = source.folder.labelled
         chunks = source.folder.source(labelled.spec)
@@ -52,14 +52,18 @@ def shard(
         if not 1 <= count <= max(places, 1) or not labelled.spec.shape:
             remedy = "give fewer targets, or convert it with smaller superchunks"
             raise Invalid(f"{count} shards of {places} superchunks", url=source.store.url, remedy=remedy)
+        # Superchunk edges of the targets: as equal as whole superchunks allow, in the order of the rows.
         edges = [number * places // count for number in range(count + 1)]
         rows = ColumnStorage.of(labelled.spec).rows * ColumnStorage.of(labelled.spec).per
         for target, first, last in zip(targets, edges, edges[1:], strict=False):
             part = cut_labels(labelled, first * rows, min(last * rows, labelled.spec.shape[0]))
             with _new_dataset(_place(target, storage_options)) as store:
-                new = _columns(ArrayFolder(store, "", settings), part)
-                _write(
-                    store, part, _files(_columns(source.folder, labelled), new, range(first, last), -first), settings
+                new = _superchunk_columns(ArrayFolder(store, "", settings), part)
+                _write_dataset(
+                    store,
+                    part,
+                    _list_files(_superchunk_columns(source.folder, labelled), new, range(first, last), -first),
+                    settings,
                 )
     finally:
         source.close()
@@ -80,7 +84,7 @@ def gather(
     """
     _require_several(urls)
     settings = Settings(workers=workers, cache_bytes=0)
-    parts = _opened([_place(url, storage_options) for url in urls], settings)
+    parts = _open_shards([_place(url, storage_options) for url in urls], settings)
     try:
         names = [part.store.url for part in parts]
         labels = [part.folder.labelled for part in parts]
@@ -92,21 +96,21 @@ def gather(
                 remedy = "open the list, and convert that"
                 raise Invalid("superchunks of one shard do not go on in the next", url=name, remedy=remedy)
         with _new_dataset(_place(target, storage_options)) as store:
-            new = _columns(ArrayFolder(store, "", settings), whole)
+            new = _superchunk_columns(ArrayFolder(store, "", settings), whole)
             files: Files = []
             done = 0
             for part in parts:
-                old = _columns(part.folder, part.folder.labelled)
-                files += _files(old, new, range(old[0].places), done)
+                old = _superchunk_columns(part.folder, part.folder.labelled)
+                files += _list_files(old, new, range(old[0].places), done)
                 done += old[0].places
-            _write(store, whole, files, settings)
+            _write_dataset(store, whole, files, settings)
     finally:
         for part in parts:
             part.close()
 
 
 def _require_several(places: Sequence[Target]) -> None:
-    """Invalid for text, whose letters would be places."""
+    """Raise Invalid for text, whose letters would be places."""
     if isinstance(places, str | PathLike):
         raise Invalid("one place where a list is meant", url=Location.of(places).url, remedy="write [place]")
 
@@ -118,7 +122,7 @@ def _place(target: Target, options: Mapping[str, Any] | None) -> Location:
     return Location.of(target, options) if options and where.scheme in REMOTE else where
 
 
-def _opened(places: Sequence[Location], settings: Settings) -> list[BlazeReader]:
+def _open_shards(places: Sequence[Location], settings: Settings) -> list[BlazeReader]:
     opened: list[BlazeReader] = []
     try:
         for where in places:
@@ -139,13 +143,13 @@ def _opened(places: Sequence[Location], settings: Settings) -> list[BlazeReader]
     return opened
 
 
-def _columns(folder: ArrayFolder, labelled: LabelledArray) -> list[Superchunks]:
+def _superchunk_columns(folder: ArrayFolder, labelled: LabelledArray) -> list[Superchunks]:
     source = folder.source(labelled.spec)
     return [column for _, column in source.columns] if isinstance(source, Columns) else [source]
 
 
-def _files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range, shift: int) -> Files:
-    """The superchunks that are there, and what they are called in the target."""
+def _list_files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range, shift: int) -> Files:
+    """Return the superchunks that are there, and what they are called in the target."""
     found: Files = []
     for theirs, ours in zip(old, new, strict=True):
         there = set(theirs.keys.places()[0])
@@ -154,14 +158,15 @@ def _files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range
     return found
 
 
-def _write(store: WritableStore, labelled: LabelledArray, files: Files, settings: Settings) -> None:
-    """The data, then the documents."""
+def _write_dataset(store: WritableStore, labelled: LabelledArray, files: Files, settings: Settings) -> None:
+    """Write the data, then the documents: a reader finds none before its cells are there."""
+    # The documents say how many bytes all superchunks are together.
     sizes: list[int] = []
-    each_batch(partial(_copy, store, sizes, settings.durable), files, settings.threads)
+    each_batch(partial(_copy_file, store, sizes, settings.durable), files, settings.threads)
     publish(store, render_documents(labelled, sum(sizes)), {}, durable=settings.durable)
 
 
-def _copy(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:
+def _copy_file(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:
     source, key, target = file
     data = source.get(key)
     if data is None:
@@ -173,7 +178,7 @@ def _copy(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Sto
 
 @contextmanager
 def _new_dataset(where: Location) -> Iterator[WritableStore]:
-    """A store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
+    """Yield a store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
     if is_occupied(where):
         raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or remove it")
     if where.scheme in ("file", "zip") and where.path is not None:

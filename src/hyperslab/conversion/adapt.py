@@ -1,0 +1,476 @@
+"""A target's nodes in its format's own words: codecs, shards, labels, dimension names, fill values, attributes.
+
+What a format's features say of a node is in :mod:`hyperslab.conversion.target_nodes`. Here the format itself is asked,
+node by node and before anything is written, by its ``new_array`` (:data:`Adapt`): it gives its own spelling, or raises
+Unsupported, which becomes a loss that no feature tells of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.indexes import find_index
+from hyperslab.array.missing import FILL
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.source import CarriesBlosc, ChunkSource, ListsChunks
+from hyperslab.codecs.blosc import config_of
+from hyperslab.codecs.default import parse_codec
+from hyperslab.conversion.losses import Loss, Node, fallback_type, is_left_out, losses_of
+from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.selection import select_labels
+from hyperslab.conversion.source_nodes import DAMAGE, SourceNode
+from hyperslab.conversion.target_nodes import TargetNode
+from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
+from hyperslab.formats.base import Feature, Format, HoldsMoreBeside, SharesDimensions
+from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, inner_codecs
+from hyperslab.formats.dimension_suffix import add_suffix
+from hyperslab.formats.netcdf.document import default_fill
+from hyperslab.formats.zarr2.document import UNWRITTEN
+from hyperslab.model.attrs import Attrs
+from hyperslab.model.cells import as_type, same_type
+from hyperslab.model.dims import Index
+from hyperslab.model.dtypes import VlenString, describe, numpy_dtype, tag_of
+from hyperslab.model.paths import outward, split
+from hyperslab.model.refs import RegionReference
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+
+# The target's `new_array`: gives the array as the format will store it, or raises Unsupported.
+Adapt = Callable[[ArraySpec], ArraySpec]
+
+_AS_JSON = "becomes JSON text"
+# What a format says of an attribute is learnt from an array of one cell that has no other.
+_BARE_ARRAY = ArraySpec(shape=(), dtype=np.dtype(np.int8), chunks=())
+
+
+# -- nodes as the format takes them ------------------------------------------------------------------------------------
+
+
+def adapt_nodes(
+    nodes: list[TargetNode], adapt: Adapt | None, *, varies: bool
+) -> tuple[list[TargetNode], tuple[Loss, ...]]:
+    """Return the nodes as the target takes them, without those that it refuses, and what is lost by that.
+
+    ``varies``: whether the target's options may make it take less than the source's format does.
+    """
+    if adapt is None:
+        return nodes, ()
+    adapted: list[TargetNode] = []
+    losses: list[Loss] = []
+    for plan in nodes:
+        try:
+            node, lost = _adapt_node(plan, adapt, varies)
+        except HyperslabError as error:
+            raise error.locate(node=plan.source.path) from error.__cause__
+        losses += lost
+        if node is not None:
+            adapted.append(TargetNode(plan.source, node))
+    return adapted, tuple(losses)
+
+
+def _adapt_node(plan: TargetNode, adapt: Adapt, varies: bool) -> tuple[Node | None, list[Loss]]:
+    if isinstance(plan.node, ArraySpec) and not (plan.is_native and (not varies or accepts(plan.node, adapt))):
+        return _adapt_array(plan.source.path, plan.node, adapt)
+    if isinstance(plan.node, GroupSpec):
+        return _adapt_group(plan.source.path, plan.node, adapt)
+    if isinstance(plan.node, ArraySpec) and any(map(_needs_trial, plan.node.attrs.values())):
+        attrs, losses = _adapt_attributes(
+            plan.source.path, plan.node.attrs, lambda one: adapt(_BARE_ARRAY.evolve(attrs=one))
+        )
+        return plan.node.evolve(attrs=attrs), losses
+    return plan.node, []
+
+
+def _needs_trial(value: object) -> bool:
+    """Return whether a format may give an attribute of this type but not take it, such as HDMF's region references."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OV" and value.dtype.hasobject:
+        return tag_of(value.dtype) is None  # of a user's type there are features
+    return isinstance(value, RegionReference)
+
+
+def _adapt_array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | None, list[Loss]]:
+    try:
+        adapted = adapt(spec)
+    except Unsupported:
+        bare = spec.evolve(attrs={})
+    else:
+        texts = [
+            _attribute_loss(path, name, spec.attrs[name], _AS_JSON)
+            for name in _names_turned_to_text(spec.attrs, adapted.attrs)
+        ]
+        return adapted, [*_type_losses(path, spec, adapted), *texts]
+    try:
+        adapt(bare)
+    except MissingLibrary:  # no loss, and mended by installing it
+        raise
+    except Unsupported as error:
+        if accepts(bare.evolve(codecs=parse_codec("default", spec.numpy_dtype)), adapt):
+            raise  # not the cells, but the codec that was asked for
+        if (found := _adapt_with_fallback_type(path, spec, adapt)) is not None:
+            return found
+        return None, [Loss(path, "cells", f"{error.message}: the array is left out")]
+    attrs, losses = _adapt_attributes(path, spec.attrs, lambda one: adapt(bare.evolve(attrs=one)))
+    return adapt(spec.evolve(attrs=attrs)), losses
+
+
+def accepts(spec: ArraySpec, adapt: Adapt) -> bool:
+    """Return whether the target has a spelling for the array."""
+    try:
+        adapt(spec)
+    except Unsupported:
+        return False
+    return True
+
+
+def _adapt_with_fallback_type(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec, list[Loss]] | None:
+    """Return the array with numbers for its booleans or times; None where the target takes these neither."""
+    less = fallback_type(spec.dtype) if isinstance(spec.dtype, np.dtype) and spec.dtype.kind in "bmM" else None
+    if less is None:
+        return None
+    fill = None if spec.fill_value is None else spec.fill_cell().astype(numpy_dtype(less))[()]
+    adapted, losses = _adapt_array(path, spec.evolve(dtype=less, fill_value=fill), adapt)
+    return None if adapted is None else (adapted, [*_type_losses(path, spec, adapted), *losses])
+
+
+def _type_losses(path: str, before: ArraySpec, after: ArraySpec) -> list[Loss]:
+    if same_type(before.dtype, after.dtype, any_order=True):
+        return []
+    return [Loss(path, "type", f"cells of type {describe(before.dtype)} become {describe(after.dtype)}")]
+
+
+def _adapt_group(path: str, spec: GroupSpec, adapt: Adapt) -> tuple[GroupSpec, list[Loss]]:
+    attrs, losses = _adapt_attributes(path, spec.attrs, lambda one: adapt(_BARE_ARRAY.evolve(attrs=one)))
+    return (spec.evolve(attrs=attrs) if losses else spec), losses
+
+
+def _adapt_attributes(
+    path: str, attrs: Attrs, ask: Callable[[Attrs], ArraySpec]
+) -> tuple[dict[str, object], list[Loss]]:
+    """Return the attributes that the target takes: as they are, as JSON text, or not at all; and the losses.
+
+    ``ask``: gives an array with these attributes as the target stores it, or raises Unsupported.
+    """
+    kept: dict[str, object] = {}
+    losses = []
+    for name, value in attrs.items():
+        outcome = "is left out"
+        for candidate, meaning in _attribute_candidates(value):
+            try:
+                after = ask({name: candidate}).attrs
+            except Unsupported as error:
+                outcome = _omission_text(value, error)
+                continue
+            as_text = bool(_names_turned_to_text({name: candidate}, after))
+            kept[name], outcome = (after[name], _AS_JSON) if as_text else (candidate, meaning)
+            break
+        if outcome:
+            losses.append(_attribute_loss(path, name, value, outcome))
+    return kept, losses
+
+
+def _omission_text(value: object, error: Unsupported) -> str:
+    """Return what becomes of an attribute that the target refuses; of a reference also how it would be taken."""
+    how = error.remedy if isinstance(value, RegionReference) else None
+    return "is left out" if how is None else f"is left out ({how})"
+
+
+def _attribute_loss(path: str, name: str, value: object, outcome: str) -> Loss:
+    shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
+    return Loss(path, Feature.ATTRIBUTES, f"the attribute {name!r}, {shown}, {outcome}")
+
+
+def _names_turned_to_text(before: Attrs, after: Attrs) -> list[str]:
+    """Return the names of attributes that are no text, and that the target takes as text."""
+    texts = [name for name, value in after.items() if isinstance(value, str) and name in before]
+    return [name for name in texts if not _is_text(before[name])]
+
+
+def _is_text(value: object) -> bool:
+    items = np.ravel(value) if isinstance(value, np.ndarray) else value if isinstance(value, list | tuple) else [value]
+    return len(items) > 0 and all(isinstance(item, str | bytes) for item in items)
+
+
+def _attribute_candidates(value: object) -> Iterator[tuple[object, str]]:
+    """Yield what may stand for an attribute's value, the nearest first, and what is lost by it."""
+    yield value, ""
+    if isinstance(value, str) and value.endswith("\0"):
+        yield value.rstrip("\0"), "loses the NULs at its end"
+    try:
+        text = json.dumps(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+    except TypeError:
+        return
+    yield text, _AS_JSON
+
+
+# -- codecs and shards -------------------------------------------------------------------------------------------------
+# A conversion keeps how the source compresses, unless asked for another codec: the algorithm, its level, the shuffle
+# and shards. Codecs that change cells (delta, scale and offset) are not repeated, since the cells that they decode to
+# are copied. Checksums are those that each format adds by itself.
+
+
+Chain = tuple[Codec, ...]
+
+# The levels of Blosc that compress (0 stores): those of other compressors are brought into this range.
+_BLOSC_LEVELS = (1, 9)
+
+
+def translate_codecs(target: TargetNode, encoding: Encoding, format: Format, adapt: Adapt) -> TargetNode:
+    """Return the array stored as the source's is, in what the caller left open and as far as the target takes it.
+
+    It gets the same shards and the first chain that compresses alike; the codecs that were planned where the target
+    takes none of these.
+    """
+    spec, origin = target.node, target.source.node
+    if target.is_native or not isinstance(spec, ArraySpec) or not isinstance(origin, ArraySpec):
+        return target
+    chains = [spec.codecs]
+    if encoding.codec is None and Feature.CODECS in format.features:
+        alike = _sort_common_first(equivalent_chains(origin.codecs), format)
+        chains = [*(parse_codec(list(chain), spec.numpy_dtype) for chain in alike), spec.codecs]
+    plain = spec if encoding.shards is not None else _drop_shards(spec)
+    try:
+        wishes = (wish.evolve(codecs=chain) for wish, chain in product((spec, plain), chains))
+        # Shards with any chain come before no shards: dropping them would change how many objects there are.
+        node = next((wish for wish in wishes if accepts(wish.evolve(attrs={}), adapt)), plain)
+    except HyperslabError as error:
+        raise error.locate(node=target.source.path) from error.__cause__
+    return replace(target, node=node)
+
+
+def _drop_shards(spec: ArraySpec) -> ArraySpec:
+    return spec.evolve(layout={name: value for name, value in spec.layout.items() if name != "shards"})
+
+
+def _sort_common_first(chains: Iterator[Chain], format: Format) -> list[Chain]:
+    """Return the chains, those first of which every reader of the format knows all codecs."""
+    if not isinstance(format, NamesCodecs):
+        return list(chains)
+    common = format.common_codecs
+    return sorted(chains, key=lambda chain: not common.issuperset(codec.name for codec in chain))
+
+
+def equivalent_chains(codecs: Sequence[Codec]) -> Iterator[Chain]:
+    """Yield chains that compress as these codecs do, the nearest first."""
+    steps = list(inner_codecs(codecs))
+    compressor = next((step for step in reversed(steps) if step.name in COMPRESSORS), None)
+    if compressor is None:
+        return
+    if compressor.name == "blosc":
+        yield from _chains_like_blosc(compressor)
+    else:
+        yield from _chains_like_compressor(compressor, shuffled=any(step.name == "shuffle" for step in steps))
+
+
+def _chains_like_blosc(codec: Codec) -> Iterator[Chain]:
+    """Yield Blosc with the same settings, without those that follow from the cells; then its compressor alone.
+
+    The latter is for targets without Blosc. Nothing for Snappy, which nobody writes any more.
+    """
+    config = config_of([codec]) or {}
+    if config.get("cname", "snappy") == "snappy":
+        return
+    yield (Codec("blosc", {key: config[key] for key in ("cname", "clevel", "shuffle") if key in config}),)
+    if config["cname"] == "zlib":
+        yield (Codec("gzip", {"level": config.get("clevel", 5)}),)
+
+
+def _chains_like_compressor(codec: Codec, *, shuffled: bool) -> Iterator[Chain]:
+    """Yield one compressor for a whole chunk, and the same inside Blosc.
+
+    Blosc comes first where a shuffle stands before it, last where the target may have no other.
+    """
+    inside = _blosc_config(codec)
+    if shuffled:
+        yield Codec("shuffle"), codec
+        if inside is not None:
+            yield (Codec("blosc", {**inside, "shuffle": "shuffle"}),)
+    yield (codec,)
+    if codec.name in ("gzip", "zlib"):
+        yield (Codec("zlib" if codec.name == "gzip" else "gzip", codec.config),)
+    if inside is not None and not shuffled:
+        yield (Codec("blosc", inside),)
+
+
+def _blosc_config(codec: Codec) -> Mapping[str, Any] | None:
+    """Return the compressor as one of Blosc's, at the level that does the same there; None where Blosc has it not."""
+    level = codec.config.get("level")
+    low, high = _BLOSC_LEVELS
+    match codec.name:
+        case "gzip" | "zlib":
+            return {"cname": "zlib", "clevel": level if isinstance(level, int) and low <= level <= high else low}
+        case "zstd":  # Blosc's level n is zstd's 2 n - 1
+            return {"cname": "zstd", "clevel": max(low, min(high, ((level or 3) + 1) // 2))}
+        case "lz4":
+            return {"cname": "lz4"}
+        case _:
+            return None
+
+
+# -- targets of one array ----------------------------------------------------------------------------------------------
+# A target that holds one array cannot leave it out, so what it has no place for is an error whatever may be lost.
+
+
+_ENDS_WITH_NUL = "a text in it ends with NUL, which no text of a fixed length keeps"
+
+
+def require_main_array_representable(items: Sequence[SourceNode], format: Format) -> None:
+    """Raise Unsupported where a target of one array has no type for that array: the first of the nodes."""
+    main = _main_array(items, format)
+    if main is None or not isinstance(main.node, ArraySpec):
+        return
+    alone = format.features - _coordinate_features(format)
+    if is_left_out(main.path, main.node, alone):
+        reasons = [loss.message for loss in losses_of(main.path, main.node, alone) if "is left out" in loss.message]
+        raise _no_place_error(
+            main, format, [_ENDS_WITH_NUL] if isinstance(main.node.dtype, VlenString) else reasons[:1]
+        )
+
+
+def require_main_array_kept(
+    items: Sequence[SourceNode], nodes: Sequence[TargetNode], losses: Sequence[Loss], format: Format
+) -> None:
+    """Raise Unsupported where such a target, asked about the array itself, did not take it."""
+    main = _main_array(items, format)
+    if main is not None and not any(plan.source is main for plan in nodes):
+        raise _no_place_error(main, format, [loss.message for loss in losses if loss.node == main.path])
+
+
+def _main_array(items: Sequence[SourceNode], format: Format) -> SourceNode | None:
+    if format.features & {Feature.GROUPS, Feature.ARRAYS}:
+        return None
+    return next((item for item in items if isinstance(item.node, ArraySpec)), None)
+
+
+def _coordinate_features(format: Format) -> frozenset[Feature]:
+    """Return what the coordinates of a target's one array may have and the array itself may not."""
+    return format.in_coordinates if isinstance(format, HoldsMoreBeside) else frozenset({Feature.STRINGS})
+
+
+def _no_place_error(main: SourceNode, format: Format, reasons: Sequence[str]) -> Unsupported:
+    why = "; ".join(reasons).replace(": the array is left out", "").replace("the 0-d array is left out", "it is 0-d")
+    message = f"{format.name} holds one array, and has no place for this one: {why}"
+    return Unsupported(
+        message, node=main.path, remedy="choose another array by path= (--path), or another format, such as zarr3"
+    )
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+def read_labels(source: OpenDataset, path: str, spec: ArraySpec) -> dict[str, Index]:
+    """Return all labels of an array by dimension, those of coordinate arrays too; not those that cannot be read."""
+    found = {}
+    for dim in spec.dims:
+        with suppress(*DAMAGE):  # which is told where the coordinate itself is copied
+            index = None if dim is None else find_index(source, path, spec, dim)
+            if dim is not None and index is not None:
+                found[dim] = index
+    return found
+
+
+def add_coordinate_labels(source: OpenDataset, target: TargetNode) -> TargetNode:
+    """Return the array with the labels of coordinate arrays, for a format whose arrays have their labels themselves."""
+    spec, item = target.node, target.source
+    if not isinstance(spec, ArraySpec) or not isinstance(item.node, ArraySpec) or item.picked is None:
+        return target
+    labels = select_labels(read_labels(source, item.origin, item.node), item.node.dims, item.picked)
+    return replace(target, node=spec.evolve(indexes=labels))
+
+
+# -- dimension names ---------------------------------------------------------------------------------------------------
+# Formats that declare dimensions know one length by each name; arrays of other sources may mean several.
+
+
+_Lengths = dict[tuple[str, str], int]
+"""By group and name, how long the dimensions are that were declared so far."""
+
+
+def disambiguate(nodes: Sequence[TargetNode], format: Format) -> Iterator[TargetNode]:
+    """Yield the nodes with dimension names that mean one length each.
+
+    The first length keeps the name, others are called ``<name>@<length>`` (which the format shows by the plain name).
+    """
+    if not isinstance(format, SharesDimensions):
+        yield from nodes
+        return
+    known = {(p.source.path, dim.name): dim.size for p in nodes if isinstance(p.node, GroupSpec) for dim in p.node.dims}
+    flat = format.dimension_scope == "dataset"
+    if flat:
+        known = {("", name): size for (_, name), size in known.items()}
+    for plan in nodes:
+        if isinstance(plan.node, ArraySpec):
+            group = "" if flat else split(plan.source.path)[0]
+            axes = zip(plan.node.dims, plan.node.shape, strict=True)
+            dims = tuple(name and _declare_dimension(known, group, name, size) for name, size in axes)
+            plan = plan if dims == plan.node.dims else replace(plan, node=plan.node.evolve(dims=dims))
+        yield plan
+
+
+def _declare_dimension(known: _Lengths, group: str, name: str, size: int) -> str:
+    """Return the name of a dimension in this group, and declare it there unless it can be seen from there.
+
+    No dimension hides another of the same name in a group above: netCDF4-python would take the one for the other.
+    """
+    for above in outward(group):
+        length = known.get((above, name))
+        if length is not None:
+            return name if length == size else _declare_dimension(known, group, add_suffix(name, size), size)
+    known[group, name] = size
+    return name
+
+
+# -- fill values -------------------------------------------------------------------------------------------------------
+
+
+def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
+    """Have readers of Zarr v2, who take its fill value for the marker of missing cells, mask what the source marks.
+
+    A fill value of zero is left out: unwritten cells are zero without it. So is the one that netCDF gives variables
+    without ``_FillValue``, unless the source leaves chunks unwritten: a copy with another fill value writes every
+    chunk. Any other gives way to ``_FillValue``, or is said to mean nothing missing.
+    """
+    spec, there = target.node, target.source.node
+    if not isinstance(spec, ArraySpec) or not isinstance(there, ArraySpec) or spec.numpy_dtype.kind not in "biufc":
+        return target
+    if source.format.name == "zarr2":
+        is_unwritten = UNWRITTEN in there.layout
+    elif spec.fill_value is None or (marker := _missing_marker(spec)) == spec.fill_value:
+        return target
+    elif not any(spec.fill_cell().tobytes()):
+        return replace(target, node=spec.evolve(fill_value=None))
+    elif marker is not None:
+        return replace(target, node=spec.evolve(fill_value=marker))
+    elif spec.fill_value == default_fill(spec.dtype) and _stores_every_chunk(
+        source.reader.chunks(target.source.origin)
+    ):
+        return replace(target, node=spec.evolve(fill_value=None))
+    else:
+        is_unwritten = None not in spec.dims
+    return replace(target, node=spec.evolve(layout={**spec.layout, UNWRITTEN: True})) if is_unwritten else target
+
+
+def _stores_every_chunk(source: ChunkSource) -> bool:
+    """Return whether a copy of the source stores every chunk.
+
+    Unwritten chunks stay unwritten only where stored chunks are copied as they are.
+    """
+    if not (isinstance(source, CarriesBlosc) and isinstance(source, ListsChunks)):
+        return True
+    counts = source.grid.counts  # chunks beyond them, which a killed append left, are none of the array
+    inside = (all(at < count for at, count in zip(coords, counts, strict=True)) for coords in source.stored())
+    return sum(inside) == source.grid.size
+
+
+def _missing_marker(spec: ArraySpec) -> Any:
+    """Return ``_FillValue`` as a cell; None where it is no one value that a cell can have."""
+    value = np.asarray(spec.attrs.get(FILL, ""))
+    if value.size != 1 or value.dtype.kind not in "biufc":
+        return None
+    marker = as_type(value.reshape(()), spec.numpy_dtype)[()]
+    return marker if marker == value or (marker != marker and value != value) else None

@@ -1,0 +1,513 @@
+"""The cells of arrays from one chunk grid into another, box by box by threads, in bounded memory.
+
+A box is as many whole chunks (shards) of the target as a quarter of the memory holds. Sparse arrays are copied as lists
+of cells, and Blosc chunks that both sides store alike as they are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.references import reference_fields
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks import execute, sparse_io
+from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.memory import empty_cells, largest_chunk, require, settings_within
+from hyperslab.chunks.plan import make_plan
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.progress import Progress, Report
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import Block, CarriesBlosc, ChunkSource
+from hyperslab.codecs.blosc import config_of, may_move, same_settings
+from hyperslab.conversion.columns import ColumnChunks, Columns, add_columns
+from hyperslab.conversion.journal import ConversionJournal
+from hyperslab.conversion.references import ReferenceMap
+from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.target_nodes import TargetNode
+from hyperslab.errors import CorruptChunk, FormatError, MissingChunks
+from hyperslab.formats.base import Format
+from hyperslab.model.cells import Values, as_type
+from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.region import Range, Region
+
+Boxes = np.ndarray[Any, Any]
+"""One boolean per box."""
+Numbered = tuple[int, Box]
+Check = Callable[[], None]
+Work = Callable[[int, Box, Check], None]
+"""Done with each box: its number, its cells, and what raises once another thread has failed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayCopy:
+    """The copy of the ``picked`` cells of one array: from ``source`` into ``target``, within ``memory`` bytes.
+
+    ``path`` is its place in the target, ``origin`` that in the source; ``references`` tells what references become.
+    """
+
+    path: str
+    picked: Picked
+    source: ChunkSource
+    source_spec: ArraySpec
+    target: ChunkSource
+    target_spec: ArraySpec
+    memory: int
+    origin: str
+    references: ReferenceMap | None = None
+
+    @cached_property
+    def has_references(self) -> bool:
+        """Return whether its cells are references that may have to be changed on the way."""
+        return self.references is not None and bool(reference_fields(self.source_spec.dtype))
+
+    @cached_property
+    def axis_cuts(self) -> tuple[AxisCut, ...]:
+        """Return how target and source are cut, along each axis of the target."""
+        written = self.target.grid.outer or self.target.grid
+        kept = ((self.source.grid.axes[axis], self.picked.axes[axis]) for axis in self.picked.kept)
+        return tuple(
+            AxisCut(cut, source_edges(axis, chosen)) for cut, (axis, chosen) in zip(written.axes, kept, strict=True)
+        )
+
+    @cached_property
+    def chunks_per_box(self) -> tuple[int, ...]:
+        """Return how many target chunks (shards) a box has along each axis."""
+        # A box is in memory twice (as read, as the target's type) beside chunks while they are coded: see step_bytes.
+        return box_counts(self.axis_cuts, self.itemsize, self.memory // 4)
+
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes of a cell in memory, of the larger of the two types; of a row for each cell of a column."""
+        read = self.source.cell_bytes if isinstance(self.source, ColumnChunks) else 1
+        return max(self.source_spec.numpy_dtype.itemsize, self.target_spec.numpy_dtype.itemsize, read, 1)
+
+    @property
+    def chunks(self) -> int:
+        """Return the number of chunks (shards) of the target."""
+        return prod(int(cut.target.count) for cut in self.axis_cuts)
+
+    @property
+    def box_shape(self) -> tuple[int, ...]:
+        """Return the number of boxes along each axis."""
+        return tuple(
+            -(-cut.target.count // count) for cut, count in zip(self.axis_cuts, self.chunks_per_box, strict=True)
+        )
+
+    def boxes(self, skip: Boxes | None = None) -> Iterator[Numbered]:
+        """Yield every box with its number, in C order, except where ``skip`` has True."""
+        if 0 not in self.target_spec.shape:
+            for number, box in enumerate(boxes(self.axis_cuts, self.chunks_per_box)):
+                if skip is None or not skip.flat[number]:
+                    yield number, box
+
+    def chunks_in(self, box: Box) -> int:
+        """Return the number of chunks (shards) of the target in a box."""
+        ends = (
+            (cut.target.find(part.start), cut.target.find(part.stop - 1))
+            for cut, part in zip(self.axis_cuts, box, strict=True)
+        )
+        return prod(int(last - first) + 1 for first, last in ends)
+
+    def box_bytes(self, box: Box) -> int:
+        """Return the bytes of a box's cells in the target."""
+        cells: int = prod(part.stop - part.start for part in box)
+        return cells * self.target_spec.numpy_dtype.itemsize
+
+    def extent(self, boxes: Boxes) -> tuple[int, int]:
+        """Return the bytes and chunks of all boxes for which ``boxes`` has True."""
+        cells: Any = boxes
+        chunks: Any = boxes
+        for cut, count in zip(reversed(self.axis_cuts), reversed(self.chunks_per_box), strict=True):
+            starts, stops = cut.bounds(count)
+            cells = cells @ (stops - starts)
+            chunks = chunks @ np.diff(np.append(np.arange(0, cut.target.count, count), cut.target.count))
+        return int(cells) * self.target_spec.numpy_dtype.itemsize, int(chunks)
+
+    @property
+    def size(self) -> int:
+        """Return the number of copied cells."""
+        return prod(self.target_spec.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the copied cells in the target."""
+        return self.size * self.target_spec.numpy_dtype.itemsize
+
+    @cached_property
+    def step_bytes(self) -> int:
+        """Return what one box takes at its peak.
+
+        That is its cells twice, and a source chunk or an encoded target chunk (shard) twice.
+        """
+        if self.is_sparse:  # how many cells are listed is not known before they are read
+            return 0
+        box = prod(cut.longest(count) for cut, count in zip(self.axis_cuts, self.chunks_per_box, strict=True))
+        return 2 * self.itemsize * box + 2 * self.chunk_bytes
+
+    @cached_property
+    def chunk_bytes(self) -> int:
+        """Return the decoded bytes of the largest chunk of the source or chunk (shard) of the target."""
+        source_chunk = 0 if self.source_spec.sparse is not None else largest_chunk(self.source.grid)
+        return self.itemsize * max(source_chunk, largest_chunk(self.target.grid.outer or self.target.grid))
+
+    def _within(self, source: ChunkSource, settings: Settings) -> Settings:
+        """Return the settings with no more threads for the chunks of a box than the memory has room for."""
+        return settings if self.is_sparse else settings_within(source, settings, self.chunk_bytes, self.memory)
+
+    def threads(self, most: int) -> int:
+        """Return how many boxes may be in work at once, ``most`` at the most; MemoryLimit when not one fits."""
+        require(self.step_bytes // 2, self.memory, remedy="give it more by memory= (--memory)")
+        return max(1, min(most, self.memory // max(self.step_bytes, 1), prod(self.box_shape)))
+
+    def run(self, work: Work, settings: Settings, skip: Boxes | None = None) -> None:
+        """Call ``work`` for each box, except where ``skip`` has True; several at a time as the memory allows.
+
+        When one fails, or at Ctrl-C, no thread is at work any more when the error is raised: ``work`` is given a
+        function to call from time to time, which raises then.
+        """
+        if 0 in self.target_spec.shape:
+            return
+        halt = Halt()
+
+        def guarded(numbered: Numbered) -> None:
+            with halt.working():
+                work(*numbered, halt.check)
+
+        try:
+            each_batch(guarded, self.boxes(skip), self.threads(settings.threads))
+        except BaseException as error:
+            first = halt.first_error(error)
+            if first is not error:
+                raise first from first.__cause__
+            raise
+
+    def read_source(self, box: Box, settings: Settings, check: Check | None = None) -> Values:
+        """Return the cells of a box as they are in the source, as the target's type.
+
+        ``check`` is called before each chunk, or batch of chunks, and may raise.
+        """
+        region = self.picked.region(box)
+        plan = make_plan(region, self.source.grid)
+        out = empty_cells(plan.shape, self.source_spec.numpy_dtype)
+        source: Any = self.source if check is None else _CheckedSource(self.source, check)
+        within = self._within(self.source, settings)
+        sparse_io.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), within)
+        shape = tuple(part.stop - part.start for part in box)
+        if self.references is not None and self.has_references:
+            out = self.references.map_cells(out, self.source_spec.dtype)
+        return as_type(out.reshape(shape), self.target_spec.numpy_dtype)
+
+    def read_target(self, box: Box, settings: Settings) -> Values:
+        """Return the cells of a box as they are in the target."""
+        plan = make_plan(_whole_region(box), self.target.grid)
+        out = empty_cells(plan.shape, self.target_spec.numpy_dtype)
+        within = self._within(self.target, settings)
+        sparse_io.reader_of(self.target_spec)(self.target, plan, out, self.target_spec.fill_cell(), within)
+        return out
+
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Return whether both sides are sparse, so that lists of cells are copied and nothing gets dense."""
+        sparse = self.source_spec.sparse is not None and self.target_spec.sparse is not None
+        return sparse and hasattr(self.source, "read_coo") and hasattr(self.target, "write_coo")
+
+    def copy_sparse(self, box: Box, settings: Settings, check: Check | None = None) -> None:
+        """Copy a box of whole target chunks as lists of cells."""
+        source: Any = self.source if check is None else _CheckedSource(self.source, check)
+        plan = make_plan(self.picked.region(box), self.source.grid)
+        if not plan.basic:  # points were picked
+            self.write_target(box, self.read_source(box, settings, check), settings, check)
+            return
+        cells = sparse_io.read(source, plan, self.source_spec.fill_cell(), settings)
+        cells = cells.reshaped(tuple(part.stop - part.start for part in box)).astype(self.target_spec.numpy_dtype)
+        sparse_io.write(_UnlockedTarget(self.target, check), box, cells, self.target_spec.fill_cell(), settings)
+
+    @cached_property
+    def raw_sides(self) -> tuple[CarriesBlosc, CarriesBlosc] | None:
+        """Return source and target where stored chunks may be copied as they are, else None.
+
+        They are the same cells in the same containers, all of them, compressed in the way that the target's documents
+        say.
+        """
+        source, target = self.source, self.target
+        if not (isinstance(source, CarriesBlosc) and isinstance(target, CarriesBlosc)):
+            return None
+        if source.container is None or source.container != target.container or source.grid.axes != target.grid.axes:
+            return None
+        if self.has_references or not self.picked.is_all(self.source_spec.shape):
+            return None
+        source_config, target_config = (config_of(spec.codecs) for spec in (self.source_spec, self.target_spec))
+        fills = {spec.fill_cell().tobytes() for spec in (self.source_spec, self.target_spec)}
+        if (
+            source_config is None
+            or target_config is None
+            or not same_settings(source_config, target_config)
+            or len(fills) > 1
+        ):
+            return None
+        return source, target
+
+    def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
+        """Store a box of whole target chunks; ``check`` is called before each and may raise."""
+        plan = make_plan(_whole_region(box), self.target.grid)
+        within = self._within(self.target, settings)
+        execute.write(_UnlockedTarget(self.target, check), plan, values, self.target_spec.fill_cell(), within)
+
+
+class _CheckedSource:
+    """A source that calls ``check`` before each chunk, or batch of chunks, that it reads."""
+
+    def __init__(self, source: ChunkSource, check: Check) -> None:
+        self.grid = source.grid
+        for name in ("read", "read_into", "read_part", "read_coo", "reader", "fetch", "fetch_parts"):
+            ability = getattr(source, name, None)
+            if ability is not None:
+                setattr(self, name, partial(_check_first, check, ability))
+        if hasattr(source, "concurrency"):
+            self.concurrency = source.concurrency
+
+
+def _check_first(check: Check, ability: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    check()
+    return ability(*arguments, **options)
+
+
+class _UnlockedTarget:
+    """A target that nobody else knows of yet: written without locks, but whole where many chunks are one file."""
+
+    def __init__(self, source: ChunkSource, check: Check | None) -> None:
+        self._source = source
+        self._check = check
+        self.grid = source.grid
+        self.read = source.read
+        self.write = source.write
+        self.erase = source.erase
+        for name in ("write_coo", "stored", "transaction"):
+            if hasattr(source, name):
+                setattr(self, name, getattr(source, name))
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Write by the source's own group commit, else one by one."""
+        pairs = pairs if self._check is None else self._checked(pairs, self._check)
+        many = getattr(self._source, "write_many", None)
+        if many is not None:
+            many(pairs, durable=durable)
+            return
+        for coords, block in pairs:
+            self._source.write(coords, block)
+
+    def _checked(self, pairs: Iterable[tuple[Coords, Block]], check: Check) -> Iterator[tuple[Coords, Block]]:
+        for pair in pairs:
+            check()
+            yield pair
+
+
+def _whole_region(box: Box) -> Region:
+    return Region(tuple(Range(part.start, part.stop - part.start, 1) for part in box))
+
+
+# -- one box -----------------------------------------------------------------------------------------------------------
+
+
+def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
+    """Copy one box of one array; ``check`` is called before each chunk and may raise."""
+    if copy.is_sparse:
+        copy.copy_sparse(box, settings, check)
+    elif copy.raw_sides is not None:
+        _copy_raw(copy, *copy.raw_sides, box, settings, check)
+    else:
+        copy.write_target(box, copy.read_source(box, settings, check), settings, check)
+
+
+def _copy_raw(
+    copy: ArrayCopy, source: CarriesBlosc, target: CarriesBlosc, box: Box, settings: Settings, check: Check | None
+) -> None:
+    """Copy stored Blosc chunks as they are: nothing is decoded and compressed again.
+
+    Chunks at an edge that one side pads and the other does not, and those that not every reader of Blosc knows
+    (Snappy), are decoded.
+    """
+    raw, rest = [], []
+    for coords in _target_chunks(copy, box):
+        if check is not None:
+            check()
+        size = _common_size(copy, coords, source.pads, target.pads)
+        try:
+            data = b"" if size is None else source.raw(coords)
+        except (CorruptChunk, MissingChunks):  # a reader of cells tries again where a writer may be at work
+            data = b""
+        if data is not None and size is not None and may_move(data, size):
+            raw.append((coords, data))
+        elif data is not None:
+            rest.append(coords)
+    if raw:
+        target.put_raw(raw, durable=settings.durable)
+    for coords in rest:
+        part = copy.target.grid.extent(coords)
+        copy.write_target(part, copy.read_source(part, settings, check), settings, check)
+
+
+def _target_chunks(copy: ArrayCopy, box: Box) -> Iterator[Coords]:
+    """Yield the target's chunks in a box of whole ones."""
+    axes = copy.target.grid.axes
+    return product(
+        *(range(axis.find(part.start), axis.find(part.stop - 1) + 1) for axis, part in zip(axes, box, strict=True))
+    )
+
+
+def _common_size(copy: ArrayCopy, coords: Coords, source_pads: bool, target_pads: bool) -> int | None:
+    """Return the decoded bytes of a chunk, the same on both sides; None where one pads it and the other does not."""
+    grid = copy.target.grid
+    whole = grid.chunk_shape(coords)
+    within = tuple(part.stop - part.start for part in grid.extent(coords))
+    if whole != within and source_pads != target_pads:
+        return None
+    cells = prod(whole if target_pads else within)
+    return cells * copy.target_spec.numpy_dtype.itemsize
+
+
+# -- all arrays of a conversion --------------------------------------------------------------------------------------
+
+
+# Nobody sees the target before it is complete: it is flushed to the medium once, when it is published.
+SETTINGS = Settings(cache_bytes=0, durable=False)
+"""How a target is written that nobody sees yet, and read to be compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConversionJob:
+    """A conversion's nodes, from an open source into a target of ``format``, within ``memory`` bytes.
+
+    ``options``: of the target's format. ``references``: what becomes of links and references. ``columns``: arrays that
+    are fields of rows.
+    """
+
+    format: Format
+    source: OpenDataset
+    nodes: list[TargetNode]
+    memory: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    references: ReferenceMap | None = None
+    columns: Columns = field(default_factory=dict)
+
+    def copies(self, target: OpenDataset, source: OpenDataset | None = None) -> list[ArrayCopy]:
+        """Return the copy of every array. ``source``: the same source, opened anew."""
+        copies, reader = [], add_columns(source or self.source, self.columns).reader
+        for plan in self.nodes:
+            path, spec, picked = plan.source.path, plan.source.node, plan.source.picked
+            if isinstance(spec, ArraySpec) and picked is not None:
+                written = target.reader.node(path)
+                if not isinstance(written, ArraySpec):
+                    raise FormatError("the array was not made", url=target.url, node=path)
+                origin = plan.source.origin
+                sides = reader.chunks(origin), target.reader.chunks(path)
+                copies.append(
+                    ArrayCopy(path, picked, sides[0], spec, sides[1], written, self.memory, origin, self.references)
+                )
+        return copies
+
+
+class CopyProgress:
+    """How far the copies are: told to ``report``, written to the ``journal``. Boxes that it has are skipped."""
+
+    def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: ConversionJournal | None = None) -> None:
+        self._report = report
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._began = time.perf_counter()
+        self._skips = {copy.path: _finished_boxes(copy, journal) for copy in copies}
+        done = [copy.extent(skip) for copy in copies if (skip := self._skips[copy.path]) is not None]
+        nbytes, chunks = (sum(part) for part in zip((0, 0), *done, strict=True))
+        total = sum(copy.nbytes for copy in copies), sum(copy.chunks for copy in copies)
+        self.current = Progress(nbytes, total[0], chunks, total[1], resumed_bytes=nbytes)
+        report(self.current)
+
+    def skip(self, copy: ArrayCopy) -> Boxes | None:
+        """Return the boxes of an array that are done already; None when none is."""
+        return self._skips[copy.path]
+
+    def __call__(self, copy: ArrayCopy, number: int, box: Box) -> None:
+        """Count a box that is done."""
+        nbytes, chunks = copy.box_bytes(box), copy.chunks_in(box)
+        with self._lock:
+            if self._journal is not None:
+                self._journal.add_box((copy.path, copy.chunks_per_box, number))
+            self.current = self.current.advanced(nbytes, chunks, time.perf_counter() - self._began)
+            self._report(self.current)
+
+
+def _finished_boxes(copy: ArrayCopy, journal: ConversionJournal | None) -> Boxes | None:
+    if journal is None:
+        return None
+    return journal.finished_boxes(copy.path, copy.chunks_per_box, tuple(cut.target.count for cut in copy.axis_cuts))
+
+
+def copy_arrays(copies: Sequence[ArrayCopy], progress: CopyProgress, settings: Settings) -> None:
+    """Copy all arrays, one after another, by the threads of this process."""
+    for copy in copies:
+
+        def work(number: int, box: Box, check: Check, copy: ArrayCopy = copy) -> None:
+            copy_box(copy, box, settings, check)
+            progress(copy, number, box)
+
+        copy.run(work, settings, progress.skip(copy))
+
+
+# -- the end of many threads ------------------------------------------------------------------------------------------
+
+
+class Halted(Exception):
+    """Another thread failed: what it raised is in :attr:`Halt.error`."""
+
+
+class Halt:
+    """The end of work in many threads: the first error or Ctrl-C stops all of them at their next chunk."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._running = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count one piece of work; what it raises stops all others."""
+        with self._changed:
+            self.check()
+            self._running += 1
+        try:
+            yield
+        except BaseException as error:
+            self.stop(error)
+            raise
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def stop(self, error: BaseException) -> None:
+        """Have every :meth:`check` fail from now on; the first error is the one that counts."""
+        if self.error is None and not isinstance(error, Halted):
+            self.error = error
+
+    def check(self) -> None:
+        """Raise Halted once another thread has failed."""
+        if self.error is not None:
+            raise Halted
+
+    def first_error(self, error: BaseException) -> BaseException:
+        """Stop, wait until all work has ended, and return the error that was first."""
+        self.stop(error)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running)
+        return self.error or error

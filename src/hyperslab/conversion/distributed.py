@@ -1,0 +1,203 @@
+"""Boxes copied by the workers of a dask.distributed cluster.
+
+A task carries the places (URL and options without secrets), what is selected of the array, and one box: never an open
+file, a store or a password. Each worker process opens both sides once per conversion and array.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyperslab.array.origin import DatasetRef
+from hyperslab.array.session import OpenDataset
+from hyperslab.bridges.cluster import each_task, on_every_worker
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.settings import Settings
+from hyperslab.conversion.columns import ColumnChunks
+from hyperslab.conversion.copy import ArrayCopy, CopyProgress, copy_arrays, copy_box
+from hyperslab.conversion.journal import ConversionJournal, installed_version
+from hyperslab.conversion.opening import open_session
+from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.staging import StagedTarget, UnpublishedStore, parse_documents
+from hyperslab.errors import FormatError, NodeNotFound, Unsupported
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.keys import UNFINISHED
+from hyperslab.stores.location import Location
+
+# A worker may die after it has said that a box is done, so each is flushed to the medium.
+SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)
+# Arrays that a worker keeps open at once.
+_MOST_OPEN = 8
+
+
+@dataclass(frozen=True, eq=False)
+class CopyTask:
+    """What a worker needs to copy boxes of one array.
+
+    ``name`` is the same for all tasks of one conversion and array. ``hides_documents``: the target's documents are held
+    back, see :class:`~hyperslab.conversion.staging.UnpublishedStore`.
+    """
+
+    name: str
+    source: Location
+    target: Location
+    hides_documents: bool
+    format: str
+    path: str
+    origin: str
+    picked: Picked
+    memory: int
+    version: str = field(default_factory=installed_version)
+
+
+def require_reachable(source: Location, target: Location, *, together: bool) -> None:
+    """Raise unless workers in other processes can open both sides without secrets that only the caller has.
+
+    ``together``: whether several processes can write this kind of target. Unsupported, Invalid.
+    """
+    for where in (source, target):
+        if where.scheme in ("memory", "store"):
+            remedy = "name both sides by paths or URLs that the workers reach"
+            raise Unsupported("workers cannot open what lies in this process", url=where.url, remedy=remedy)
+        DatasetRef(where, "", "r", SETTINGS).__reduce__()  # Invalid where secrets would have to be sent
+    if not together or target.scheme == "zip":
+        remedy = "convert to a Zarr folder by the workers, then that one here"
+        message = "several processes cannot write a new dataset of this kind together"
+        raise Unsupported(message, url=target.url, remedy=remedy)
+
+
+def copy_distributed(
+    client: Any,
+    copies: Sequence[ArrayCopy],
+    progress: CopyProgress,
+    source: Location,
+    staged: StagedTarget,
+    format: str,
+) -> None:
+    """Copy all boxes that are not done by the workers of ``client``; references and columns by this process."""
+    name = f"hyperslab-{id(progress):x}-{client.id}"
+    try:
+        for copy in copies:
+            if copy.has_references or isinstance(copy.source, ColumnChunks):
+                # References are followed in the open source, and columns are made of it: neither can be sent to another
+                # process.
+                copy_arrays([copy], progress, SETTINGS)
+                continue
+            copy.threads(1)  # MemoryLimit before anything is sent
+            sides = (source, staged.where, staged.hides_documents, format)
+            task = CopyTask(f"{name}/{copy.path}", *sides, copy.path, copy.origin, copy.picked, copy.memory)
+            tasks = (((task, box), (copy, number, box)) for number, box in copy.boxes(progress.skip(copy)))
+            each_task(client, run_task, tasks, lambda done: progress(*done))
+    finally:
+        on_every_worker(client, close_tasks, name)
+
+
+# -- on the workers ---------------------------------------------------------------------------------------------------
+
+
+class _OpenTask:
+    """Both sides of a task, open; as many boxes at once as the memory allows.
+
+    They are closed when it is retired and the last box that uses it is done.
+    """
+
+    def __init__(self, task: CopyTask) -> None:
+        if task.version != installed_version():
+            remedy = "install the same version everywhere"
+            raise Unsupported(
+                f"hyperslab {installed_version()} on a worker, {task.version} at the client", remedy=remedy
+            )
+        self._users = 0
+        self._retired = False
+        with ExitStack() as readers:
+            source = open_session(task.source)
+            readers.callback(source.reader.close)
+            target = _open_target(task)
+            readers.callback(target.reader.close)
+            source_spec, target_spec = _read_array(source, task.origin), _read_array(target, task.path)
+            chunks = source.reader.chunks(task.origin), target.reader.chunks(task.path)
+            self.copy = ArrayCopy(
+                task.path, task.picked, chunks[0], source_spec, chunks[1], target_spec, task.memory, task.origin
+            )
+            # A worker may run many tasks at once, while the memory is meant per process.
+            self.room = threading.BoundedSemaphore(self.copy.threads(1 << 16))
+            self._readers = readers.pop_all()
+
+    def enter(self) -> None:
+        """Count one more box that uses it."""
+        self._users += 1
+
+    def leave(self) -> None:
+        """Count a box as done."""
+        self._users -= 1
+        self._close_unused()
+
+    def retire(self) -> None:
+        """Let no other box use it."""
+        self._retired = True
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self._retired and not self._users:
+            with suppress(NodeNotFound):
+                self._readers.close()
+
+
+def _open_target(task: CopyTask) -> OpenDataset:
+    place: Location | UnpublishedStore = task.target
+    if task.hides_documents:
+        store = task.target.store(read_only=False)
+        documents = ConversionJournal(store, UNFINISHED).documents()
+        if documents is None:
+            raise FormatError("the target is not being built any more", url=task.target.url)
+        place = UnpublishedStore(store, parse_documents(documents))
+    return open_session(place, mode="r+", format=task.format)
+
+
+def _read_array(session: OpenDataset, path: str) -> ArraySpec:
+    spec = session.reader.node(path)
+    if not isinstance(spec, ArraySpec):
+        raise FormatError("this is no array any more", url=session.url, node=path)
+    return spec
+
+
+_open_tasks: OrderedDict[str, _OpenTask] = OrderedDict()
+# Held while sides are opened, counted or closed; never while cells are copied.
+_lock = threading.Lock()
+
+
+def run_task(task: CopyTask, box: Box) -> None:
+    """Copy one box, on a worker."""
+    with _use_open_task(task) as sides, sides.room:
+        copy_box(sides.copy, box, SETTINGS)
+
+
+@contextmanager
+def _use_open_task(task: CopyTask) -> Iterator[_OpenTask]:
+    """Yield both sides of a task, for one box; those that were not used for the longest time are closed."""
+    with _lock:
+        # Opened under the lock, so that tasks which arrive together open both sides once.
+        if task.name not in _open_tasks:
+            _open_tasks[task.name] = _OpenTask(task)
+        _open_tasks.move_to_end(task.name)
+        sides = _open_tasks[task.name]
+        sides.enter()
+        while len(_open_tasks) > _MOST_OPEN:
+            _open_tasks.popitem(last=False)[1].retire()
+    try:
+        yield sides
+    finally:
+        with _lock:
+            sides.leave()
+
+
+def close_tasks(name: str) -> None:
+    """Close what a conversion left open on a worker."""
+    with _lock:
+        for key in [key for key in _open_tasks if key.startswith(name)]:
+            _open_tasks.pop(key).retire()

@@ -1,0 +1,334 @@
+"""``convert``: read the documents, say the losses, write the documents, copy the cells, verify, put in place."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from hyperslab import api
+from hyperslab.array.session import OpenDataset
+from hyperslab.bridges.cluster import client_of
+from hyperslab.chunks.progress import Progress, Report, bar, reporting
+from hyperslab.conversion.columns import Columns, add_columns, split_rows
+from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
+from hyperslab.conversion.distributed import copy_distributed, require_reachable
+from hyperslab.conversion.dry_run import DryRun, dry_run, write_documents
+from hyperslab.conversion.journal import make_head
+from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.references import build_reference_map
+from hyperslab.conversion.report import ConversionReport, describe_recut
+from hyperslab.conversion.selection import Select
+from hyperslab.conversion.source_nodes import (
+    SourceDamage,
+    SourceNode,
+    add_missing_markers,
+    drop_damaged,
+    find_source_nodes,
+    report_all_damage,
+    select_nodes,
+)
+from hyperslab.conversion.staging import Head, StagedTarget, stage_target
+from hyperslab.conversion.verify import verify_target
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats import format_for_new, get_format
+from hyperslab.formats.base import Feature, Format, InDatabase, KnowsItsPlace, Varies
+from hyperslab.model.amounts import parse_size
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.directory import DirectoryStore
+from hyperslab.stores.endpoints import Options, two_sides
+from hyperslab.stores.location import Location, Several
+from hyperslab.stores.redaction import redact
+from hyperslab.stores.zip import ZipStore
+
+# Cells in flight: a box takes a quarter of it, see ArrayCopy.chunks_per_box.
+MEMORY = 256 << 20
+
+_log = logging.getLogger("hyperslab")
+
+
+def convert(
+    src: api.Target,
+    dst: api.Target,
+    format: str | None = None,
+    *,
+    path: str = "",
+    chunks: Mapping[str, int] | str | None = None,
+    shards: Mapping[str, int] | str | None = None,
+    codec: Any = None,
+    select: Mapping[str, Any] | Select | None = None,
+    overwrite: bool = False,
+    progress: bool | Report | None = None,
+    verify: bool = False,
+    resume: bool = False,
+    allow_loss: bool = False,
+    skip_damaged: bool = False,
+    memory: int | str = MEMORY,
+    scheduler: Any = None,
+    storage_options: Options | tuple[Options, Options] = None,
+    allow_external: Sequence[str] | bool = (),
+    **layout: Any,
+) -> ConversionReport:
+    """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
+
+    ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
+    the array that is copied with its coordinates; a target that holds one array needs it where there are several.
+    ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
+    suits. ``codec``: as in ``create_array``, else the source's where the target has it. ``select``: by dimension name,
+    whole numbers are positions, anything else labels (slices of labels include their stop); one label drops the
+    dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an interrupted call stopped.
+    ``skip_damaged``: read the source once before, and leave out what of it cannot be read. ``memory``: bytes for cells
+    in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed Client (or address) whose
+    workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``. ``storage_options``: for
+    sides in the network, or a pair of them. ``allow_external``: of the source, as for ``open``: links to there are led
+    there from the target. ``layout``: what the target's format takes as options of its own.
+
+    Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
+    AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete; errors of damage list
+    all of it. An interrupted conversion leaves the target as it was (a store without renames: empty, where something
+    was to be replaced). Invalid when one side lies in the other, or when it cannot be resumed.
+    """
+    source, target = two_sides(src, dst, storage_options)
+    encoding = Encoding(chunks, shards, codec)
+    more = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
+    flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
+    request = _Request(
+        source=source,
+        target=target,
+        encoding=encoding,
+        select=Select.of(select),
+        memory=parse_size(memory, "memory"),
+        format=format or format_for_new(target.url),
+        path=path,
+        layout=api.whole_options(target, format, layout),
+        options=_options_to_repeat(encoding, allow_loss, more),
+        allow_loss=allow_loss,
+        **flags,
+    )
+    report = _run(request, progress, scheduler)
+    return replace(report, source=_display_place(src, source), target=_display_place(dst, target))
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of a conversion, checked and with their defaults. ``options`` are those that the journal keeps."""
+
+    source: Location
+    target: Location
+    encoding: Encoding
+    select: Select
+    memory: int
+    format: str
+    path: str
+    layout: Mapping[str, Any]
+    options: Mapping[str, Any]
+    resume: bool
+    overwrite: bool
+    allow_loss: bool
+    skip_damaged: bool
+    verify: bool
+
+    @property
+    def source_options(self) -> dict[str, Any]:
+        """Return the options that the source is opened with."""
+        return {name: self.options[name] for name in ("allow_external",) if name in self.options}
+
+
+def _options_to_repeat(encoding: Encoding, allow_loss: bool, more: Mapping[str, object]) -> dict[str, Any]:
+    """Return what a resumed call has to repeat, as its journal keeps it: of ``more`` those that are set."""
+    options = {"chunks": encoding.chunks, "shards": encoding.shards, "codec": encoding.codec, "allow_loss": allow_loss}
+    return options | {name: value for name, value in more.items() if value}
+
+
+def _run(request: _Request, progress: bool | Report | None, scheduler: Any) -> ConversionReport:
+    """Do what is requested: plan and report the losses, then write, verify and publish the target."""
+    started = time.perf_counter()
+    require_disjoint(request.source, request.target)
+    format = _target_format(request)
+    with ExitStack() as stack:
+        source = stack.enter_context(dataset_session(request.source, **request.source_options))
+        items, columns, damage = _collect_nodes(source, format, request)
+        references = build_reference_map(source, items, request.path, request.target)
+        if references is not None:
+            items = [replace(item, node=references.map_node(item.node)) for item in items]
+        source = add_columns(source, columns)
+        with report_all_damage(source, items):
+            plan = dry_run(
+                source,
+                items,
+                request.encoding,
+                format,
+                request.target,
+                allow_loss=request.allow_loss,
+                options=request.layout,
+                references=references,
+            )
+        for loss in plan.losses:
+            _log.warning("lost in %s: %s", format.name, loss)
+        head: Head | None = None
+        # What is one file in the end is written anew: only keys in a store can be kept one by one.
+        if request.resume and plan.keyed:
+            head = make_head(request.source, items, format.name, {**request.options, **request.layout})
+        client = None
+        if scheduler is not None:
+            require_reachable(request.source, request.target, together=plan.keyed or isinstance(format, InDatabase))
+            client = stack.enter_context(client_of(scheduler))
+        stack.enter_context(_log_resume_hint(request, resumable=plan.keyed and request.target.scheme != "zip"))
+        # Staging closes before the source does: the target is verified, put in its place, then all is let go.
+        staged = stack.enter_context(stage_target(request.target, overwrite=request.overwrite, head=head))
+        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns)
+        with reporting(progress, "converting") as report, report_all_damage(source, items):
+            done, recut = _write_target(job, staged, plan, request, report, client)
+        verified = None
+        if request.verify:
+            with bar(progress is True, "verifying") as report:
+                verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
+    if isinstance(format, KnowsItsPlace):
+        format.placed(request.target)
+    summary = _summary(job, request.target.url, done, recut)
+    seconds = time.perf_counter() - started
+    return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified, seconds=seconds)
+
+
+def _target_format(request: _Request) -> Format:
+    """Return the target's format, in the variant that its options mean; Unsupported for shards that it has not."""
+    format = get_format(request.format)
+    if isinstance(format, Varies):
+        format = format.variant(request.layout)
+    if request.encoding.shards is not None and Feature.SHARDS not in format.features:
+        raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
+    return format
+
+
+def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, ...]) -> ConversionReport:
+    """Return the report of what was written."""
+    kinds = [type(plan.node) for plan in job.nodes]
+    return ConversionReport(
+        source=job.source.url,
+        target=target,
+        format=job.format.name,
+        groups=kinds.count(GroupSpec),
+        arrays=kinds.count(ArraySpec),
+        links=kinds.count(Link),
+        chunks=done.done_chunks,
+        nbytes=done.done_bytes,
+        resumed_nbytes=done.resumed_bytes,
+        recut=recut,
+    )
+
+
+@contextmanager
+def _log_resume_hint(request: _Request, *, resumable: bool) -> Iterator[None]:
+    """Log, at Ctrl-C, how to go on where nothing was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (request.resume and resumable):
+            how = "with resume=True (--resume) what is done is kept for the next call" if resumable else "begin anew"
+            _log.warning("interrupted: nothing of %s is kept; %s", request.target.url, how)
+        raise
+
+
+def _collect_nodes(
+    source: OpenDataset, format: Format, request: _Request
+) -> tuple[list[SourceNode], Columns, SourceDamage]:
+    """Return the nodes that are converted, the columns among them, and the damage that was left out.
+
+    Damage is an error unless the caller asked to leave it out.
+    """
+    damage = SourceDamage()
+    parts = find_source_nodes(source, request.path, format.features, damage)
+    if damage and not request.skip_damaged:
+        damage.raise_error()
+    parts, columns = split_rows(parts, format.features)
+    source = add_columns(source, columns)
+    items = add_missing_markers(source, select_nodes(source, parts, request.select, request.encoding), format)
+    return (drop_damaged(source, items, damage) if request.skip_damaged else items), columns, damage
+
+
+def _write_target(
+    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: Any
+) -> tuple[Progress, tuple[str, ...]]:
+    """Write the documents, then the cells. Return how far it came, and what is cut otherwise than asked."""
+    with dataset_session(
+        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, **request.layout
+    ) as target:
+        if not staged.has_documents:
+            write_documents(target, plan.nodes)
+            staged.documents_written()
+        copies = job.copies(target)
+        progress = CopyProgress(copies, report, staged.journal)
+        try:
+            if client is None:
+                copy_arrays(copies, progress, SETTINGS)
+            else:
+                copy_distributed(
+                    client, copies, progress, request.source, _target_for_workers(staged, target), job.format.name
+                )
+        finally:
+            if staged.journal is not None:
+                staged.journal.write()
+    return progress.current, tuple(describe_recut(copies, request.encoding))
+
+
+def _target_for_workers(staged: StagedTarget, target: OpenDataset) -> StagedTarget:
+    """Return the target as workers reach it: in a database it has another name until it is complete."""
+    if target.origin is None or not isinstance(target.format, InDatabase):
+        return staged
+    return replace(staged, where=target.origin.where)
+
+
+def _display_place(side: api.Target, where: Location) -> str:
+    """Return a side as the caller gave it, without secrets."""
+    return redact(os.fspath(side)) if isinstance(side, str | os.PathLike) else where.url
+
+
+# -- source and target in one place ------------------------------------------------------------------------------------
+
+
+_ELSEWHERE = "choose another target, and put it in the source's place yourself afterwards"
+
+
+def require_disjoint(source: Location, target: Location) -> None:
+    """Raise Invalid when source and target are one place, or one lies within the other, however they are spelled."""
+    there = _place_parts(target)
+    for place in source.target.places if isinstance(source.target, Several) else (source,):
+        here = _place_parts(place)
+        if here == there:
+            raise Invalid("the source and the target are the same place", url=target.url, remedy=_ELSEWHERE)
+        if there[: len(here)] == here:
+            raise Invalid("the target lies within the source", url=target.url, remedy=_ELSEWHERE)
+        if here[: len(there)] == there:
+            message = f"the source {place.url} lies within the target"
+            raise Invalid(message, url=target.url, remedy=_ELSEWHERE)
+
+
+def _place_parts(where: Location) -> tuple[str, ...]:
+    """Return what tells a place from others, from the widest to the narrowest.
+
+    Symbolic links are followed, the endings of URLs and those who log in do not count.
+    """
+    store = where.target if where.scheme == "store" else None
+    if isinstance(store, DirectoryStore | ZipStore):
+        return _place_parts(Location.of(store.url))
+    if where.path is not None:
+        return ("file", *os.path.realpath(where.path).split(os.sep))
+    if store is not None:
+        return ("store", str(id(store)))
+    if where.scheme == "memory":
+        return ("memory", *where.target.strip("/").split("/"))
+    url = urlsplit(where.target)
+    host = url.netloc.rpartition("@")[2]
+    server = where.scheme, str(where.options.get("endpoint", "")), host
+    return (
+        *server,
+        *(part for part in unquote(url.path).split("/") if part),
+        *([url.fragment] if url.fragment else []),
+    )

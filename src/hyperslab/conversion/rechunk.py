@@ -1,0 +1,148 @@
+"""How a target's arrays are cut: the chunks and shards that the caller wants, else the source's where they suit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
+from hyperslab.conversion.losses import Features
+from hyperslab.conversion.selection import Picked
+from hyperslab.errors import Invalid
+from hyperslab.formats.base import Feature
+from hyperslab.model.dtypes import is_fixed
+from hyperslab.model.spec import ArraySpec, Chunks
+
+# Chunks below 64 KiB (unless there are few) or above 64 MiB are not kept: many tiny objects cost a request each, and a
+# huge chunk has to be read whole for any of its cells.
+_SMALL = 1 << 16
+_LARGE = 64 << 20
+_MANY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The chunks, shards and codec that the caller wants: lengths by dimension name or ``"auto"``.
+
+    None keeps what the source has, as far as the target has it too and it suits.
+    """
+
+    chunks: Mapping[str, int] | str | None = None
+    shards: Mapping[str, int] | str | None = None
+    codec: Any = None
+
+    def __post_init__(self) -> None:
+        for name, lengths in (("chunks", self.chunks), ("shards", self.shards)):
+            if not (lengths is None or lengths == "auto" or isinstance(lengths, Mapping)):
+                raise Invalid(f"{name}={lengths!r}", remedy=f"write {name}='auto' or {name}={{'time': 100, 'lat': 50}}")
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Return every dimension that is named."""
+        return tuple(name for lengths in (self.chunks, self.shards) if isinstance(lengths, Mapping) for name in lengths)
+
+    @property
+    def is_requested(self) -> bool:
+        """Return whether the caller wants anything else than what there is."""
+        return not (self.chunks is None and self.shards is None and self.codec is None)
+
+
+def refit_chunks(spec: ArraySpec, picked: Picked) -> Chunks:
+    """Return the source's chunks, of one length per axis where cells are selected: varying ones no longer fit."""
+    if picked.is_all(spec.shape):
+        return spec.chunks
+    return _regular_lengths(spec.chunks)
+
+
+def _regular_lengths(chunks: Chunks) -> tuple[int, ...]:
+    """Return one length per axis: of varying lengths the longest."""
+    return tuple(cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks)
+
+
+def choose_chunks(
+    spec: ArraySpec, picked: Picked, encoding: Encoding, features: Features
+) -> tuple[Chunks, tuple[int, ...] | None]:
+    """Return the chunk and shard lengths of the new array; no shard lengths where it has none."""
+    shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
+    dims = tuple(spec.dims[axis] for axis in picked.kept)
+    auto = auto_chunks(shape, itemsize)
+    current: Chunks = spec.inner_chunks or spec.chunks
+    untouched = encoding.chunks is None and encoding.shards is None and picked.is_all(spec.shape)
+    if untouched and (Feature.VARYING_CHUNKS in features or current == _regular_lengths(current)):
+        kept: Chunks = current
+    else:
+        kept = tuple(_regular_lengths(current)[axis] for axis in picked.kept)
+        kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
+    shards = _source_shards(spec, picked, kept) if encoding.chunks is None and Feature.SHARDS in features else None
+    if encoding.chunks == "auto" or not _is_suitable(kept, shards or kept, shape, spec):
+        kept = auto
+    if isinstance(encoding.chunks, Mapping):
+        kept = _requested_lengths(encoding.chunks, dims, shape, _regular_lengths(kept))
+    if encoding.shards is None:
+        return kept, None if kept is auto else shards
+    inner = _regular_lengths(kept)
+    if isinstance(encoding.shards, Mapping):
+        # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
+        _require_whole_chunks(encoding, dims, inner)
+        wanted = _requested_lengths(encoding.shards, dims, shape, inner)
+        return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
+    return inner, auto_shards(shape, inner, itemsize)
+
+
+def _source_shards(spec: ArraySpec, picked: Picked, chunks: Chunks) -> tuple[int, ...] | None:
+    """Return the source's shards around the same chunks, clipped to the selection; None when either changed."""
+    inner, outer = spec.inner_chunks, _regular_lengths(spec.chunks)
+    if inner is None or tuple(_regular_lengths(inner)[axis] for axis in picked.kept) != chunks:
+        return None
+    lengths = zip((outer[axis] for axis in picked.kept), picked.shape, _regular_lengths(chunks), strict=True)
+    return tuple(-(-min(size, max(length, 1)) // cut) * cut for size, length, cut in lengths)
+
+
+def _require_whole_chunks(encoding: Encoding, dims: tuple[str | None, ...], inner: tuple[int, ...]) -> None:
+    """Raise Invalid for shards that hold no whole number of chunks, where both lengths were asked for.
+
+    Neither is rounded then; where the chunks were not asked for, a shard takes in whole ones.
+    """
+    if not (isinstance(encoding.chunks, Mapping) and isinstance(encoding.shards, Mapping)):
+        return
+    for dim, cut in zip(dims, inner, strict=True):
+        shard = encoding.shards.get(dim, -1) if dim is not None and dim in encoding.chunks else -1
+        if shard > 0 and shard % cut:
+            raise Invalid(
+                f"shards of {dim}={shard} hold no whole number of chunks of {dim}={cut}",
+                remedy="make every shard length a multiple of the chunk length",
+            )
+
+
+def _is_suitable(chunks: Chunks, stored: Chunks, shape: tuple[int, ...], spec: ArraySpec) -> bool:
+    """Return whether the source's chunks serve the target: neither many tiny objects nor any chunk that is huge.
+
+    ``stored``: the lengths of the chunk or shard that is one object. Cells without codecs often lie in one piece and
+    are no chunks at all: those are cut anew above 4 MiB.
+    """
+    if not is_fixed(spec.dtype):
+        return True
+    nbytes = _nbytes(chunks, spec)
+    if not spec.codecs and nbytes > CHUNK_BYTES:
+        return False
+    count = prod(-(-length // size) for length, size in zip(shape, _regular_lengths(stored), strict=True))
+    return nbytes <= _LARGE and (_nbytes(stored, spec) >= _SMALL or count <= _MANY)
+
+
+def _nbytes(chunks: Chunks, spec: ArraySpec) -> int:
+    return max(spec.numpy_dtype.itemsize, 1) * prod(_regular_lengths(chunks))
+
+
+def _requested_lengths(
+    requested: Mapping[str, int], dims: tuple[str | None, ...], shape: tuple[int, ...], others: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return lengths by dimension name (-1: the whole axis), ``others`` for dimensions that are not named."""
+    lengths = []
+    for dim, length, other in zip(dims, shape, others, strict=True):
+        size = requested.get(dim, other) if dim is not None else other
+        if size != -1 and size < 1:
+            raise Invalid(f"a chunk length of {size}", remedy="lengths are at least 1, or -1 for the whole dimension")
+        lengths.append(max(length, 1) if size == -1 else size)
+    return tuple(lengths)

@@ -1,0 +1,358 @@
+"""Which nodes and cells of a source are converted, and which of them cannot be read.
+
+A source is walked from a group down, or one array is taken with its coordinates; a selection then says which cells of
+each array are copied. What is damaged is an error that lists all of it, or is left out where the caller asks for that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+import numpy as np
+
+from hyperslab.array.missing import FILL, with_missing
+from hyperslab.array.session import OpenDataset
+from hyperslab.checks.reading import read_through
+from hyperslab.chunks.plan import make_plan
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.conversion.losses import Features, Node, target_cell_type
+from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.selection import Picked, Select, check_dimensions, pick
+from hyperslab.errors import (
+    CorruptChunk,
+    FormatError,
+    HyperslabError,
+    Invalid,
+    MissingChunks,
+    NodeNotFound,
+    Problem,
+    TilesFailed,
+    Unsupported,
+)
+from hyperslab.formats.base import Feature, Format
+from hyperslab.formats.single_array.document import DEFAULT
+from hyperslab.formats.single_array.draft import main_arrays, names_in
+from hyperslab.group.links import follow_within
+from hyperslab.model.cells import as_type
+from hyperslab.model.dims import Dimension
+from hyperslab.model.paths import child, join, normalize, outward, split
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+
+_log = logging.getLogger("hyperslab")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceNode:
+    """A node of the source at ``origin``, and its ``path`` in the target; of an array its ``picked`` cells.
+
+    ``whole``: all that is in a group is converted too.
+    """
+
+    path: str
+    origin: str
+    node: Node
+    whole: bool = True
+    picked: Picked | None = None
+
+
+def find_source_nodes(
+    session: OpenDataset, path: str, features: Features, damage: SourceDamage | None = None
+) -> list[SourceNode]:
+    """Return the nodes that are converted, parents before what is in them.
+
+    ``path``: a group, or an array with its coordinates; empty for everything. A target without groups takes one array
+    with its coordinates: Invalid lists the arrays where there are several. ``damage`` collects the errors of nodes that
+    cannot be read; without it they are raised.
+    """
+    if path:
+        place, spec = follow_within(session, normalize(path))
+        if isinstance(spec, ArraySpec):
+            return find_array_with_coordinates(session, place, spec, damage)
+        nodes = {name[len(place) :].strip("/"): (name, node) for name, node in walk_nodes(session, place, damage)}
+    else:
+        nodes = {name: (name, node) for name, node in walk_nodes(session, "", damage)}
+    if features & {Feature.GROUPS, Feature.ARRAYS}:
+        return [SourceNode(name, origin, node) for name, (origin, node) in nodes.items()]
+    return _find_only_array(session, dict(nodes.values()))
+
+
+def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = None) -> Iterator[tuple[str, Node]]:
+    """Yield the path and spec of every node at and below ``path``, parents first.
+
+    ``damage`` collects the errors of those below that cannot be read. Unsupported for cells that cannot be decoded.
+    """
+    waiting = [path]
+    while waiting:
+        place = waiting.pop()
+        try:
+            node = session.reader.node(place)
+            names = list(session.reader.children(place)) if isinstance(node, GroupSpec) else []
+        except DAMAGE as error:
+            if damage is None or place == path:
+                raise
+            damage.errors[place] = error.locate(url=session.url, node=place)
+            continue
+        if isinstance(node, ArraySpec) and node.problem is not None:
+            raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
+        yield place, node
+        waiting += [child(place, name) for name in reversed(names)]
+
+
+def _find_only_array(session: OpenDataset, nodes: Mapping[str, Node]) -> list[SourceNode]:
+    """Return the only array that is no coordinate of another, with all arrays that lie beside it."""
+    arrays = {path: node for path, node in nodes.items() if isinstance(node, ArraySpec)}
+    folders = dict.fromkeys(split(path)[0] for path in arrays)
+    beside = {folder: {split(p)[1]: spec for p, spec in arrays.items() if split(p)[0] == folder} for folder in folders}
+    mains = [join(folder, name) for folder, specs in beside.items() for name in main_arrays(specs)]
+    if not arrays:
+        raise Invalid("there is no array to convert", url=session.url)
+    if len(mains) != 1:
+        names = ", ".join(mains or arrays)
+        message = f"the target holds one array with its coordinates, here are {len(mains or arrays)}: {names}"
+        raise Invalid(message, url=session.url, remedy="choose one by path= (--path)")
+    folder = split(mains[0])[0]
+    others = {join(folder, name): spec for name, spec in beside[folder].items()}
+    lost = [
+        SourceNode(path, path, node) for path, node in nodes.items() if path not in ("", folder) and _has_content(node)
+    ]
+    return _gather_in_group(session, mains[0], arrays[mains[0]], others) + lost
+
+
+def _has_content(node: Node) -> bool:
+    """Return whether something is lost without a node that is no array."""
+    return isinstance(node, Link) or (isinstance(node, GroupSpec) and bool(node.attrs))
+
+
+def find_array_with_coordinates(
+    session: OpenDataset, path: str, spec: ArraySpec, damage: SourceDamage | None = None
+) -> list[SourceNode]:
+    """Return an array and its coordinates, which may stand in groups above it, as the arrays of one group."""
+    return _gather_in_group(session, path, spec, find_coordinates(session, path, spec, damage))
+
+
+def _gather_in_group(
+    session: OpenDataset, path: str, spec: ArraySpec, others: Mapping[str, ArraySpec]
+) -> list[SourceNode]:
+    """Return a group of the attributes and unlimited dimensions that apply to an array, the array, then the others."""
+    folder, name = split(path)
+    group = session.reader.node(folder)
+    attrs = group.attrs if isinstance(group, GroupSpec) else {}
+    declared = {dim.name: dim for above in [*outward(folder)][::-1] for dim in _declared_dims(session, above)}
+    kept = tuple(dim for name, dim in declared.items() if name in spec.dims)
+    parts = [
+        SourceNode("", folder, GroupSpec(attrs=attrs, dims=kept), whole=False),
+        SourceNode(name or DEFAULT, path, spec),
+    ]
+    return parts + [SourceNode(split(other)[1], other, found) for other, found in others.items() if other != path]
+
+
+def _declared_dims(session: OpenDataset, group: str) -> tuple[Dimension, ...]:
+    node = session.reader.node(group)
+    return node.dims if isinstance(node, GroupSpec) else ()
+
+
+def find_coordinates(
+    session: OpenDataset, path: str, spec: ArraySpec, damage: SourceDamage | None = None
+) -> dict[str, ArraySpec]:
+    """Return by path the arrays named as the dimensions of an array, and those of its attribute ``coordinates``.
+
+    The bounds of each come with it.
+    """
+    found: dict[str, ArraySpec] = {}
+    wanted = [dim for dim in spec.dims if dim is not None] + names_in(spec, "coordinates", "grid_mapping")
+    for name in wanted:
+        place, other = _find_upwards(session, split(path)[0], name, damage)
+        if other is None or place == path or (len(other.shape) > 1 and name in spec.dims):
+            continue
+        found[place] = other
+        for bounds in names_in(other, "bounds"):
+            place, other = _find_upwards(session, split(place)[0], bounds, damage)
+            if other is not None and place != path:
+                found[place] = other
+    return found
+
+
+def _find_upwards(
+    session: OpenDataset, folder: str, name: str, damage: SourceDamage | None
+) -> tuple[str, ArraySpec | None]:
+    """Return the array of this name in the nearest group upwards, with its path; ``("", None)`` if there is none."""
+    for group in outward(folder):
+        place = child(group, name)
+        try:
+            node = session.reader.node(place)
+        except NodeNotFound:
+            continue
+        except DAMAGE as error:
+            if damage is None:
+                raise
+            damage.errors[place] = error.locate(url=session.url, node=place)
+            break
+        if isinstance(node, ArraySpec):
+            return place, node
+    return "", None
+
+
+def select_nodes(
+    session: OpenDataset, parts: Sequence[SourceNode], select: Select, encoding: Encoding
+) -> list[SourceNode]:
+    """Return the nodes with the cells that are selected of each array; warn of a selection that leaves none.
+
+    Invalid for a dimension, named by ``select`` or ``encoding``, that no array has.
+    """
+    known = {dim for part in parts if isinstance(part.node, ArraySpec) for dim in part.node.dims}
+    check_dimensions((*select.dims, *encoding.dims), known)
+    items = [
+        replace(part, picked=pick(session, part.origin, part.node, select))
+        if isinstance(part.node, ArraySpec)
+        else part
+        for part in parts
+    ]
+    for dim in select.dims:
+        lengths = set(_lengths(items, dim))
+        if any(before for before, _ in lengths) and not any(left for _, left in lengths):
+            _log.warning("what is selected along %s is an empty range: no cell of it is converted", dim)
+    return items
+
+
+def add_missing_markers(session: OpenDataset, items: list[SourceNode], format: Format) -> list[SourceNode]:
+    """Return the nodes with ``_FillValue`` where the source marks missing cells by the fill value alone.
+
+    A target of the same format keeps the marker there too, so nothing is added.
+    """
+    if session.format == format:
+        return items
+    return [replace(item, node=_add_missing_marker(session, item.node, format.features)) for item in items]
+
+
+def _add_missing_marker(session: OpenDataset, spec: Node, features: Features) -> Node:
+    if not isinstance(spec, ArraySpec):
+        return spec
+    attrs, cells = with_missing(session, spec), target_cell_type(spec, features)
+    if attrs is spec.attrs or not isinstance(cells, np.dtype) or cells.kind not in "iufc":
+        return spec
+    marker = as_type(spec.fill_cell(), cells)[()]
+    return spec.evolve(attrs={name: marker if name == FILL else value for name, value in attrs.items()})
+
+
+def _lengths(items: list[SourceNode], dim: str) -> Iterator[tuple[int, int]]:
+    """Yield a dimension's length in each array, and the length that is selected of it."""
+    for item in items:
+        if isinstance(item.node, ArraySpec) and item.picked is not None and dim in item.node.dims:
+            axis, kept = item.node.dims.index(dim), item.picked.kept
+            yield item.node.shape[axis], item.picked.shape[kept.index(axis)] if axis in kept else 1
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+DAMAGE = (CorruptChunk, FormatError, MissingChunks, TilesFailed)
+"""Errors that say that what is stored is not whole."""
+
+_REMEDY = "skip_damaged=True (--skip-damaged) copies the rest"
+_SETTINGS = Settings(cache_bytes=0)  # every chunk is read once
+_NOTHING = "without what is damaged there is no array to copy"
+
+
+@dataclass
+class SourceDamage:
+    """The first error of each node of a source that cannot be read, by its path."""
+
+    errors: dict[str, HyperslabError] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.errors)
+
+    def covers(self, path: str) -> bool:
+        """Return whether a node, or a group that it is in, cannot be read."""
+        return any(f"{path}/".startswith(f"{top}/") for top in self.errors)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return one problem per damaged node, sorted by path."""
+        return tuple(Problem(path, "damaged", _error_text(error)) for path, error in sorted(self.errors.items()))
+
+    def raise_error(self, *, rest: bool = True) -> NoReturn:
+        """Raise the one error, or a FormatError that lists them all.
+
+        ``rest``: whether something could be copied without the damaged nodes; the remedy says so.
+        """
+        found = list(self.errors.items())
+        if len(found) == 1:
+            path, error = found[0]
+            more = _REMEDY if rest else _NOTHING
+            error.remedy = f"{error.remedy}; {more}" if error.remedy else more
+            raise error.locate(node=path) from error.__cause__
+        shown = "\n".join(f"  {problem}" for problem in self.problems)
+        message = f"{len(found)} nodes of the source are damaged:\n{shown}\n"
+        remedy = f"repair it, or {_REMEDY}" if rest else f"repair it; {_NOTHING}"
+        raise FormatError(message, problems=self.problems, url=found[0][1].url, remedy=remedy) from found[0][1]
+
+    def log(self) -> None:
+        """Log each node that is left out as a warning."""
+        for problem in self.problems:
+            _log.warning("left out, for it is damaged: %s", problem)
+
+
+def _error_text(error: HyperslabError) -> str:
+    return f"{error.said} [key={error.key}]" if error.key is not None else error.said
+
+
+def drop_damaged(source: OpenDataset, items: Sequence[SourceNode], damage: SourceDamage) -> list[SourceNode]:
+    """Return the nodes of which every selected cell can be read, in order, and log the others.
+
+    Their errors are added to ``damage``; raised where no array is left, or not the first one of a target that holds
+    one.
+    """
+    scan_damage(source, items, damage)
+    if damage and not _can_copy_rest(items, damage):
+        damage.raise_error(rest=False)
+    damage.log()
+    return [item for item in items if not damage.covers(item.origin)]
+
+
+def _can_copy_rest(items: Sequence[SourceNode], damage: SourceDamage) -> bool:
+    """Return whether something can be copied without what is damaged."""
+    arrays = [item for item in items if isinstance(item.node, ArraySpec)]
+    if all(damage.covers(item.origin) for item in arrays):
+        return False
+    one = len(items) > 1 and not items[0].whole and isinstance(items[1].node, ArraySpec)
+    return not (one and damage.covers(arrays[0].origin))
+
+
+def scan_damage(source: OpenDataset, items: Sequence[SourceNode], damage: SourceDamage) -> None:
+    """Read every selected cell of every array, and add the first error of each array that has one to ``damage``."""
+    for item in items:
+        if isinstance(item.node, ArraySpec) and item.picked is not None and not damage.covers(item.origin):
+            try:
+                _read_selection(source.reader.chunks(item.origin), item.node, item.picked)
+            except DAMAGE as error:
+                damage.errors[item.origin] = error.locate(url=source.url, node=item.origin)
+
+
+def _read_selection(source: ChunkSource, spec: ArraySpec, picked: Picked) -> None:
+    if 0 in picked.shape:
+        return
+    region = picked.region(tuple(slice(0, length) for length in picked.shape))
+    chunks = (piece.coords for piece in make_plan(region, source.grid))
+    each_batch(lambda coords: read_through(source, spec, coords, _SETTINGS), chunks, _SETTINGS.threads)
+
+
+@contextmanager
+def report_all_damage(source: OpenDataset, items: Sequence[SourceNode]) -> Iterator[None]:
+    """Scan the whole source when the block fails by damage, and raise an error that lists all of it."""
+    try:
+        yield
+    except DAMAGE as error:
+        _log.warning("stopped by damage; the whole source is read to list all of it: %s", error)
+        damage = SourceDamage()
+        scan_damage(source, items, damage)
+        if damage:
+            damage.raise_error(rest=_can_copy_rest(items, damage))
+        raise

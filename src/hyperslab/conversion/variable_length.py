@@ -1,0 +1,242 @@
+"""Cells of any length for a target with cells of one length: they are read once before, to find the longest.
+
+Text and references become fixed-length text, bytes of any length become fixed-length bytes; where the target has no
+bytes of either kind they become text, if they are UTF-8. Text and references in the fields of rows become text of one
+width. Cells of one width are padded with NUL, so cells that end with one are not fitted: they would lose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.plan import make_plan
+from hyperslab.codecs.reference_text import text_of
+from hyperslab.conversion.adapt import Adapt
+from hyperslab.conversion.losses import FITS, Features, Loss, target_type
+from hyperslab.conversion.references import ReferenceMap
+from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.source_nodes import SourceNode
+from hyperslab.conversion.target_nodes import TargetNode
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.base import BoundsText, Feature
+from hyperslab.model.cells import Values, as_bytes, longest_text
+from hyperslab.model.dtypes import DataType, Extension, ObjectRef, RegionRef, VlenBytes, VlenString, tagged_fields
+from hyperslab.model.spec import ArraySpec
+
+# -- targets that only want to know the length -------------------------------------------------------------------------
+
+
+# A target that spells bytes as text shows it by the codecs that it gives this array.
+_BYTES = ArraySpec(shape=(), dtype=VlenBytes(), chunks=())
+
+
+def measure_text(
+    source: OpenDataset, nodes: list[TargetNode], target: object, references: ReferenceMap | None = None
+) -> tuple[list[TargetNode], tuple[Loss, ...]]:
+    """Return the nodes with room for their longest text, where the target wants to know it; and what has no room.
+
+    ``references``: what becomes of references, which may get longer. Texts that end in NUL would come back without it
+    from cells of one width, so such an array is left out.
+    """
+    nodes = [_measure_fields(source, plan, references) for plan in nodes]
+    if not isinstance(target, BoundsText):
+        return nodes, ()
+    measured = [(plan, _measure_array(source, plan, target)) for plan in nodes]
+    message = "texts that end in NUL have no place in cells of one width: the array is left out"
+    losses = (Loss(plan.source.path, Feature.STRINGS, message) for plan, found in measured if found is None)
+    return [found for _, found in measured if found is not None], tuple(losses)
+
+
+def drop_non_utf8(
+    source: OpenDataset, nodes: list[TargetNode], adapt: Adapt | None
+) -> tuple[list[TargetNode], tuple[Loss, ...]]:
+    """Return the nodes without arrays of bytes that are no UTF-8, for a target that spells bytes as text; and the
+    losses."""
+    asked = [plan for plan in nodes if _has_bytes(plan)]
+    if adapt is None or not asked or all(codec.name != "utf8_bytes" for codec in adapt(_BYTES).codecs):
+        return nodes, ()
+    message = "bytes that are no UTF-8 have no place where bytes are stored as text: the array is left out"
+    unheld = {plan.source.path for plan in asked if not _is_utf8(source, plan)}
+    losses = tuple(Loss(plan.source.path, Feature.VLEN, message) for plan in asked if plan.source.path in unheld)
+    return [plan for plan in nodes if plan.source.path not in unheld], losses
+
+
+def _has_bytes(plan: TargetNode) -> bool:
+    return not plan.is_native and isinstance(plan.node, ArraySpec) and isinstance(plan.node.dtype, VlenBytes)
+
+
+def _is_utf8(source: OpenDataset, plan: TargetNode) -> bool:
+    """Return whether all selected cells, and the fill value, are UTF-8."""
+    if not isinstance(plan.source.node, ArraySpec) or plan.source.picked is None:
+        return True
+    fill = np.asarray(plan.source.node.fill_cell())
+    for block in chain([fill], read_blocks(source, plan.source.origin, plan.source.picked)):
+        for cell in block.flat:
+            try:
+                as_bytes(cell).decode()
+            except UnicodeDecodeError:
+                return False
+    return True
+
+
+def _measure_fields(source: OpenDataset, plan: TargetNode, references: ReferenceMap | None) -> TargetNode:
+    """Return rows with the characters that each of their text fields needs (``layout["widths"]``).
+
+    A target may store them in fields of one width.
+    """
+    spec, origin, picked = plan.node, plan.source.node, plan.source.picked
+    rows = isinstance(spec, ArraySpec) and isinstance(spec.dtype, np.dtype) and spec.dtype.hasobject
+    if plan.is_native or not rows or not isinstance(spec, ArraySpec) or picked is None:
+        return plan
+    if not isinstance(origin, ArraySpec):
+        return plan
+    kinds = dict(tagged_fields(spec.numpy_dtype))
+    widths = dict.fromkeys((name for name in spec.numpy_dtype.names or () if spec.numpy_dtype[name].hasobject), 0)
+    for block in read_blocks(source, plan.source.origin, picked):
+        moved = block if references is None else references.map_cells(block, origin.dtype)
+        for name in widths:
+            widths[name] = max([widths[name], *(_text_length(cell, kinds.get(name)) for cell in moved[name].flat)])
+    return replace(plan, node=spec.evolve(layout={**spec.layout, "widths": widths}))
+
+
+def _text_length(cell: Any, kind: Extension | None) -> int:
+    if isinstance(kind, ObjectRef | RegionRef):
+        return len(text_of(cell, kind))
+    return 0 if cell is None else len(cell)
+
+
+def _measure_array(source: OpenDataset, plan: TargetNode, target: BoundsText) -> TargetNode | None:
+    """Return an array of text with the target's attributes for its longest one; None if a text ends in NUL."""
+    spec, origin, picked = plan.node, plan.source.node, plan.source.picked
+    if plan.is_native or not isinstance(spec, ArraySpec) or not isinstance(spec.dtype, VlenString):
+        return plan
+    if not isinstance(origin, ArraySpec) or picked is None:
+        return plan
+    longest = _longest_text(source, plan.source.origin, origin, picked)
+    if longest is None:
+        return None
+    try:
+        room = target.room_for_text(longest)
+    except HyperslabError as error:
+        raise error.locate(node=plan.source.path) from error.__cause__
+    return replace(plan, node=spec.evolve(attrs={**room, **spec.attrs}))
+
+
+def _longest_text(source: OpenDataset, path: str, spec: ArraySpec, picked: Picked) -> int | None:
+    """Return the length of the longest selected text, and of the fill value; None if one ends in NUL."""
+    longest = 0
+    for block in chain([np.asarray(spec.fill_cell())], read_blocks(source, path, picked)):
+        if any(str(cell).endswith("\0") for cell in block.flat):
+            return None
+        longest = max(longest, longest_text(block))
+    return longest
+
+
+def read_blocks(source: OpenDataset, path: str, picked: Picked) -> Iterator[Values]:
+    """Yield the selected cells, those of one chunk at a time."""
+    chunks = source.reader.chunks(path)
+    plan = make_plan(picked.region(tuple(slice(0, length) for length in picked.shape)), chunks.grid)
+    for piece in plan:
+        if (block := chunks.read(piece.coords)) is not None:
+            yield (block if plan.order is None else block.transpose(plan.order))[piece.within]
+
+
+# -- targets without a type for such cells -----------------------------------------------------------------------------
+
+
+_TEXT = VlenString | ObjectRef | RegionRef
+
+
+@dataclass(slots=True)
+class _LengthStats:
+    """Of the cells seen so far: characters and bytes of the longest; if all are UTF-8, and none ends with NUL."""
+
+    chars: int = 1
+    nbytes: int = 1
+    is_text: bool = True
+    is_whole: bool = True
+
+    def update(self, cells: Iterable[Any]) -> None:
+        """Take more cells into account."""
+        for cell in cells:
+            data = as_bytes(cell)
+            self.nbytes = max(self.nbytes, len(data))
+            self.is_whole &= not data.endswith(b"\0")
+            try:
+                self.chars = max(self.chars, len(data.decode()))
+            except UnicodeDecodeError:
+                self.is_text = False
+
+
+def fit_fixed_length(
+    source: OpenDataset, items: list[SourceNode], features: Features, references: ReferenceMap | None
+) -> list[SourceNode]:
+    """Return the nodes, with a type that their cells fit into where the target has no type for them as they are.
+
+    Of a target that holds one array the first of them is that one: its text has one length, that of coordinates any.
+    """
+    found = []
+    # A target of one array has text of any length in coordinates only.
+    narrow = features if features & {Feature.ARRAYS, Feature.GROUPS} else features - {Feature.STRINGS}
+    for item in items:
+        is_main = isinstance(item.node, ArraySpec) and narrow is not features
+        found.append(_fit_array(source, item, narrow if is_main else features, references))
+        narrow = features if is_main else narrow
+    return found
+
+
+def _fit_array(
+    source: OpenDataset, item: SourceNode, features: Features, references: ReferenceMap | None
+) -> SourceNode:
+    spec = item.node
+    if not isinstance(spec, ArraySpec) or item.picked is None or target_type(spec.dtype, features) is not None:
+        return item
+    if not (isinstance(spec.dtype, _TEXT | VlenBytes) or spec.numpy_dtype.names or spec.numpy_dtype.kind == "S"):
+        return item
+    cells = (
+        each if references is None else references.map_cells(each, spec.dtype)
+        for each in _all_cells(source, item, spec)
+    )
+    found = _fixed_type(spec.dtype, spec.numpy_dtype, cells, features)
+    return item if found is None else replace(item, node=spec.evolve(layout={**spec.layout, FITS: found}))
+
+
+def _all_cells(source: OpenDataset, item: SourceNode, spec: ArraySpec) -> Iterator[Values]:
+    yield np.asarray(spec.fill_cell())
+    if item.picked is not None:
+        yield from read_blocks(source, item.origin, item.picked)
+
+
+def _fixed_type(dtype: DataType, base: np.dtype[Any], cells: Iterator[Values], features: Features) -> DataType | None:
+    if base.names:
+        return _fixed_row_type(base, cells, features)
+    longest = _LengthStats()
+    for block in cells:
+        longest.update(block.flat)
+    if isinstance(dtype, _TEXT):
+        wide = np.dtype(f"U{longest.chars}")
+        return wide if Feature.UNICODE in features and longest.is_whole else None
+    if Feature.FIXED_BYTES in features and longest.is_whole:
+        return np.dtype(f"S{longest.nbytes}")
+    return VlenString() if Feature.STRINGS in features and longest.is_text and longest.is_whole else None
+
+
+def _fixed_row_type(base: np.dtype[Any], cells: Iterator[Values], features: Features) -> DataType | None:
+    """Return rows of the same fields with text for those that are objects; of UTF-8 bytes where there is no text."""
+    wide = Feature.UNICODE in features
+    texts = "O" if wide else "OU"
+    found = {name: _LengthStats() for name in base.names or () if base[name].kind in texts}
+    for block in cells:
+        for name, longest in found.items():
+            longest.update(block[name].flat)
+    if not found or not all(each.is_whole and each.is_text for each in found.values()):
+        return None
+    kinds = {name: f"U{each.chars}" if wide else f"S{each.nbytes}" for name, each in found.items()}
+    row = np.dtype([(name, kinds.get(name, base[name])) for name in base.names or ()])
+    return target_type(row, features)

@@ -1,0 +1,212 @@
+"""Compare a finished target with its source, both opened anew: types, dimensions, attributes, cells by their bits.
+
+What no read shows (documents beside a consolidated copy, the padding of chunks at the edge, a compressor's parameters)
+is compared as bytes: the documents, and the chunks that no checksum covers, are made once more and written into a store
+that takes only what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.progress import Report
+from hyperslab.chunks.settings import Settings
+from hyperslab.codecs.chain import as_codecs
+from hyperslab.codecs.checksums import WORDS
+from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check, ConversionJob, CopyProgress, copy_box
+from hyperslab.conversion.dry_run import render_documents
+from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.report import Verification
+from hyperslab.conversion.staging import StagedTarget, copy_optional_methods
+from hyperslab.conversion.target_nodes import TargetNode
+from hyperslab.errors import CorruptChunk, FormatError
+from hyperslab.formats.base import Feature
+from hyperslab.model.cells import same_cells
+from hyperslab.model.differences import differences
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Buffer, Get
+from hyperslab.stores.location import Location
+
+_REMEDY = "the medium is at fault, or another program wrote here: convert again"
+
+
+class ComparingStore:
+    """A store that takes only what it has: writing a dataset over itself shows every bit that differs.
+
+    CorruptChunk when a value is not the one that lies there.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.read_only = False
+        self.url = store.url
+        self.get, self.list, self.list_dir, self.close = store.get, store.list, store.list_dir, store.close
+        copy_optional_methods(store, self)
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Compare the value with the stored one."""
+        found = self._store.get(key)
+        if found is None:
+            self._refuse(key, "a stored value is missing", len(memoryview(value)), None)
+        if memoryview(found) != memoryview(value).cast("B"):
+            self._refuse(key, "stored bytes differ from what was written", len(memoryview(value)), len(found))
+
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Compare one after another."""
+        for key, value in pairs:
+            self.put(key, value)
+
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        """Raise CorruptChunk: the writer found a value that should not be there."""
+        self._refuse(key, "a stored value should not be there", None, None)
+
+    def _refuse(self, key: str, message: str, expected: int | None, found: int | None) -> NoReturn:
+        sizes = {} if found is None else {"expected": f"{expected} bytes", "found": f"{found} bytes"}
+        raise CorruptChunk(message, url=self._store.url, key=key, remedy=_REMEDY, **sizes)
+
+
+_LOSSY = frozenset(
+    {"astype", "bitround", "cast_value", "delta", "fixedscaleoffset", "quantize", "scale_offset", "zfpy"}
+)
+"""Codecs that may give other cells than they were given."""
+
+
+def is_checksummed(codecs: Iterable[object]) -> bool:
+    """Return whether every stored byte of a chunk (shard) is under a checksum, so that reading it proves it."""
+    steps = _steps(codecs)
+    if not steps:
+        return False
+    name, config = steps[-1]
+    if name == "sharding_indexed":
+        return is_checksummed(config["codecs"]) and is_checksummed(config.get("index_codecs", ()))
+    return name in WORDS
+
+
+def is_lossy(codecs: Iterable[object]) -> bool:
+    """Return whether a chunk may be read as other cells than were written, for that is what the caller asked for."""
+    return any(name in _LOSSY or is_lossy(config.get("codecs", ())) for name, config in _steps(codecs))
+
+
+def _steps(codecs: Iterable[object]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Names and configurations of codecs, of the model or as documents have them."""
+    found = [as_codecs([codec])[0] for codec in codecs]
+    return [(codec.name, codec.config) for codec in found]
+
+
+_AGAIN = "convert again"
+
+
+def verify_target(
+    job: ConversionJob, src: Location, staged: StagedTarget, report: Report, *, keyed: bool
+) -> Verification:
+    """Return what was equal; FormatError or CorruptChunk at the first node, box or stored value that differs."""
+    with dataset_session(src) as source, dataset_session(staged.reopen_place(), format=job.format.name) as target:
+        try:
+            return _compare_datasets(job, source, target, staged, report, keyed)
+        except (FormatError, CorruptChunk) as error:
+            raise error.locate(url=target.url) from error.__cause__
+
+
+def _compare_datasets(
+    job: ConversionJob, source: OpenDataset, target: OpenDataset, staged: StagedTarget, report: Report, keyed: bool
+) -> Verification:
+    # Documents are made once more and compared byte by byte: a reader may look at one copy of several only.
+    if keyed:
+        compare_stored_documents(render_documents(job.format, job.nodes, job.options), target)
+    dims = Feature.DIMENSIONS in job.format.features
+    attributes = sum(_compare_node(target, plan, dims) for plan in job.nodes)
+    copies = job.copies(target, source)
+    progress = CopyProgress(copies, report)
+    with _rewritten_copies(job, staged, keyed) as twins:
+        for copy in copies:
+            compare_cells(copy, SETTINGS, progress, twins.get(copy.path))
+    return Verification(
+        groups=sum(isinstance(plan.node, GroupSpec) for plan in job.nodes),
+        arrays=len(copies),
+        attributes=attributes,
+        cells=sum(copy.size for copy in copies),
+        nbytes=progress.current.done_bytes,
+    )
+
+
+@contextmanager
+def _rewritten_copies(job: ConversionJob, staged: StagedTarget, keyed: bool) -> Iterator[Mapping[str, ArrayCopy]]:
+    """Yield by path copies into a :class:`ComparingStore`, of the arrays that reading alone does not prove."""
+    if not keyed:
+        yield {}
+        return
+    place = staged.reopen_place()
+    store = place.store(read_only=True) if isinstance(place, Location) else place
+    with dataset_session(ComparingStore(store), mode="r+", format=job.format.name) as target:
+        yield {copy.path: copy for copy in job.copies(target) if not _is_proved_by_reading(copy)}
+
+
+def _is_proved_by_reading(copy: ArrayCopy) -> bool:
+    codecs = copy.target_spec.codecs
+    return is_checksummed(codecs) and not is_lossy(codecs)
+
+
+def compare_stored_documents(documents: Mapping[str, bytes], target: OpenDataset) -> None:
+    """Raise FormatError at the first document whose bytes are not those that were written."""
+    store = getattr(target.reader, "store", None)
+    if not isinstance(store, Get):
+        return
+    for key, expected in documents.items():
+        found = store.get(key)
+        if found != expected:
+            what = "is missing" if found is None else "differs from what was written"
+            raise FormatError(f"a document {what}", url=target.url, key=key, remedy=_AGAIN)
+
+
+def _compare_node(target: OpenDataset, plan: TargetNode, dims: bool) -> int:
+    path, found = plan.source.path, target.reader.node(plan.source.path)
+    if isinstance(plan.node, Link):
+        if found != plan.node:
+            raise FormatError("the link differs from the source", node=path, remedy=_AGAIN)
+        return 0
+    return compare_specs(path, plan.node, found, dims)
+
+
+def compare_specs(path: str, expected: GroupSpec | ArraySpec, found: object, dims: bool) -> int:
+    """Return the number of equal attributes; FormatError that lists every difference from what was asked for."""
+    problems = differences(path, expected, found, dims=dims)
+    if problems:
+        shown = "; ".join(str(problem) for problem in problems)
+        raise FormatError(f"the target differs from the source: {shown}", problems=problems, node=path, remedy=_AGAIN)
+    return len(expected.attrs)
+
+
+def compare_cells(copy: ArrayCopy, settings: Settings, progress: CopyProgress, twin: ArrayCopy | None = None) -> None:
+    """Raise CorruptChunk at the first box whose cells, or stored bytes, differ by a bit.
+
+    Stored bytes are compared where a ``twin`` is given that writes them again; of cells that a codec may change they
+    are compared alone.
+    """
+    # A lossy codec gives back other cells than it was given, so of those only the stored bytes can be compared.
+    exact = twin is None or not is_lossy(copy.target_spec.codecs)
+
+    def work(number: int, box: Box, check: Check) -> None:
+        wanted, there = copy.read_source(box, settings, check), copy.read_target(box, settings)
+        if exact and not same_cells(wanted, there):
+            raise CorruptChunk(
+                f"the cells [{_box_text(box)}] differ from the source",
+                node=copy.path,
+                remedy=f"the medium is at fault, or the source changed meanwhile: {_AGAIN}",
+            )
+        if twin is not None:
+            if twin.raw_sides is not None:
+                copy_box(twin, box, settings, check)
+            else:
+                twin.write_target(box, wanted, settings, check)
+        progress(copy, number, box)
+
+    copy.run(work, settings)
+
+
+def _box_text(box: Box) -> str:
+    return ", ".join(f"{part.start}:{part.stop}" for part in box)
