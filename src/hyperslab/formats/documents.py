@@ -19,6 +19,10 @@ import numpy as np
 from hyperslab.errors import FormatError
 from hyperslab.formats.format_errors import document_error
 
+JsonObject = dict[str, Any]
+JsonMapping = Mapping[str, Any]
+"""A JSON object as it is read, and one that is only looked at: a document, or a part of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:

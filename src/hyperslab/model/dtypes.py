@@ -96,7 +96,8 @@ class RegionRef:
 
 
 Extension = VlenString | VlenBytes | Char | Enum | Opaque | VlenArray | Compound | ObjectRef | RegionRef
-DataType = np.dtype[Any] | Extension
+NumpyDType = np.dtype[Any]
+DataType = NumpyDType | Extension
 
 _OBJECT = np.dtype(object)
 

@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
+from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
 from hyperslab.formats.nczarr.generation import DRAFT_ONLY, NCZarrOptions
 from hyperslab.formats.nczarr.reader import NczarrReader
@@ -120,7 +121,7 @@ class NczarrFormat:
         """Return a new dialect of documents: one for each dataset, whose generation it learns."""
         return NczarrDialect(NCZarrOptions(dialect=self.dialect), self)
 
-    def variant(self, options: Mapping[str, Any]) -> Format:
+    def variant(self, options: JsonMapping) -> Format:
         """Return the format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 

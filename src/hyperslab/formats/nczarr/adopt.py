@@ -10,6 +10,7 @@ import numpy as np
 
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
+from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.nczarr import FORMAT
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
 from hyperslab.formats.nczarr.dimensions import anonymous_name, is_anonymous, qualified, require_netcdf, split_qualified
@@ -29,10 +30,10 @@ Spec = GroupSpec | ArraySpec
 
 
 def adopt(
-    url: Any,
+    url: object,
     dialect: Literal["current", "draft"] = "current",
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: JsonMapping | None = None,
     durable: bool = True,
     lock_timeout: float = DEFAULTS.lock_timeout,
 ) -> None:

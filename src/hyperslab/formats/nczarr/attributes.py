@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.documents import check_limits
+from hyperslab.formats.documents import JsonMapping, JsonObject, check_limits
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.nczarr.user_types import dtype_in_bytes, read_number, read_user_value, write_user_cell
-from hyperslab.model.dtypes import Enum, Extension, Opaque, describe, tag_of
+from hyperslab.model.dtypes import Enum, Extension, NumpyDType, Opaque, describe, tag_of
 
 MAXIMUM_TEXT = 128
 """How many bytes netcdf-c gives a string unless it is told otherwise."""
@@ -65,12 +65,12 @@ def no_types(name: str) -> Extension | None:
 
 
 def read_attributes(
-    stored: Mapping[str, Any],
-    codes: Mapping[str, Any],
+    stored: JsonMapping,
+    codes: JsonMapping,
     texts: Callable[[], Mapping[str, str]],
     problems: Problems,
     type_of: TypeOf = no_types,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the typed values by name; one that does not fit its code is read as if it had none, and noted.
 
     ``texts``: how the values are spelled, asked for only if some value needs it.
@@ -98,7 +98,7 @@ def read_attributes(
     return found
 
 
-def _is_bare(value: Any, code: Any) -> bool:
+def _is_bare(value: object, code: object) -> bool:
     """Return whether the value is text that stands in the document without quotes: then its spelling matters."""
     if isinstance(value, str):
         return False
@@ -112,7 +112,7 @@ def _is_json(values: list[Any]) -> bool:
     return _widest(values) is None and not (values and all(isinstance(item, str) for item in values))
 
 
-def read_value(value: Any, code: Any, text: str | None, type_of: TypeOf = no_types) -> Any:
+def read_value(value: object, code: object, text: str | None, type_of: TypeOf = no_types) -> Any:
     """Return the value of an attribute with a type code, None for none; ``text`` is how the value is spelled, if known.
 
     TypeError, ValueError or OverflowError where the value is not of that type.
@@ -129,18 +129,18 @@ def read_value(value: Any, code: Any, text: str | None, type_of: TypeOf = no_typ
     return _numbers(value, _number_type(code))
 
 
-def _as_text(value: Any, text: str | None) -> str:
+def _as_text(value: object, text: str | None) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if text is None else text
 
 
-def _strings(value: Any) -> Any:
+def _strings(value: object) -> Any:
     """Return one netCDF string, or several."""
     several = value if isinstance(value, list) else [value]
     texts = [item if isinstance(item, str) else _as_text(item, None) for item in several]
     return np.str_(texts[0]) if len(texts) == 1 else np.array(texts, np.dtypes.StringDType())
 
 
-def _number_type(code: Any) -> np.dtype[Any]:
+def _number_type(code: object) -> NumpyDType:
     dtype = (
         np.dtype(_NUMBERS[code])
         if isinstance(code, str) and code in _NUMBERS
@@ -151,13 +151,13 @@ def _number_type(code: Any) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
-def _numbers(value: Any, dtype: np.dtype[Any]) -> Any:
+def _numbers(value: object, dtype: NumpyDType) -> Any:
     several = value if isinstance(value, list) else [value]
     cells = np.array([read_number(item, dtype) for item in several], dtype)
     return cells[0] if len(cells) == 1 else cells
 
 
-def _guessed(value: Any, text: str | None) -> Any:
+def _guessed(value: object, text: str | None) -> Any:
     """Return the value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
     if isinstance(value, str):
         return value
@@ -168,7 +168,7 @@ def _guessed(value: Any, text: str | None) -> Any:
     return _strings(several) if dtype is None else _numbers(value, dtype)
 
 
-def _widest(values: list[Any]) -> np.dtype[Any] | None:
+def _widest(values: list[Any]) -> NumpyDType | None:
     """Return the narrowest type that holds all these numbers; None where one is no number, or of more than 64 bits."""
     if not values or not all(isinstance(item, bool | int | float) for item in values):
         return None
@@ -180,7 +180,7 @@ def _widest(values: list[Any]) -> np.dtype[Any] | None:
     return next((np.dtype(kind) for kind, of in bounds.items() if of.min <= low and high <= of.max), None)
 
 
-def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str] | None = None) -> tuple[Any, str]:
+def write_value(value: object, *, draft: bool, type_name: Callable[[Extension], str] | None = None) -> tuple[Any, str]:
     """Return an attribute's value as JSON, and its type code; Unsupported where netCDF has no such attribute.
 
     An empty list, and a list or object of other things than numbers or text, becomes JSON text: netcdf-c does not
@@ -210,8 +210,8 @@ def write_value(value: Any, *, draft: bool, type_name: Callable[[Extension], str
 
 
 def write_attributes(
-    attrs: Mapping[str, Any], *, draft: bool, type_name: Callable[[Extension], str] | None = None
-) -> tuple[dict[str, Any], dict[str, str]]:
+    attrs: JsonMapping, *, draft: bool, type_name: Callable[[Extension], str] | None = None
+) -> tuple[JsonObject, dict[str, str]]:
     """Return the values by name as JSON, and their type codes; errors name the attribute."""
     values, codes = {}, {}
     for name, value in attrs.items():
@@ -238,7 +238,7 @@ def _plain(cells: Any, cell: Callable[[Any], Any]) -> Any:
     return [cell(item) for item in cells] if np.ndim(cells) else cell(cells[()])
 
 
-def normalize_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_attributes(attrs: JsonMapping) -> JsonObject:
     """Return the values as they will be read back; errors name the attribute."""
     found = {}
     for name, value in attrs.items():
@@ -247,7 +247,7 @@ def normalize_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def normalize_value(value: Any) -> Any:
+def normalize_value(value: object) -> Any:
     """Return the value as it will be read back: text, ``np.str_``, a typed number, a 1-D array of them.
 
     Unsupported where netCDF has no such attribute.
@@ -270,7 +270,7 @@ def normalize_value(value: Any) -> Any:
     raise _unsupported(type(value).__name__)
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     return isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool)
 
 
@@ -282,7 +282,7 @@ def _guessed_number(values: list[Any]) -> Any:
     return cells[0] if len(cells) == 1 else cells
 
 
-def _json_text(value: Any) -> str:
+def _json_text(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):

@@ -8,13 +8,13 @@ fill values (3.10) and byte order (3.11) as their writer meant them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
@@ -33,9 +33,7 @@ Meaning = Literal["char", "string"] | None
 Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
 
 
-def read_once(
-    doc: Mapping[str, Any], problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed
-) -> ArraySpec:
+def read_once(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed) -> ArraySpec:
     """Return :func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
     ``parsed``."""
     place = (id(doc), meaning, scalar)
@@ -49,7 +47,7 @@ def read_once(
     return spec
 
 
-def read_array(doc: Mapping[str, Any], problems: Problems, *, meaning: Meaning, scalar: bool) -> ArraySpec:
+def read_array(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool) -> ArraySpec:
     """Return the spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it
     is.
 
@@ -78,7 +76,7 @@ def _as_text(spec: ArraySpec, length: int, problems: Problems) -> ArraySpec:
     return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, {"length": length}), *spec.codecs))
 
 
-def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, problems: Problems) -> Mapping[str, Any]:
+def _with_item_sizes(doc: JsonMapping, meaning: Meaning, problems: Problems) -> JsonMapping:
     """Return the document with the true size where a shuffle has an ``elementsize`` of 0 (as netcdf-c writes it)."""
     filters = doc.get("filters")
     if not isinstance(filters, list) or not any(map(_lacks_size, filters)):
@@ -94,17 +92,17 @@ def _with_item_sizes(doc: Mapping[str, Any], meaning: Meaning, problems: Problem
     return with_item_size(doc, size)
 
 
-def with_item_size(doc: Mapping[str, Any], size: int) -> dict[str, Any]:
+def with_item_size(doc: JsonMapping, size: int) -> JsonObject:
     """Return the ``.zarray`` with this size where a shuffle has none."""
     filters = [said | {"elementsize": size} if _lacks_size(said) else said for said in doc["filters"]]
     return {**doc, "filters": filters}
 
 
-def _lacks_size(said: Any) -> bool:
+def _lacks_size(said: object) -> bool:
     return isinstance(said, dict) and said.get("id") == "shuffle" and said.get("elementsize") in (0, "0")
 
 
-def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
+def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
     """Return ``.zarray`` of a spec, unknown keys of ``layout["zarr2"]`` kept. ``char``: the dtype that char cells get.
 
     ``scalar``: a 0-d array is written with the shape ``[1]``, as netcdf-c wants it.
@@ -130,7 +128,7 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> dict[str, Any]:
     return doc
 
 
-def read_written(said: Any, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
+def read_written(said: object, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
     """Return ``written``: how far the array was given cells along each axis; None where that is all of it.
 
     Somebody who does not know of it made the array shorter: then all that is left was given.
@@ -199,7 +197,7 @@ def fill_code(dtype: DataType) -> str | None:
 
 
 def meant_fill_value(
-    spec: ArraySpec, attrs: Mapping[str, Any], doc: Mapping[str, Any], context: Context, problems: Problems
+    spec: ArraySpec, attrs: JsonMapping, doc: JsonMapping, context: Context, problems: Problems
 ) -> Any:
     """Return the fill value that its writer meant."""
     said, attribute = doc.get("fill_value"), attrs.get(FILL)
@@ -270,7 +268,7 @@ def cell_type(dtype: DataType) -> DataType:
     raise Unsupported(message, remedy=remedy)
 
 
-def with_codec_chain(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec:
+def with_codec_chain(spec: ArraySpec, asked: object, context: Context) -> ArraySpec:
     """Return the array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
     # netcdf-c takes cells in Fortran's order for those in C's, shuffles text by another size than Zarr's readers,
     # and opens no dataset with a scalar under Blosc
@@ -284,12 +282,12 @@ def with_codec_chain(spec: ArraySpec, asked: Any, context: Context) -> ArraySpec
     return with_text_width(whole, text_width(spec, asked, context), truncate=context.options.truncate)
 
 
-def text_width(spec: ArraySpec, asked: Any, context: Context) -> int:
+def text_width(spec: ArraySpec, asked: object, context: Context) -> int:
     """Return the bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
     return _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
 
 
-def _width(asked: Any) -> int | None:
+def _width(asked: object) -> int | None:
     if asked is None:
         return None
     given = np.asarray(asked)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, write_attributes
@@ -99,7 +100,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
     return GroupSpec(attrs=attrs, dims=read_declared(own.get("dimensions", {}), problems), layout=layout)
 
 
-def _own(stored: Mapping[str, Any], key: str, problems: Problems) -> dict[str, Any]:
+def _own(stored: JsonMapping, key: str, problems: Problems) -> JsonObject:
     """Return one of NCZarr's own objects in ``.zattrs``."""
     said = stored.get(key, {})
     if isinstance(said, dict):
@@ -108,7 +109,7 @@ def _own(stored: Mapping[str, Any], key: str, problems: Problems) -> dict[str, A
     return {}
 
 
-def _kept(stored: Mapping[str, Any]) -> dict[str, Any]:
+def _kept(stored: JsonMapping) -> JsonObject:
     """Return what the own objects hold that is not known here."""
     kept = {}
     for key, known in _KNOWN.items():
@@ -118,7 +119,7 @@ def _kept(stored: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _names(own: Mapping[str, Any], key: str, problems: Problems) -> tuple[str, ...] | None:
+def _names(own: JsonMapping, key: str, problems: Problems) -> tuple[str, ...] | None:
     said = own.get(key)
     if said is None:
         return None
@@ -129,21 +130,21 @@ def _names(own: Mapping[str, Any], key: str, problems: Problems) -> tuple[str, .
     return None
 
 
-def _codes(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+def _codes(stored: JsonMapping) -> JsonMapping:
     said = stored.get(TYPES)
     types = said.get("types") if isinstance(said, dict) else None
     return types if isinstance(types, dict) else {}
 
 
-def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _hidden(stored: JsonMapping) -> dict[str, tuple[Any, Any]]:
     """Return what users do not see but for what is made anew: value and type code by name."""
     codes = _codes(stored)
     return {name: (stored[name], codes.get(name)) for name in stored if is_hidden(name) and name not in _MADE}
 
 
 def _attributes(
-    stored: Mapping[str, Any], node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
-) -> dict[str, Any]:
+    stored: JsonMapping, node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
+) -> JsonObject:
     """Return the attributes that users see; ``fixed``: types that nothing in the document can change."""
     said = stored.get(TYPES, {})
     if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
@@ -152,9 +153,7 @@ def _attributes(
     return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
 
 
-def _parse_array(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], node: str, context: Context, problems: Problems
-) -> ArraySpec:
+def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Context, problems: Problems) -> ArraySpec:
     own = _own(stored, ARRAY, problems)
     meaning, scalar = _meaning(doc, own, context), _is_scalar(own, stored)
     spec = read_once(doc, problems, meaning=meaning, scalar=scalar, parsed=context.parsed)
@@ -180,7 +179,7 @@ def _parse_array(
     return spec.evolve(attrs=attrs, fill_value=fill, dims=shown_names(dimensions, spec.shape, context), layout=layout)
 
 
-def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -> Meaning:
+def _meaning(doc: JsonMapping, own: JsonMapping, context: Context) -> Meaning:
     """Return what bytes are: char, string or numbers (rule 3.7)."""
     dtype = doc.get("dtype")
     if dtype == ">S1" or (dtype == "|S1" and own.get("nc_type") == "char"):
@@ -190,7 +189,7 @@ def _meaning(doc: Mapping[str, Any], own: Mapping[str, Any], context: Context) -
     return "string"
 
 
-def _is_scalar(own: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+def _is_scalar(own: JsonMapping, stored: JsonMapping) -> bool:
     """Return whether a shape of ``[1]`` stands for a scalar (rule 3.5)."""
     if own.get("dimension_references"):
         return False
@@ -206,7 +205,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
         return _render_array(spec, node, context)
     if spec.types:
         raise _no_user_types(next(iter(spec.types)))
-    own: dict[str, Any] = {GROUP: _with_kept(spec, GROUP, _group(spec))}
+    own: JsonObject = {GROUP: _with_kept(spec, GROUP, _group(spec))}
     attrs, hidden = dict(spec.attrs), dict(spec.layout.get("hidden", {}))
     if not node:
         said, _ = hidden.pop(PROVENANCE, (None, None))
@@ -217,26 +216,26 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     return {".zattrs": _document(spec, attrs, hidden, {}, own), ".zgroup": {"zarr_format": 2, **old}}
 
 
-def _group(spec: GroupSpec) -> dict[str, Any]:
+def _group(spec: GroupSpec) -> JsonObject:
     lists = {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
     return {"dimensions": write_declared(spec.dims), **lists}
 
 
-def _kept_of(spec: GroupSpec | ArraySpec, key: str) -> dict[str, Any]:
+def _kept_of(spec: GroupSpec | ArraySpec, key: str) -> JsonObject:
     return dict(spec.layout.get("kept", {}).get(key, {}))
 
 
-def _with_kept(spec: GroupSpec | ArraySpec, key: str, said: dict[str, Any]) -> dict[str, Any]:
+def _with_kept(spec: GroupSpec | ArraySpec, key: str, said: JsonObject) -> JsonObject:
     return said | _kept_of(spec, key)
 
 
 def _document(
     spec: GroupSpec | ArraySpec,
-    attrs: Mapping[str, Any],
+    attrs: JsonMapping,
     hidden: Mapping[str, tuple[Any, Any]],
-    untyped: Mapping[str, Any],
-    own: Mapping[str, Any],
-) -> dict[str, Any]:
+    untyped: JsonMapping,
+    own: JsonMapping,
+) -> JsonObject:
     """Return ``.zattrs``: attributes, hidden ones, those without a type, NCZarr's own, and last the types of all.
 
     An attribute whose name is hidden is written, and hidden from then on.
@@ -260,7 +259,7 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     if isinstance(spec.dtype, Char | VlenString):
         doc["fill_value"] = _text_fill(doc["fill_value"], spec.fill_value, str(doc["dtype"]))
     references = list(_references(spec, node))
-    own: dict[str, Any] = {"dimension_references": references}
+    own: JsonObject = {"dimension_references": references}
     if scalar:
         own["scalar"] = 1
     own["storage"] = "chunked"
@@ -294,7 +293,7 @@ def _references(spec: ArraySpec, node: str) -> tuple[str, ...]:
     )
 
 
-def _with_fill(spec: ArraySpec) -> dict[str, Any]:
+def _with_fill(spec: ArraySpec) -> JsonObject:
     """Return the attributes, ``_FillValue`` of the type of the cells; Invalid where it cannot be."""
     attrs = dict(spec.attrs)
     code = fill_code(spec.dtype)
@@ -312,7 +311,7 @@ def _with_fill(spec: ArraySpec) -> dict[str, Any]:
     return attrs
 
 
-def _text_attribute(value: Any, dtype: DataType) -> str:
+def _text_attribute(value: object, dtype: DataType) -> str:
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     if not isinstance(text, str):
         raise TypeError("no text")
@@ -339,7 +338,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     dtype = cell_type(wish.dtype)
     hidden = {name: wish.attrs[name] for name in wish.attrs if is_hidden(name) and name not in _MADE}
     values, codes = write_attributes(hidden, draft=False)
-    layout: dict[str, Any] = {"hidden": {name: (values[name], codes[name]) for name in hidden}}
+    layout: JsonObject = {"hidden": {name: (values[name], codes[name]) for name in hidden}}
     if "zarr2" in wish.layout:
         layout["zarr2"] = {key: value for key, value in wish.layout["zarr2"].items() if key not in _OF_DRAFT}
     spec = wish.evolve(

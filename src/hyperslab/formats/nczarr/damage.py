@@ -17,7 +17,7 @@ from hyperslab.chunks.auto import longest_chunk
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import build_chain
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.documents import mend_json
+from hyperslab.formats.documents import JsonMapping, JsonObject, mend_json
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
 from hyperslab.formats.nczarr.dialect import NczarrDialect
@@ -59,7 +59,7 @@ _V1_PLACES = {GROUP: ".nczgroup", ARRAY: ".nczarray", TYPES: ".nczattr"}
 _TEXT = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1"})
 
 
-def own_metadata(docs: Docs, generation: Generation, kind: str) -> dict[str, Any] | None:
+def own_metadata(docs: Docs, generation: Generation, kind: str) -> JsonObject | None:
     """Return the object ``kind`` (``_nczarr_group`` …) in today's words; None where there is none."""
     if generation is Generation.DRAFT:
         return {word: docs[name][key] for word, (name, key) in _DRAFT_WORDS.items() if key in docs.get(name, {})}
@@ -67,7 +67,7 @@ def own_metadata(docs: Docs, generation: Generation, kind: str) -> dict[str, Any
     return said if isinstance(said, dict) else None
 
 
-def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: Mapping[str, Any]) -> Docs:
+def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: JsonMapping) -> Docs:
     """Return the documents with members of the object ``kind`` changed; one that becomes None goes."""
     if generation is Generation.DRAFT:
         doc = _changed(docs[ZARRAY], {_DRAFT_WORDS[word][1]: value for word, value in changes.items()})
@@ -84,7 +84,7 @@ def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: Ma
     return docs | {_OLDER_PLACES[kind]: {**doc, key: _changed(doc.get(key), named)}}
 
 
-def _changed(said: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(said: object, changes: JsonMapping) -> JsonObject:
     whole = {**(said if isinstance(said, dict) else {}), **changes}
     return {name: value for name, value in whole.items() if value is not None}
 
@@ -139,12 +139,12 @@ def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Map
     return docs | {ZATTRS: attributes}
 
 
-def _types(docs: Docs, generation: Generation) -> Mapping[str, Any]:
+def _types(docs: Docs, generation: Generation) -> JsonMapping:
     types = (own_metadata(docs, generation, TYPES) or {}).get("types")
     return types if isinstance(types, dict) else {}
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -279,7 +279,7 @@ _BITS = {"<i8": "|i1", ">i8": "|i1", "<u8": "|u1", ">u8": "|u1"}
 """Types of the draft's table, which counts bits, that NumPy knows as others (R28)."""
 _CHUNK_KINDS = frozenset({"truncated-chunk", "other-cells"})
 _MOST_UNPACKED = 16
-Patch = Callable[[dict[str, Any]], dict[str, Any]]
+Patch = Callable[[JsonObject], JsonObject]
 
 
 def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
@@ -339,7 +339,7 @@ def _item_size(survey: NCZarrSurvey, path: str) -> int:
     return next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
 
 
-def _meant_fill(doc: Mapping[str, Any], docs: Docs) -> Any:
+def _meant_fill(doc: JsonMapping, docs: Docs) -> Any:
     if doc.get("fill_value") == SIX_DIGITS:
         return FILL_DOUBLE
     return docs.get(ZATTRS, {}).get(FILL) if doc.get("fill_value") is None else None
@@ -380,7 +380,7 @@ def _texts_for_numbers(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
         yield NodeDamage(problem, "", "write them as numbers", _patched(survey, path, with_numbers))
 
 
-def with_numbers(doc: dict[str, Any]) -> dict[str, Any]:
+def with_numbers(doc: JsonObject) -> JsonObject:
     """Return the ``.zarray`` with numbers of codecs that are numbers."""
     filters = doc.get("filters")
     several = [_numbers(item) for item in filters] if isinstance(filters, list) else filters
@@ -388,7 +388,7 @@ def with_numbers(doc: dict[str, Any]) -> dict[str, Any]:
     return {name: changed.get(name, value) for name, value in doc.items()}
 
 
-def _numbers(said: Any) -> Any:
+def _numbers(said: object) -> Any:
     if not isinstance(said, dict):
         return said
     return {name: value if name == "id" else _number(value) for name, value in said.items()}
@@ -512,7 +512,7 @@ def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
         yield _unlisted(survey, path, problem) if orphan is None else orphan
 
 
-def _is_list(said: Any) -> bool:
+def _is_list(said: object) -> bool:
     return isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
 
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format, Varies
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current, draft, plain_zarr
 from hyperslab.formats.nczarr.generation import (
@@ -56,7 +56,7 @@ class NczarrDialect(MetadataDialect):
         self._context: Context | None = None
         self._is_part = False
         self._is_read = False
-        self._bound: dict[str, Any] = {}
+        self._bound: JsonObject = {}
         self.order: dict[str, list[str]] = {}
         """The names in each group in the order of their definition, where a copy is made that does not have it."""
 
@@ -163,7 +163,7 @@ class NczarrDialect(MetadataDialect):
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
-    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+    def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return documents by node: those of Zarr, and in the draft those that stand beside them, in the order that is
         said. None when damaged."""
         entries, side = doc.get("metadata"), doc.get(DRAFT_KEY, {})
@@ -181,7 +181,7 @@ class NczarrDialect(MetadataDialect):
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
         return sort_nodes(whole, side.get("order"))
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
         """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
         whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
         placed = {child(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
@@ -190,29 +190,29 @@ class NczarrDialect(MetadataDialect):
         entries = {
             place: placed[place] for place, (path, _, name) in names.items() if name in _PLAIN and path not in aside
         }
-        said: dict[str, Any] = {"metadata": entries, "zarr_consolidated_format": 1}
+        said: JsonObject = {"metadata": entries, "zarr_consolidated_format": 1}
         if self.context.generation is Generation.DRAFT:
             beside = {place: doc for place, doc in placed.items() if place not in entries}
             said[DRAFT_KEY] = {"documents": beside, "order": names_by_group(sort_nodes(whole, self.order))}
         return said
 
-    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return None: nothing is left of ``.zmetadata``."""
         return None
 
 
-def _attributes_of(root: Docs) -> dict[str, Any]:
+def _attributes_of(root: Docs) -> JsonObject:
     """Return the attributes of the root wherever the draft lets them stand (R17, R20)."""
     inside = root.get(document.ZGROUP, {}).get(document.ZATTRS)
     return (inside if isinstance(inside, dict) else {}) | root.get(".zattr", {}) | root.get(document.ZATTRS, {})
 
 
-def without_inline(doc: dict[str, Any]) -> dict[str, Any]:
+def without_inline(doc: JsonObject) -> JsonObject:
     """Return a ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
     return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
 
 
-def has_subarrays(dtype: Any) -> bool:
+def has_subarrays(dtype: object) -> bool:
     """Return whether a dtype has fields that are arrays: zarr-python 3 refuses a whole copy that speaks of one."""
     fields = dtype if isinstance(dtype, list) else []
     return any(isinstance(part, list) and (len(part) > 2 or has_subarrays(part[1:] and part[1])) for part in fields)
@@ -227,7 +227,7 @@ def names_by_group(copy: ConsolidatedDocs) -> dict[str, list[str]]:
     return below
 
 
-def sort_nodes(copy: ConsolidatedDocs, order: Any) -> ConsolidatedDocs:
+def sort_nodes(copy: ConsolidatedDocs, order: object) -> ConsolidatedDocs:
     """Return the copy with the nodes of each group in this order, others behind; as it is where that says nothing."""
     if not isinstance(order, dict):
         return copy

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from hyperslab.errors import Problem
 from hyperslab.formats.format_errors import shorten
@@ -100,7 +99,7 @@ def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
 # -- references -------------------------------------------------------------------------------------------------------
 
 
-def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: Any) -> Iterator[NodeDamage]:
+def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: object) -> Iterator[NodeDamage]:
     """Yield an array that somebody wrote or rewrote who does not know NCZarr."""
     if said is None and not spec.shape and survey.generation is Generation.DRAFT:
         return

@@ -9,11 +9,12 @@ references, by ``_ARRAY_DIMENSIONS``, or not at all: then they are anonymous. In
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import strip_suffix
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.zarr2.document import DIMENSIONS
@@ -92,7 +93,7 @@ def _by_name(name: str | None, size: int, node: str, context: Context, problems:
     return f"/{anonymous_name(size, draft=False)}"
 
 
-def are_names(names: Any, ndim: int) -> bool:
+def are_names(names: object, ndim: int) -> bool:
     """Return whether this is a list with a name for each axis."""
     if not isinstance(names, list) or len(names) != ndim:
         return False
@@ -132,7 +133,7 @@ def nearest_dimension(name: str, size: int, group: str, context: Context) -> str
     return None
 
 
-def read_declared(said: Any, problems: Problems) -> tuple[Dimension, ...]:
+def read_declared(said: object, problems: Problems) -> tuple[Dimension, ...]:
     """Return the dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
     said = dimensions_by_name(said)
     if not isinstance(said, dict):
@@ -147,7 +148,7 @@ def read_declared(said: Any, problems: Problems) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def dimensions_by_name(said: Any) -> Any:
+def dimensions_by_name(said: object) -> Any:
     """Return dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
     if not isinstance(said, list):
         return said
@@ -155,17 +156,17 @@ def dimensions_by_name(said: Any) -> Any:
     return {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
 
 
-def read_dimension(name: str, said: Any) -> Dimension | None:
+def read_dimension(name: str, said: object) -> Dimension | None:
     """Return what is said under a name: a size, or an object of size and ``unlimited``; None where that is no
     dimension."""
-    whole: Mapping[str, Any] = said if isinstance(said, dict) else {"size": said}
+    whole: JsonMapping = said if isinstance(said, dict) else {"size": said}
     size = whole.get("size")
     if not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
         return None
     return Dimension(name, size, bool(whole.get("unlimited")))
 
 
-def write_declared(dims: Iterable[Dimension]) -> dict[str, Any]:
+def write_declared(dims: Iterable[Dimension]) -> JsonObject:
     """Return the dimensions of a group as netcdf-c writes them; Invalid for a name with a slash."""
     dims = list(dims)
     for dim in dims:
@@ -190,7 +191,7 @@ def _shown(fqn: str, size: int, context: Context) -> str:
     )
 
 
-def read_dims(doc: Mapping[str, Any], problems: Problems) -> tuple[tuple[Dimension, ...], dict[str, Any]]:
+def read_dims(doc: JsonMapping, problems: Problems) -> tuple[tuple[Dimension, ...], JsonObject]:
     """Return the dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
     for name, said in doc.items():
@@ -208,13 +209,13 @@ def read_dims(doc: Mapping[str, Any], problems: Problems) -> tuple[tuple[Dimensi
     return tuple(dims), kept
 
 
-def write_dims(dims: Sequence[Dimension], kept: Mapping[str, Any], group: str) -> dict[str, Any]:
+def write_dims(dims: Sequence[Dimension], kept: JsonMapping, group: str) -> JsonObject:
     """Return the document of these dimensions, with what was kept of an old one; Invalid for a name with a slash."""
     doc = {name: said for name, said in kept.items() if name not in {dim.name for dim in dims}}
     for dim in dims:
         qualified(group, dim.name)
         more = kept.get(dim.name)
-        said: dict[str, Any] = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
+        said: JsonObject = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
         said |= more if isinstance(more, dict) else {}
         doc[dim.name] = said if len(said) > 1 else dim.size
     return doc
@@ -228,8 +229,8 @@ def new_qualified_name(name: str | None, size: int, group: str, context: Context
 
 
 def array_dimensions(
-    doc: Mapping[str, Any],
-    stored: Mapping[str, Any],
+    doc: JsonMapping,
+    stored: JsonMapping,
     shape: tuple[int, ...],
     group: str,
     context: Context,
@@ -250,7 +251,7 @@ def array_dimensions(
     return tuple(_resolved_in_draft(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
 
 
-def plain_names(said: Any, ndim: int, problems: Problems) -> Sequence[str | None]:
+def plain_names(said: object, ndim: int, problems: Problems) -> Sequence[str | None]:
     """Return the names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
     if said is not None and (not isinstance(said, list) or len(said) != ndim):
         problems.warn("dimensions", f"{DIMENSIONS} is {shorten(said)}, which names no {ndim} dimensions; ignored")

@@ -23,6 +23,7 @@ import numpy as np
 from hyperslab.codecs.chain import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes, read_attributes, write_attributes
@@ -59,7 +60,18 @@ from hyperslab.formats.nczarr.user_types import (
 )
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
-from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Extension, Opaque, VlenString, describe, numpy_dtype
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    DataType,
+    Enum,
+    Extension,
+    NumpyDType,
+    Opaque,
+    VlenString,
+    describe,
+    numpy_dtype,
+)
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
@@ -82,7 +94,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
 
 
 def _read_group(
-    docs: Docs, stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, problems: Problems
+    docs: Docs, stored: JsonObject, codes: JsonObject, node: str, context: Context, problems: Problems
 ) -> GroupSpec:
     doc = docs.get(ZGROUP, {})
     if not node:
@@ -117,7 +129,7 @@ def _check_versions(docs: Docs, problems: Problems) -> None:
 
 
 def _read_array(
-    doc: dict[str, Any], stored: dict[str, Any], codes: dict[str, Any], node: str, context: Context, problems: Problems
+    doc: JsonObject, stored: JsonObject, codes: JsonObject, node: str, context: Context, problems: Problems
 ) -> ArraySpec:
     group, _ = split(node)
     spec = read_array(_in_numpy(doc, problems), problems, meaning=_meaning(doc), scalar=False)
@@ -149,7 +161,7 @@ def _read_array(
     )
 
 
-def _in_numpy(doc: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def _in_numpy(doc: JsonObject, problems: Problems) -> JsonObject:
     """Return the document with its dtype and its fill value of text as Zarr spells them."""
     dtype, fill = doc.get("dtype"), doc.get("fill_value")
     known = dtype_in_bytes(dtype)
@@ -160,7 +172,7 @@ def _in_numpy(doc: dict[str, Any], problems: Problems) -> dict[str, Any]:
     return doc | {"dtype": known} if "dtype" in doc else doc
 
 
-def _meaning(doc: Mapping[str, Any]) -> Any:
+def _meaning(doc: JsonMapping) -> Any:
     """Return whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
     dtype, said = doc.get("dtype"), doc.get("nc_type")
     if not isinstance(dtype, str):
@@ -219,7 +231,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     kept = spec.layout.get("kept", {})
     scope = Scope(node, context, spec.types)
     types = write_types(spec.types, scope)
-    lengths: dict[str, Any] = {name: (length, "int") for name, length in text_lengths(types).items()}
+    lengths: JsonObject = {name: (length, "int") for name, length in text_lengths(types).items()}
     hidden = spec.layout.get("hidden", {})
     if not node:
         said, _ = hidden.get(PROVENANCE, (None, None))
@@ -238,8 +250,8 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
 
 
 def _write_attributes(
-    attrs: Mapping[str, Any], hidden: Mapping[str, tuple[Any, Any]], scope: Scope
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    attrs: JsonMapping, hidden: Mapping[str, tuple[Any, Any]], scope: Scope
+) -> tuple[JsonObject, JsonObject]:
     """Return ``.zattrs`` and ``.zattr_type``."""
 
     def type_name(kind: Extension) -> str:  # of one that nobody declares yet: the writer does so in this group
@@ -299,7 +311,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     dtype = _held(wish.dtype)
     unseen = {name: value for name, value in wish.attrs.items() if is_hidden(name) and name != DIMENSIONS}
     values, codes = write_attributes(unseen, draft=True)
-    layout: dict[str, Any] = {"hidden": {name: (values[name], codes[name]) for name in unseen}}
+    layout: JsonObject = {"hidden": {name: (values[name], codes[name]) for name in unseen}}
     if "zarr2" in wish.layout:
         layout["zarr2"] = wish.layout["zarr2"]
     spec = wish.evolve(
@@ -347,7 +359,7 @@ def _held(dtype: DataType) -> DataType:
     raise Unsupported(f"format nczarr (dialect draft) has no cells of type {describe(dtype)}", remedy=remedy)
 
 
-def _has(dtype: np.dtype[Any]) -> bool:
+def _has(dtype: NumpyDType) -> bool:
     base = dtype.base
     if base.fields is not None:
         return all(_has(part) for part, *_ in base.fields.values())

@@ -21,6 +21,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -70,7 +71,7 @@ def generation_of(root: Docs) -> Generation:
     return Generation.PURE
 
 
-def provenance_of(attributes: Mapping[str, Any]) -> dict[str, str]:
+def provenance_of(attributes: JsonMapping) -> dict[str, str]:
     """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
     said = attributes.get(PROVENANCE)
     if not isinstance(said, str):
@@ -105,7 +106,7 @@ _OWN_OBJECTS = frozenset(_OBJECTS.values())
 
 def to_current_documents(docs: Docs) -> Docs:
     """Return the documents of a node with NCZarr's own objects in ``.zattrs``, under today's names."""
-    own: dict[str, Any] = {}
+    own: JsonObject = {}
     plain: Docs = {}
     for name, doc in docs.items():
         if name in _OBJECTS:
@@ -116,7 +117,7 @@ def to_current_documents(docs: Docs) -> Docs:
     return {**plain, ".zattrs": {**plain.get(".zattrs", {}), **own}}
 
 
-def _renamed(said: Any) -> Any:
+def _renamed(said: object) -> Any:
     if not isinstance(said, Mapping):
         return said
     return {_NEW_NAMES.get(key, key): value for key, value in said.items()}

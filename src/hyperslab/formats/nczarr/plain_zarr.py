@@ -7,13 +7,13 @@ compounds ``_Complex`` and ``_ComplexFloat`` of the root (R32), and structures c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hyperslab.codecs.iso_time import iso_texts
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
@@ -34,7 +34,7 @@ from hyperslab.formats.nczarr.user_types import unnamed_opaque
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
-from hyperslab.model.dtypes import Compound, VlenString
+from hyperslab.model.dtypes import Compound, NumpyDType, VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
@@ -63,9 +63,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
     )
 
 
-def _attributes(
-    stored: Mapping[str, Any], code: str | None, node: str, context: Context, problems: Problems
-) -> dict[str, Any]:
+def _attributes(stored: JsonMapping, code: str | None, node: str, context: Context, problems: Problems) -> JsonObject:
     """Return the attributes that users see; types that only NumPy has stay with ``native=True``."""
     if ATTRIBUTE in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
@@ -74,13 +72,11 @@ def _attributes(
     return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
 
 
-def _hidden(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _hidden(stored: JsonMapping) -> dict[str, tuple[Any, Any]]:
     return {name: (value, None) for name, value in stored.items() if is_hidden(name) and name != DIMENSIONS}
 
 
-def _read_array(
-    doc: dict[str, Any], stored: dict[str, Any], node: str, context: Context, problems: Problems
-) -> ArraySpec:
+def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context, problems: Problems) -> ArraySpec:
     scalar = doc.get("shape") == [1] and stored.get(DIMENSIONS) in ([], [SCALAR])
     seen = doc if context.options.native else _without_native(doc)
     if ATTRIBUTE in stored:
@@ -110,7 +106,7 @@ def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
     return qualified(split(node)[0], name)
 
 
-def _meaning(doc: Mapping[str, Any], context: Context) -> Any:
+def _meaning(doc: JsonMapping, context: Context) -> Any:
     """Return whether the cells are characters, as netcdf-c writes them, or text."""
     dtype = doc.get("dtype")
     if not isinstance(dtype, str):
@@ -120,7 +116,7 @@ def _meaning(doc: Mapping[str, Any], context: Context) -> Any:
     return "string" if dtype[1:2] == "S" else None
 
 
-def _without_native(doc: dict[str, Any]) -> dict[str, Any]:
+def _without_native(doc: JsonObject) -> JsonObject:
     """Return the document with cells of types that netCDF has, over the same bytes."""
     dtype, fill = doc.get("dtype"), doc.get("fill_value")
     if dtype == "|b1":
@@ -136,7 +132,7 @@ def _without_native(doc: dict[str, Any]) -> dict[str, Any]:
     return doc | {"dtype": [["r", part], ["i", part]], "fill_value": fill}
 
 
-def _seen(spec: ArraySpec, doc: Mapping[str, Any], node: str, context: Context) -> ArraySpec:
+def _seen(spec: ArraySpec, doc: JsonMapping, node: str, context: Context) -> ArraySpec:
     """Return the array with types as netCDF names them."""
     dtype = spec.dtype
     if not isinstance(dtype, np.dtype):
@@ -157,7 +153,7 @@ def _seen(spec: ArraySpec, doc: Mapping[str, Any], node: str, context: Context) 
     return spec.evolve(dtype=Compound(dtype, f"_compound{number}"))
 
 
-def _as_text(spec: ArraySpec, dtype: np.dtype[Any]) -> ArraySpec:
+def _as_text(spec: ArraySpec, dtype: NumpyDType) -> ArraySpec:
     """Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31)."""
     unit, count = np.datetime_data(dtype)
     fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])

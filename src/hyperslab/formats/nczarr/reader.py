@@ -11,13 +11,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import Format, Remedy
-from hyperslab.formats.documents import LIMITS
+from hyperslab.formats.documents import LIMITS, JsonObject
 from hyperslab.formats.nczarr.attributes import source_texts
 from hyperslab.formats.nczarr.cells import with_member_check
 from hyperslab.formats.nczarr.damage import (
@@ -154,7 +153,7 @@ class NczarrReader(ZarrReader):
             )
         return self._with_fields
 
-    def _array_documents(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _array_documents(self) -> Iterator[tuple[str, JsonObject]]:
         if "" in self._copies:
             yield from ((path, docs[ZARRAY]) for path, docs in self._copies[""].docs.items() if ZARRAY in docs)
             return
@@ -208,7 +207,7 @@ class NczarrReader(ZarrReader):
                 return {name: doc} if attributes is None else {name: doc, ZATTRS: attributes}
         return None
 
-    def _read(self, name: str, again: dict[str, bytes | None]) -> dict[str, Any] | None:
+    def _read(self, name: str, again: dict[str, bytes | None]) -> JsonObject | None:
         again[name] = self._value("", name)
         self._remembered[name] = again[name]
         return self._stored("", name)

@@ -24,12 +24,24 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.dimensions import qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Context
-from hyperslab.model.dtypes import Compound, DataType, Enum, Extension, Opaque, describe, numpy_dtype, tag_of, tagged
+from hyperslab.model.dtypes import (
+    Compound,
+    DataType,
+    Enum,
+    Extension,
+    NumpyDType,
+    Opaque,
+    describe,
+    numpy_dtype,
+    tag_of,
+    tagged,
+)
 from hyperslab.model.paths import outward
 
 LARGEST = 1 << 28
@@ -39,7 +51,7 @@ _TEXT = re.compile(r"[<>|=]?S(\d+)")
 _BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
 
 
-def dtype_in_bytes(name: Any) -> Any:
+def dtype_in_bytes(name: object) -> Any:
     """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
     bits = _BITS.fullmatch(name) if isinstance(name, str) else None
     return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
@@ -86,7 +98,7 @@ class Scope:
                 return qualified(group, name)
         return None
 
-    def structure(self, dtype: np.dtype[Any]) -> str | None:
+    def structure(self, dtype: NumpyDType) -> str | None:
         """Return the qualified name of a declared compound with just these fields."""
         for group in outward(self.group):
             for name, known in self._types(group).items():
@@ -102,8 +114,8 @@ class Scope:
 
 
 def read_types(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], outer: Scope, problems: Problems
-) -> tuple[dict[str, Extension], dict[str, Any]]:
+    doc: JsonMapping, stored: JsonMapping, outer: Scope, problems: Problems
+) -> tuple[dict[str, Extension], JsonObject]:
     """Return the types of a group's document, and the entries of it that make none: those are noted.
 
     ``stored``: the group's attributes. ``outer``: what is seen from the group; its own types are not asked for.
@@ -119,8 +131,8 @@ def read_types(
 class _TypeReader:
     """The types read so far; None while one is being read, so that a circle is found, and for those that are none."""
 
-    doc: Mapping[str, Any]
-    stored: Mapping[str, Any]
+    doc: JsonMapping
+    stored: JsonMapping
     outer: Scope
     problems: Problems
     known: dict[str, Extension | None] = field(default_factory=dict)
@@ -136,7 +148,7 @@ class _TypeReader:
                 self.problems.warn("typedef", f"type {name!r}: {error}")
         return self.known[name]
 
-    def _read(self, name: str, said: Any) -> Extension:
+    def _read(self, name: str, said: object) -> Extension:
         if not name or "/" in name:
             raise TypeError("no name of a type")
         match said:
@@ -154,7 +166,7 @@ class _TypeReader:
                 return Compound(self._structure(fields), name)
         raise TypeError(f"{shorten(said)} is no compound, enum or opaque type")
 
-    def _structure(self, fields: list[Any]) -> np.dtype[Any]:
+    def _structure(self, fields: list[Any]) -> NumpyDType:
         parts: list[Any] = []
         for item in fields:
             if not isinstance(item, list) or len(item) not in (2, 3) or not isinstance(item[0], str) or not item[0]:
@@ -170,7 +182,7 @@ class _TypeReader:
             raise TypeError(f"more than {MOST_FIELDS} fields, or more than {DEEPEST} structures in one another")
         return dtype
 
-    def _field(self, said: Any) -> np.dtype[Any]:
+    def _field(self, said: object) -> NumpyDType:
         if isinstance(said, list) and said:
             return self._structure(said)
         if not isinstance(said, str) or not said.startswith("/"):
@@ -192,7 +204,7 @@ class _TypeReader:
             self.depth -= 1
 
 
-def _levels(dtype: np.dtype[Any], level: int = 0) -> Iterator[int]:
+def _levels(dtype: NumpyDType, level: int = 0) -> Iterator[int]:
     """Yield, for each field that has none of its own, how many structures it lies in."""
     if dtype.base.fields is None:
         yield level
@@ -201,7 +213,7 @@ def _levels(dtype: np.dtype[Any], level: int = 0) -> Iterator[int]:
         yield from _levels(part, level + 1)
 
 
-def _enum(base: np.dtype[Any], members: Mapping[str, Any], name: str) -> Enum:
+def _enum(base: NumpyDType, members: JsonMapping, name: str) -> Enum:
     if base.kind not in "iu":
         raise TypeError(f"an enum of {base}; it counts in whole numbers")
     bounds = np.iinfo(base)
@@ -211,7 +223,7 @@ def _enum(base: np.dtype[Any], members: Mapping[str, Any], name: str) -> Enum:
     return Enum(base, tuple(members.items()), name)
 
 
-def text_lengths(doc: Mapping[str, Any]) -> dict[str, int]:
+def text_lengths(doc: JsonMapping) -> dict[str, int]:
     """Return the lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
     found: dict[str, int] = {}
     for name, said in doc.items():
@@ -220,7 +232,7 @@ def text_lengths(doc: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def _lengths(place: str, fields: Any) -> Iterator[tuple[str, int]]:
+def _lengths(place: str, fields: object) -> Iterator[tuple[str, int]]:
     for item in fields if isinstance(fields, list) else []:
         if not isinstance(item, list) or len(item) < 2:
             continue
@@ -230,12 +242,12 @@ def _lengths(place: str, fields: Any) -> Iterator[tuple[str, int]]:
             yield f"{place}.{item[0]}", int(text[1])
 
 
-def write_types(types: Mapping[str, Extension], scope: Scope) -> dict[str, Any]:
+def write_types(types: Mapping[str, Extension], scope: Scope) -> JsonObject:
     """Return the document of these types; Unsupported names one that the draft has not."""
     return {name: _write(name, kind, scope) for name, kind in types.items()}
 
 
-def _write(name: str, kind: Extension, scope: Scope) -> dict[str, Any]:
+def _write(name: str, kind: Extension, scope: Scope) -> JsonObject:
     qualified(scope.group, name)
     match kind:
         case Opaque(size=size):
@@ -250,9 +262,9 @@ def _write(name: str, kind: Extension, scope: Scope) -> dict[str, Any]:
     )
 
 
-def _write_fields(dtype: np.dtype[Any], name: str, scope: Scope) -> list[list[Any]]:
+def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[Any]]:
     fields: list[list[Any]] = []
-    parts: Mapping[str, Any] = dtype.fields or {}
+    parts: JsonMapping = dtype.fields or {}
     for part in dtype.names or ():
         cells, shape = parts[part][0], ()
         if cells.subdtype is not None:
@@ -261,7 +273,7 @@ def _write_fields(dtype: np.dtype[Any], name: str, scope: Scope) -> list[list[An
     return fields
 
 
-def _write_field(dtype: np.dtype[Any], name: str, scope: Scope) -> Any:
+def _write_field(dtype: NumpyDType, name: str, scope: Scope) -> Any:
     """Return the type of a field: by name where it is a declared one of its own, else as it is."""
     kind = tag_of(dtype)
     fqn = None if kind is None else scope.name_of(kind)
@@ -272,7 +284,7 @@ def _write_field(dtype: np.dtype[Any], name: str, scope: Scope) -> Any:
     return _plain(dtype, name) if dtype.names is None else _write_fields(dtype, name, scope)
 
 
-def _plain(dtype: np.dtype[Any], name: str) -> Any:
+def _plain(dtype: NumpyDType, name: str) -> Any:
     try:
         return dtype_to_json(dtype)
     except TypeError as error:
@@ -282,7 +294,7 @@ def _plain(dtype: np.dtype[Any], name: str) -> Any:
 _SPECIAL = re.compile(r"([+-]?)(?:(nan)|inf(?:inity)?)f?", re.IGNORECASE)
 
 
-def read_number(item: Any, dtype: np.dtype[Any]) -> Any:
+def read_number(item: object, dtype: NumpyDType) -> Any:
     """Return the number of a JSON value: NaN and infinities in any spelling of netcdf-c's, truth values as 0 and 1.
 
     TypeError or OverflowError where it is not of the type.
@@ -294,7 +306,7 @@ def read_number(item: Any, dtype: np.dtype[Any]) -> Any:
     return cell_from_json(item, dtype)
 
 
-def read_user_value(value: Any, kind: Extension) -> Any:
+def read_user_value(value: object, kind: Extension) -> Any:
     """Return one value or several of a user type, their dtype tagged with it, which a bare number could not say.
 
     TypeError, ValueError or OverflowError where it is not of that type.
@@ -320,21 +332,21 @@ def read_user_value(value: Any, kind: Extension) -> Any:
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
 
 
-def _several(value: Any) -> list[Any]:
+def _several(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _opaque(value: Any, size: int) -> np.void:
+def _opaque(value: object, size: int) -> np.void:
     raw = base64_to_bytes(value)
     if len(raw) != size:
         raise TypeError(f"{len(raw)} bytes, not {size}")
     return np.void(raw)
 
 
-def _structure(value: Any, dtype: np.dtype[Any]) -> Any:
+def _structure(value: object, dtype: NumpyDType) -> Any:
     """Return one cell of a compound."""
     cell = np.zeros((), dtype)
-    fields: Mapping[str, Any] = dtype.fields or {}
+    fields: JsonMapping = dtype.fields or {}
     parts = dict(zip(fields, value, strict=True)) if isinstance(value, list) else value
     if not isinstance(parts, dict) or set(parts) != set(fields):
         raise TypeError(f"not the fields {', '.join(fields)}")
@@ -343,7 +355,7 @@ def _structure(value: Any, dtype: np.dtype[Any]) -> Any:
     return cell[()]
 
 
-def _field(value: Any, dtype: np.dtype[Any]) -> Any:
+def _field(value: object, dtype: NumpyDType) -> Any:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.array([_field(item, base) for item in _several(value)], base).reshape(shape)
@@ -356,7 +368,7 @@ def _field(value: Any, dtype: np.dtype[Any]) -> Any:
     return np.bytes_(raw)
 
 
-def _encoding(dtype: np.dtype[Any]) -> str:
+def _encoding(dtype: NumpyDType) -> str:
     """Return the encoding of a field of text: single bytes are chars, of any code; longer ones text."""
     return "latin-1" if dtype.itemsize == 1 else "utf-8"
 

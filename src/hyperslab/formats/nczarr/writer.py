@@ -21,6 +21,7 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ListsChunks
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
+from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.format_errors import require_array
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
 from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM
@@ -59,7 +60,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def _without_root(self) -> Docs | None:
         return None
 
-    def room_for_text(self, longest: int) -> dict[str, Any]:
+    def room_for_text(self, longest: int) -> JsonObject:
         """Return the attribute that makes cells wider than 128 bytes of UTF-8, or than the root says, where that is
         needed."""
         usual, _ = self.node("").layout.get("hidden", {}).get(DEFAULT_MAXIMUM, (MAXIMUM_TEXT, None))

@@ -403,7 +403,7 @@ class CasChunks(KeyedChunks):
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
 
-    def read_newer(self, coords: Coords, known: Any = None) -> tuple[Block | None, Any]:
+    def read_newer(self, coords: Coords, known: object = None) -> tuple[Block | None, Any]:
         """Return the chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when
         missing."""
         keys = self._keys
@@ -427,7 +427,7 @@ class CasChunks(KeyedChunks):
         block, stamp = self.read_newer(place)
         return [block], stamp
 
-    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: object) -> None:
         """Store one chunk if its version is still ``expected``, else ``Conflict``."""
         ((coords, block),) = pairs
         keys = self._keys

@@ -9,10 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.documents import check_limits, large_copy, read_document, write_again
+from hyperslab.formats.documents import JsonMapping, JsonObject, check_limits, large_copy, read_document, write_again
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import PutMany, WritableStore
@@ -140,7 +139,7 @@ class DocumentCommits:
 
     # -- documents --------------------------------------------------------------------------------------------------
 
-    def _document(self, path: str, name: str) -> dict[str, Any] | None:
+    def _document(self, path: str, name: str) -> JsonObject | None:
         """Return a stored document; a damaged one speaks of nothing."""
         data = self._store.get(child(path, name))
         try:
@@ -169,7 +168,7 @@ class DocumentCommits:
             [(child(path, name), docs[name]) for path, docs in changes.items() for name in names if name in docs]
         )
 
-    def _put_all(self, pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    def _put_all(self, pairs: Iterable[tuple[str, JsonMapping]]) -> None:
         encoded = [(place, write_again(doc)) for place, doc in pairs]
         if isinstance(self._store, PutMany):
             self._store.put_many(encoded, durable=self._durable)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Remedy
+from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.paths import child
@@ -53,7 +54,7 @@ TakeSurvey = Callable[[], AbstractContextManager[S]]
 
 
 def remedies_of(
-    dataset: Any, survey: S, look: TakeSurvey[S], examiners: Iterable[Callable[[S], Iterable[NodeDamage]]]
+    dataset: object, survey: S, look: TakeSurvey[S], examiners: Iterable[Callable[[S], Iterable[NodeDamage]]]
 ) -> Iterator[Remedy]:
     """Yield what each examiner finds in a survey, with its remedy. A mend looks again, under the lock of the root:
     ``look`` makes a survey of ``dataset``, which is open for writing then, for as long as it is needed."""
@@ -63,7 +64,7 @@ def remedies_of(
 
 
 def _remedy(survey: DocumentSurvey, act: Callable[[], None], damage: NodeDamage) -> Remedy:
-    more: dict[str, Any] = {name: getattr(damage, name) for name in ("at", "settles", "part", "asked", "sound")}
+    more: JsonObject = {name: getattr(damage, name) for name in ("at", "settles", "part", "asked", "sound")}
     if damage.take:
         return Remedy(damage.problem, damage.action, take=damage.take, **more)
     if damage.change is None:

@@ -10,16 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from hyperslab.errors import FormatError, Problem
-from hyperslab.formats.documents import LargeCopy, large_copy
+from hyperslab.formats.documents import JsonMapping, JsonObject, LargeCopy, large_copy
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key
 
-Docs = dict[str, dict[str, Any]]
+Docs = dict[str, JsonObject]
 ConsolidatedDocs = dict[str, Docs]
 
 
@@ -80,19 +80,19 @@ class MetadataDialect(ABC):
         """Return a user's wish in this format's spelling."""
 
     @abstractmethod
-    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+    def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the copy that this document holds, the holder under ``""`` where it is in it; None without a copy."""
 
     @abstractmethod
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
         """Return the document ``consolidated_name`` with a copy."""
 
     @abstractmethod
-    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return the document ``consolidated_name`` without its copy; None when nothing is left of it."""
 
 
-def strip_consolidated(dialect: MetadataDialect, name: str, doc: dict[str, Any]) -> dict[str, Any]:
+def strip_consolidated(dialect: MetadataDialect, name: str, doc: JsonObject) -> JsonObject:
     """Return a document of a node without the copy of others that it may hold; as it is where it holds nothing else."""
     own = dialect.without_consolidated(doc) if name == dialect.consolidated_name else doc
     return doc if own is None else own
@@ -138,7 +138,7 @@ class Consolidated:
         return list(names or ()) if names or not group or group in self.docs else None
 
 
-def read_consolidated(dialect: MetadataDialect, doc: Mapping[str, Any]) -> Mapping[str, Docs] | None:
+def read_consolidated(dialect: MetadataDialect, doc: JsonMapping) -> Mapping[str, Docs] | None:
     """Return the copy that a document holds, whatever it holds; None without one, and for a damaged one."""
     entries = large_copy(doc)
     return dialect.read_consolidated(doc) if entries is None else _LazyConsolidated(dialect, entries)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
-from hyperslab.formats.documents import read_document
+from hyperslab.formats.documents import JsonMapping, JsonObject, read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
 from hyperslab.formats.zarr.shards import open_chunks
@@ -44,7 +43,7 @@ class ZarrReader:
         self._ahead: dict[str, Docs | None] = {}
         self._looked_for_copy = False
         self._direct: set[str] = set()
-        self._same: dict[bytes, dict[str, Any]] = {}  # many arrays have the same document, which is read once
+        self._same: dict[bytes, JsonObject] = {}  # many arrays have the same document, which is read once
         self._copied: set[str] = set()
         self._mutex = threading.RLock()
 
@@ -124,7 +123,7 @@ class ZarrReader:
             return docs
         return None
 
-    def _stored(self, path: str, name: str) -> dict[str, Any] | None:
+    def _stored(self, path: str, name: str) -> JsonObject | None:
         place, data = child(path, name), self._value(path, name)
         if data is None:
             return None
@@ -165,7 +164,7 @@ class ZarrReader:
         self._look_for_copy()
         return "" in self._copies
 
-    def _remember_copy(self, holder: str, doc: Mapping[str, Any]) -> None:
+    def _remember_copy(self, holder: str, doc: JsonMapping) -> None:
         copy = read_consolidated(self._dialect, doc)
         if copy is not None:
             self._copies[holder] = Consolidated(copy)

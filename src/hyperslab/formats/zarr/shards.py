@@ -29,6 +29,7 @@ from hyperslab.codecs.bounds import most_stored
 from hyperslab.codecs.chain import Chain, as_codecs, build_chain
 from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError, Unsupported
+from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.zarr.chunks import (
     CasChunks,
     ChunkKeys,
@@ -39,6 +40,7 @@ from hyperslab.formats.zarr.chunks import (
     fill_bytes,
     is_filled_with,
 )
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Store, Unversioned, Version
@@ -60,7 +62,7 @@ T = TypeVar("T", bound=_Sized)
 class ShardIndexCache(dict[str, tuple[Any, T]]):
     """By key: the stamp of a value, and its index."""
 
-    def remember(self, key: str, stamp: Any, index: T) -> None:
+    def remember(self, key: str, stamp: object, index: T) -> None:
         """Take one more; all are forgotten where they would be too many."""
         if len(self) * index.nbytes > MOST:
             self.clear()
@@ -105,7 +107,7 @@ class ShardedChunks:
 
     fetches_across = True
 
-    def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: Mapping[str, Any]) -> None:
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
         inner = tuple(int(size) for size in config["chunk_shape"])
         shard = outer.fixed
         if shard is None or len(inner) != len(shard) or any(a % b for a, b in zip(shard, inner, strict=True)):
@@ -133,7 +135,7 @@ class ShardedChunks:
         return self._grid
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumpyDType:
         """Return the type of the cells."""
         return self._spec.numpy_dtype
 
@@ -238,7 +240,7 @@ class ShardedChunks:
                     raise
         raise _replaced()
 
-    def _read_index(self, key: str, stamp: Any) -> Entries | None:
+    def _read_index(self, key: str, stamp: object) -> Entries | None:
         known = self._entries.get(key)
         if known is not None and stamp is not None and known[0] == stamp:
             return known[1]
@@ -307,7 +309,7 @@ class ShardedChunks:
         """Return whether these chunks of one shard are all that it has."""
         return len(coords) == self._size
 
-    def merge_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: Any) -> memoryview | None:
+    def merge_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: object) -> memoryview | None:
         """Return the shard with some inner chunks replaced, valid until this thread makes another; None: it holds
         nothing."""
         parts = self._new_parts(self._locate(coords)[1], values, old)

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.formats.base import BatchBlocks
-from hyperslab.formats.documents import check_limits, write_again
+from hyperslab.formats.documents import JsonMapping, check_limits, write_again
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
@@ -227,7 +226,7 @@ class ZarrWriter(ZarrReader):
             self._copies.clear()
 
 
-def check_document(doc: Mapping[str, Any], name: str, path: str) -> None:
+def check_document(doc: JsonMapping, name: str, path: str) -> None:
     """Refuse a document that could not be read again."""
     try:
         check_limits(write_again(doc))

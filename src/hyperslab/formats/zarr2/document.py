@@ -25,6 +25,7 @@ from hyperslab.formats.codec_kinds import (
     undecodable_reasons,
     with_serial,
 )
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import (
     base64_to_bytes,
@@ -49,6 +50,7 @@ from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.dtypes import (
     DataType,
+    NumpyDType,
     ObjectRef,
     Opaque,
     RegionRef,
@@ -73,7 +75,7 @@ _OF_OTHERS = frozenset(
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
-def read_codecs(doc: Mapping[str, Any], ndim: int, problems: Problems) -> tuple[Codec, ...]:
+def read_codecs(doc: JsonMapping, ndim: int, problems: Problems) -> tuple[Codec, ...]:
     """Return the chain in the order of writing: axes reversed (``order`` "F"), filters, compressor, with ``bytes``
     between.
 
@@ -97,25 +99,25 @@ def read_codecs(doc: Mapping[str, Any], ndim: int, problems: Problems) -> tuple[
     return _whole(steps, problems)
 
 
-def _transposed(order: Any, ndim: int, problems: Problems) -> list[Codec]:
+def _transposed(order: object, ndim: int, problems: Problems) -> list[Codec]:
     if order not in ("C", "F"):
         problems.fatal("order", f"order is {shorten(order)}, not 'C' or 'F'")
     return [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
 
 
-def _is_nested(said: Any) -> bool:
+def _is_nested(said: object) -> bool:
     """Return whether the cells stand in lists of lists, by their axes, whatever the order in which others lie in
     memory.
     """
     return isinstance(said, dict) and isinstance(said.get("id"), str) and canonical(said["id"]) == "json2"
 
 
-def _read_codec(said: Mapping[str, Any]) -> Codec:
+def _read_codec(said: JsonMapping) -> Codec:
     name = _NAMES.get(said["id"]) or canonical(said["id"])
     return Codec(name, {key: _number(value) for key, value in said.items() if key != "id"})
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     """Return the number that a text is: netCDF-C 4.9.3 writes the numbers of codecs as text."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
 
@@ -132,7 +134,7 @@ def _whole(steps: Sequence[Codec], problems: Problems) -> tuple[Codec, ...]:
     return (*steps[:at], Codec("bytes"), *steps[at:])
 
 
-def write_codecs(codecs: Sequence[Codec], ndim: int) -> dict[str, Any]:
+def write_codecs(codecs: Sequence[Codec], ndim: int) -> JsonObject:
     """Return ``order``, ``filters`` and ``compressor`` of a chain; Unsupported names what Zarr v2 cannot say."""
     order = "C"
     steps = list(codecs)
@@ -146,7 +148,7 @@ def write_codecs(codecs: Sequence[Codec], ndim: int) -> dict[str, Any]:
     return {"order": order, "filters": written or None, "compressor": compressor}
 
 
-def _write_codec(codec: Codec) -> dict[str, Any]:
+def _write_codec(codec: Codec) -> JsonObject:
     name = codec.name
     known = (ARRAY | SERIAL | BYTES) - _OF_OTHERS
     if name not in known:
@@ -168,7 +170,7 @@ def _write_codec(codec: Codec) -> dict[str, Any]:
 _TEXT_CODECS = ("vlen-utf8", "json2", "msgpack2", "categorize")
 
 
-def read_dtype(name: Any, codecs: Sequence[Codec]) -> DataType:
+def read_dtype(name: object, codecs: Sequence[Codec]) -> DataType:
     """Return the type of the cells; TypeError says what is wrong. ``|O`` is what its object codec makes it."""
     if name not in ("|O", "O", "object"):
         return dtype_from_json(name)
@@ -199,7 +201,7 @@ def write_dtype(dtype: DataType) -> Any:
     )
 
 
-def read_fill(value: Any, dtype: DataType) -> Any:
+def read_fill(value: object, dtype: DataType) -> Any:
     """Return the fill value as a cell; null is None: such cells read as the type's zero. TypeError when it does not
     fit."""
     if value is None:
@@ -215,7 +217,7 @@ def read_fill(value: Any, dtype: DataType) -> Any:
             return _read_cell(value, numpy_dtype(dtype))
 
 
-def _read_cell(value: Any, dtype: np.dtype[Any]) -> Any:
+def _read_cell(value: object, dtype: NumpyDType) -> Any:
     if dtype.kind == "U":
         text = _text(value)
         if len(text) > dtype.itemsize // 4:
@@ -230,7 +232,7 @@ def _read_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     return number_from_json(value, dtype)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value == 0 and not isinstance(value, bool):
         return ""
     if not isinstance(value, str):
@@ -238,7 +240,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _short_bytes(value: Any, size: int) -> bytes:
+def _short_bytes(value: object, size: int) -> bytes:
     """Return the bytes of base64, or of the text itself as netCDF-C writes it."""
     text = _text(value)
     try:
@@ -250,7 +252,7 @@ def _short_bytes(value: Any, size: int) -> bytes:
     return raw
 
 
-def _raw(value: Any, dtype: np.dtype[Any]) -> Any:
+def _raw(value: object, dtype: NumpyDType) -> Any:
     if value in ("", 0):
         return np.zeros((), dtype)[()]
     raw = base64_to_bytes(value)
@@ -285,7 +287,7 @@ def write_fill(value: Any, dtype: DataType) -> Any:
 
 ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
-Documents = Mapping[str, Mapping[str, Any]]
+Documents = Mapping[str, JsonMapping]
 UNWRITTEN = "fill_is_unwritten"
 """In ``ArraySpec.layout``: the fill value is what unwritten cells read as, and cells that are equal to it count."""
 _SEPARATORS = (".", "/")
@@ -310,14 +312,14 @@ def read(docs: Documents, problems: Problems) -> GroupSpec | ArraySpec:
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
 
 
-def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
+def _check_version(doc: JsonMapping, problems: Problems) -> None:
     if "zarr_format" not in doc:
         problems.warn("zarr_format", "zarr_format is missing; 2 is assumed")
     elif doc["zarr_format"] != 2:
         problems.fatal("zarr_format", f"zarr_format is {shorten(doc['zarr_format'])}, not 2")
 
 
-def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
+def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> ArraySpec:
     """Return the spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to
     ``problems``."""
     _check_version(doc, problems)
@@ -347,7 +349,7 @@ def read_array(doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Prob
     )
 
 
-def _cells(doc: Mapping[str, Any], codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, Any]:
+def _cells(doc: JsonMapping, codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, Any]:
     try:
         dtype = apply_described_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
     except TypeError as error:
@@ -366,7 +368,7 @@ def _is_time(dtype: DataType) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "mM"
 
 
-def _dims(attrs: dict[str, Any], ndim: int, problems: Problems) -> tuple[str | None, ...]:
+def _dims(attrs: JsonObject, ndim: int, problems: Problems) -> tuple[str | None, ...]:
     """Return the names of the dimensions, taken out of the attributes; names that do not fit stay there."""
     names = attrs.get(DIMENSIONS)
     if names is None:
@@ -378,9 +380,9 @@ def _dims(attrs: dict[str, Any], ndim: int, problems: Problems) -> tuple[str | N
     return tuple(names)
 
 
-def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
+def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     """Return the documents of a node; Unsupported names what Zarr v2 cannot hold."""
-    old: Mapping[str, Any] = spec.layout.get("zarr2", {})
+    old: JsonMapping = spec.layout.get("zarr2", {})
     if isinstance(spec, GroupSpec):
         return {
             ZATTRS: write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types)),
@@ -399,14 +401,14 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
     return {ZATTRS: write_attributes(attrs, marks, hidden=hidden), ZARRAY: render_array(spec, old)}
 
 
-def _as_it_was(old: Mapping[str, Any]) -> ArraySpec | None:
+def _as_it_was(old: JsonMapping) -> ArraySpec | None:
     return read_array(old, {}, Problems("")) if old else None
 
 
 _was = BoundedMemo(_as_it_was)
 
 
-def render_array(spec: ArraySpec, old: Mapping[str, Any]) -> dict[str, Any]:
+def render_array(spec: ArraySpec, old: JsonMapping) -> JsonObject:
     """Return ``.zarray``: the old one's words where they still mean the same, its unknown keys, its order of keys."""
     was = _was(old)
     if any(not isinstance(cut, int) for cut in spec.chunks):
@@ -492,7 +494,7 @@ class Zarr2(MetadataDialect):
         """Return a user's wish in this format's spelling."""
         return new_array(wish)
 
-    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+    def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return ``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed
         over."""
         entries = doc.get("metadata")
@@ -508,7 +510,7 @@ class Zarr2(MetadataDialect):
             copy.setdefault(path, {})[name] = said
         return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
         """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
         entries = {
             f"{path}/{name}" if path else name: docs[name]
@@ -518,6 +520,6 @@ class Zarr2(MetadataDialect):
         }
         return {"metadata": entries, "zarr_consolidated_format": 1}
 
-    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return None: nothing is left of ``.zmetadata``."""
         return None

@@ -6,7 +6,7 @@ reads as the codec X; on writing, codecs that v3 has no name for are spelled so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +17,7 @@ from hyperslab.codecs.chain import INDEX_CODECS
 from hyperslab.codecs.registry import VIEWING, canonical
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
@@ -30,7 +31,7 @@ _MOST_CHUNKS = 10**6
 _SEPARATORS = {"default": "/", "v2": "."}
 
 
-def extension(said: Any) -> tuple[str, dict[str, Any]] | None:
+def extension(said: object) -> tuple[str, JsonObject] | None:
     """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
     if isinstance(said, str):
         return said, {}
@@ -41,7 +42,7 @@ def extension(said: Any) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def read_grid(said: Any, shape: tuple[int, ...], problems: Problems) -> Chunks:
+def read_grid(said: object, shape: tuple[int, ...], problems: Problems) -> Chunks:
     """Return the chunks of a grid: an int or a tuple of sizes per axis."""
     found = extension(said)
     whole = whole_chunks(shape)
@@ -57,7 +58,7 @@ def read_grid(said: Any, shape: tuple[int, ...], problems: Problems) -> Chunks:
     return whole
 
 
-def _rectilinear(config: dict[str, Any], shape: tuple[int, ...], problems: Problems) -> Chunks | None:
+def _rectilinear(config: JsonObject, shape: tuple[int, ...], problems: Problems) -> Chunks | None:
     said = config.get("chunk_shapes")
     if config.get("kind", "inline") != "inline":
         problems.undecodable(
@@ -91,15 +92,15 @@ def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] |
     return tuple(size for size, count in known for _ in range(count))
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: object) -> bool:
     return type(value) is int and 0 < value <= LONGEST
 
 
-def _is_run(value: Any) -> bool:
+def _is_run(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_size, value))
 
 
-def write_grid(chunks: Chunks) -> dict[str, Any]:
+def write_grid(chunks: Chunks) -> JsonObject:
     """Return the ``chunk_grid`` of such chunks: regular when every axis has one size."""
     if all(isinstance(cut, int) for cut in chunks):
         return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
@@ -112,7 +113,7 @@ def _runs(sizes: Sequence[int]) -> list[Any]:
     return [size if count == 1 else [size, count] for size, count in runs]
 
 
-def read_keys(said: Any, problems: Problems) -> tuple[str, str]:
+def read_keys(said: object, problems: Problems) -> tuple[str, str]:
     """Return name and separator of a ``chunk_key_encoding``."""
     found = extension("default" if said is None else said)
     if said is None:
@@ -156,7 +157,7 @@ _DEPTH = 8
 
 
 def read_codecs(
-    said: Any, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
+    said: object, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
 ) -> tuple[Codec, ...]:
     """Return the chain for chunks of such cells; ``dtype`` is None where the type is not known."""
     if not isinstance(said, list):
@@ -285,12 +286,12 @@ def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Pr
     )
 
 
-def write_codecs(codecs: Sequence[Codec]) -> list[dict[str, Any]]:
+def write_codecs(codecs: Sequence[Codec]) -> list[JsonObject]:
     """Return the ``codecs`` of a chain; Unsupported names what Zarr v3 cannot say."""
     return [_write_codec(codec) for codec in codecs]
 
 
-def _write_codec(codec: Codec) -> dict[str, Any]:
+def _write_codec(codec: Codec) -> JsonObject:
     name, config = codec.name, codec.config
     if name == "sharding_indexed":
         return _said(
@@ -318,7 +319,7 @@ def _write_codec(codec: Codec) -> dict[str, Any]:
     return {"name": spelled, "configuration": dict(config)}  # zarr-python insists on a configuration, even if empty
 
 
-def _blosc(config: Mapping[str, Any]) -> dict[str, Any]:
+def _blosc(config: JsonMapping) -> JsonObject:
     shuffle = config.get("shuffle", "shuffle")
     if isinstance(shuffle, int) and 0 <= shuffle < len(_SHUFFLES):
         shuffle = _SHUFFLES[shuffle]
@@ -326,5 +327,5 @@ def _blosc(config: Mapping[str, Any]) -> dict[str, Any]:
     return defaults | dict(config) | {"shuffle": shuffle}
 
 
-def _said(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _said(name: str, config: JsonMapping) -> JsonObject:
     return {"name": name, "configuration": dict(config)} if config else {"name": name}

@@ -17,6 +17,7 @@ from hyperslab.codecs.chain import INDEX_CODECS, try_chain
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import ARRAY, serial_codec, undecodable_reasons, with_serial
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.attributes import Code, encode_attribute
 from hyperslab.formats.metadata_json.cells import (
@@ -55,6 +56,7 @@ from hyperslab.model.dtypes import (
     Compound,
     DataType,
     Enum,
+    NumpyDType,
     Opaque,
     VlenArray,
     VlenBytes,
@@ -75,7 +77,7 @@ FILL_VALUE = "_FillValue"
 _SHAPED = re.compile(r"\[[\d,]*\]$")
 
 
-def write_missing_value(value: Any, dtype: DataType) -> tuple[Any, Code | None] | None:
+def write_missing_value(value: object, dtype: DataType) -> tuple[Any, Code | None] | None:
     """Return the value as xarray reads it, and its code; None when xarray would fail on it."""
     cell = value.reshape(-1)[0] if isinstance(value, np.ndarray) and value.size == 1 else value
     if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
@@ -101,7 +103,7 @@ def write_missing_value(value: Any, dtype: DataType) -> tuple[Any, Code | None] 
             return None
 
 
-def _is_exact(cell: Any) -> bool:
+def _is_exact(cell: object) -> bool:
     return not isinstance(cell, int | np.integer) or (abs(int(cell)) < 2**1000 and int(float(cell)) == int(cell))
 
 
@@ -109,7 +111,7 @@ def _pack(value: float) -> str:
     return bytes_to_base64(struct.pack("<d", value))
 
 
-def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[str, Any]:
+def read_missing_value(stored: JsonMapping, dtype: DataType) -> JsonMapping:
     """Return the stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
     if FILL_VALUE not in stored:
         return stored
@@ -130,7 +132,7 @@ def read_missing_value(stored: Mapping[str, Any], dtype: DataType) -> Mapping[st
     return {**stored, FILL_VALUE: value, ATTRIBUTE: {**mark, "attrs": {**codes, FILL_VALUE: code}}}
 
 
-def _unpack(value: Any, kind: str) -> Any:
+def _unpack(value: object, kind: str) -> Any:
     """Return the number of xarray's spelling as JSON; None when it is not spelled so."""
     try:
         match value:
@@ -146,7 +148,7 @@ def _unpack(value: Any, kind: str) -> Any:
 
 NAME = "zarr.json"
 COPY = "consolidated_metadata"
-Documents = Mapping[str, Mapping[str, Any]]
+Documents = Mapping[str, JsonMapping]
 _KEYS = {
     "group": frozenset({"zarr_format", "node_type", "attributes", COPY}),
     "array": frozenset(
@@ -165,7 +167,7 @@ _KEYS = {
         ]
     ),
 }
-_NO_LAYOUT: Mapping[str, Any] = {}
+_NO_LAYOUT: JsonMapping = {}
 _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
@@ -177,7 +179,7 @@ def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
     return spec
 
 
-def read(doc: Mapping[str, Any], problems: Problems) -> GroupSpec | ArraySpec:
+def read(doc: JsonMapping, problems: Problems) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
     if doc.get("zarr_format") != 3:
         problems.fatal("zarr_format", f"zarr_format is {shorten(doc.get('zarr_format'))}, not 3")
@@ -194,7 +196,7 @@ def read(doc: Mapping[str, Any], problems: Problems) -> GroupSpec | ArraySpec:
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
 
 
-def _check_extensions(doc: Mapping[str, Any], kind: str, problems: Problems) -> None:
+def _check_extensions(doc: JsonMapping, kind: str, problems: Problems) -> None:
     """A key beyond the specification may be passed over only if it says so."""
     for key, value in doc.items():
         if key in _KEYS[kind] or (isinstance(value, dict) and value.get("must_understand") is False):
@@ -207,7 +209,7 @@ def _check_extensions(doc: Mapping[str, Any], kind: str, problems: Problems) -> 
 
 
 def _read_array(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], problems: Problems, layout: Mapping[str, Any] = _NO_LAYOUT
+    doc: JsonMapping, stored: JsonMapping, problems: Problems, layout: JsonMapping = _NO_LAYOUT
 ) -> ArraySpec:
     shape = problems.lengths("shape", doc.get("shape"), 0)
     if shape is None:
@@ -237,7 +239,7 @@ def _read_array(
     )
 
 
-def _read_type(doc: Mapping[str, Any], problems: Problems) -> DataType | None:
+def _read_type(doc: JsonMapping, problems: Problems) -> DataType | None:
     try:
         return read_dtype(doc.get("data_type"))
     except TypeError as error:
@@ -245,7 +247,7 @@ def _read_type(doc: Mapping[str, Any], problems: Problems) -> DataType | None:
         return None
 
 
-def _check_codecs(doc: Mapping[str, Any], codecs: tuple[Codec, ...], problems: Problems) -> None:
+def _check_codecs(doc: JsonMapping, codecs: tuple[Codec, ...], problems: Problems) -> None:
     for reason in [] if problems.is_fatal else undecodable_reasons(codecs):
         problems.undecodable("unknown-codec", reason)
     transformers = doc.get("storage_transformers") or []
@@ -256,7 +258,7 @@ def _check_codecs(doc: Mapping[str, Any], codecs: tuple[Codec, ...], problems: P
         )
 
 
-def _read_fill(doc: Mapping[str, Any], dtype: DataType, problems: Problems) -> Any:
+def _read_fill(doc: JsonMapping, dtype: DataType, problems: Problems) -> Any:
     if "fill_value" not in doc:
         problems.fatal("fill_value", "fill_value is missing")
         return None
@@ -279,7 +281,7 @@ def _renamed(codecs: tuple[Codec, ...], old: str, new: Codec) -> tuple[Codec, ..
     return tuple(found)
 
 
-def _dims(names: Any, ndim: int, problems: Problems) -> tuple[str | None, ...]:
+def _dims(names: object, ndim: int, problems: Problems) -> tuple[str | None, ...]:
     if names is None:
         return ()
     if isinstance(names, list) and len(names) == ndim and all(isinstance(name, str | None) for name in names):
@@ -288,9 +290,9 @@ def _dims(names: Any, ndim: int, problems: Problems) -> tuple[str | None, ...]:
     return ()
 
 
-def render(spec: GroupSpec | ArraySpec) -> dict[str, dict[str, Any]]:
+def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
-    old: Mapping[str, Any] = spec.layout.get("zarr3", {})
+    old: JsonMapping = spec.layout.get("zarr3", {})
     if isinstance(spec, GroupSpec):
         attributes = write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types))
         return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
@@ -316,7 +318,7 @@ def mark_of(dtype: DataType) -> Any:
     return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
 
-def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None) -> dict[str, Any]:
+def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> JsonObject:
     """Return the document without attributes: the old one's words where they still mean the same, and its other
     keys."""
     doc = {"zarr_format": 3, "node_type": "array", "shape": list(spec.shape)} | dict(old)
@@ -339,7 +341,7 @@ def _render_array(spec: ArraySpec, old: Mapping[str, Any], was: ArraySpec | None
     return doc
 
 
-def _still_cuts(old: Mapping[str, Any], spec: ArraySpec) -> bool:
+def _still_cuts(old: JsonMapping, spec: ArraySpec) -> bool:
     """Return whether the old grid gives these chunks for the new shape."""
     problems = Problems("")
     return read_grid(old.get("chunk_grid"), spec.shape, problems) == spec.chunks and not problems.is_fatal
@@ -415,7 +417,7 @@ def _filtered(dtype: DataType, codecs: Sequence[Codec]) -> DataType:
     return dtype
 
 
-def _is_big(dtype: np.dtype[Any]) -> bool:
+def _is_big(dtype: NumpyDType) -> bool:
     if dtype.names is not None and dtype.fields is not None:
         return any(_is_big(dtype.fields[name][0]) for name in dtype.names)
     return dtype.str.startswith(">")
@@ -491,7 +493,7 @@ class Zarr3(MetadataDialect):
         """Return a user's wish in this format's spelling."""
         return new_array(wish)
 
-    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+    def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed
         over."""
         said = doc.get(COPY)
@@ -501,16 +503,16 @@ class Zarr3(MetadataDialect):
         found = {path.strip("/"): {NAME: entry} for path, entry in entries.items()}
         return {path: docs for path, docs in found.items() if is_key(path)}
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
         """Return the holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
         entries = {path: _entry(docs[NAME]) for path, docs in copy.items() if path}
         own = holder.get(NAME, {"zarr_format": 3, "node_type": "group", "attributes": {}})
         return {**own, COPY: _EMPTY | {"metadata": entries}}
 
-    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return the holder's own document."""
         return {key: value for key, value in doc.items() if key != COPY}
 
 
-def _entry(doc: dict[str, Any]) -> dict[str, Any]:
+def _entry(doc: JsonObject) -> JsonObject:
     return {**doc, COPY: _EMPTY} if doc.get("node_type") == "group" else doc

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import MissingLibrary, Unsupported
+from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.metadata_json.cells import (
     SPECIAL,
     base64_to_bytes,
@@ -23,7 +24,17 @@ from hyperslab.formats.metadata_json.cells import (
     number_to_json,
 )
 from hyperslab.formats.metadata_json.dtypes import LARGEST
-from hyperslab.model.dtypes import SMALL, DataType, VlenArray, VlenBytes, VlenString, describe, numpy_dtype, small
+from hyperslab.model.dtypes import (
+    SMALL,
+    DataType,
+    NumpyDType,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    describe,
+    numpy_dtype,
+    small,
+)
 from hyperslab.model.schemas.attributes import is_extended, reads_extended
 
 CORE = [
@@ -50,7 +61,7 @@ _TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 _DEPTH = 16
 
 
-def read_dtype(said: Any, depth: int = 0) -> DataType:
+def read_dtype(said: object, depth: int = 0) -> DataType:
     """Return the type of a ``data_type``: a name, or an object with ``name`` and ``configuration``. TypeError says what
     is wrong with it, or which extra it needs."""
     name, config = (said, {}) if isinstance(said, str) else _parts(said)
@@ -76,7 +87,7 @@ def read_dtype(said: Any, depth: int = 0) -> DataType:
     raise TypeError(f"data_type {name!r} is not known")
 
 
-def _parts(said: Any) -> tuple[str, dict[str, Any]]:
+def _parts(said: object) -> tuple[str, JsonObject]:
     if isinstance(said, dict) and isinstance(said.get("name"), str):
         config = said.get("configuration", {})
         if isinstance(config, dict):
@@ -84,13 +95,13 @@ def _parts(said: Any) -> tuple[str, dict[str, Any]]:
     raise TypeError(f"{said!r} is no data_type: a name, or an object with name and configuration")
 
 
-def _raw(bits: int) -> np.dtype[Any]:
+def _raw(bits: int) -> NumpyDType:
     if bits % 8 or bits // 8 > LARGEST:
         raise TypeError(f"data_type 'r{bits}' is no whole number of bytes, or too large")
     return np.dtype(f"V{bits // 8}")
 
 
-def _sized(name: str, config: dict[str, Any]) -> np.dtype[Any]:
+def _sized(name: str, config: JsonObject) -> NumpyDType:
     kind, unit = _SIZED[name]
     size = config.get("length_bytes")
     if type(size) is not int or not 0 < size <= LARGEST or size % unit:
@@ -98,14 +109,14 @@ def _sized(name: str, config: dict[str, Any]) -> np.dtype[Any]:
     return np.dtype(f"{kind}{size // unit}")
 
 
-def _time(name: str, config: dict[str, Any]) -> np.dtype[Any]:
+def _time(name: str, config: JsonObject) -> NumpyDType:
     unit, factor = config.get("unit"), config.get("scale_factor", 1)
     if unit not in _UNITS or type(factor) is not int or not 0 < factor < 2**31:
         raise TypeError(f"data_type {name!r} has unit {unit!r} and scale_factor {factor!r}")
     return np.dtype(_TIMES[name] if unit == "generic" else f"{_TIMES[name]}[{factor}{unit}]")
 
 
-def _struct(config: dict[str, Any], depth: int) -> np.dtype[Any]:
+def _struct(config: JsonObject, depth: int) -> NumpyDType:
     said = config.get("fields")
     if not isinstance(said, list) or not said or depth > _DEPTH:
         raise TypeError(f"a structure with the fields {said!r}")
@@ -141,7 +152,7 @@ def write_dtype(dtype: DataType) -> Any:
     return said
 
 
-def _name_of(dtype: np.dtype[Any]) -> Any:
+def _name_of(dtype: NumpyDType) -> Any:
     if is_small(dtype) or dtype.name in CORE:
         return dtype.name
     if dtype.names is not None and dtype.fields is not None:
@@ -168,7 +179,7 @@ def _name_of(dtype: np.dtype[Any]) -> Any:
             return None
 
 
-def is_small(dtype: np.dtype[Any]) -> bool:
+def is_small(dtype: NumpyDType) -> bool:
     """Return whether it is one of the types of ml_dtypes."""
     return dtype.type.__module__.startswith("ml_dtypes") and dtype.name in SMALL
 
@@ -189,7 +200,7 @@ def has_order(dtype: DataType) -> bool:
 # Read strictly, for it is what every unwritten cell reads as.
 
 
-def read_fill(value: Any, dtype: DataType) -> Any:
+def read_fill(value: object, dtype: DataType) -> Any:
     """Return the fill value as a cell; TypeError or OverflowError when it does not fit the type."""
     match dtype:
         case VlenString():
@@ -207,14 +218,14 @@ def read_fill(value: Any, dtype: DataType) -> Any:
             return _read_cell(value, numpy_dtype(dtype))
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     """Return the bytes of base64, or of a list of numbers from 0 to 255."""
     if isinstance(value, list) and all(type(n) is int and 0 <= n < 256 for n in value):
         return bytes(value)
     return base64_to_bytes(value)
 
 
-def _read_cell(value: Any, dtype: np.dtype[Any]) -> Any:
+def _read_cell(value: object, dtype: NumpyDType) -> Any:
     if is_small(dtype):
         return _read_small(value, dtype)
     if dtype.names is not None and dtype.fields is not None:
@@ -237,14 +248,14 @@ def _read_cell(value: Any, dtype: np.dtype[Any]) -> Any:
             return number_from_json(value, dtype)
 
 
-def _read_raw(value: Any, dtype: np.dtype[Any]) -> Any:
+def _read_raw(value: object, dtype: NumpyDType) -> Any:
     raw = _bytes(value)
     if len(raw) != dtype.itemsize:
         raise TypeError(f"{value!r} has {len(raw)} bytes, not {dtype.itemsize}")
     return np.frombuffer(raw, dtype)[0]
 
 
-def _read_struct(value: Any, dtype: np.dtype[Any]) -> Any:
+def _read_struct(value: object, dtype: NumpyDType) -> Any:
     """Return an object of fields, or base64 of the little-endian cell (the older spelling)."""
     if isinstance(value, str):
         return _read_raw(value, dtype.newbyteorder("<")).astype(dtype)
@@ -257,7 +268,7 @@ def _read_struct(value: Any, dtype: np.dtype[Any]) -> Any:
     return cell[()]
 
 
-def _read_small(value: Any, dtype: np.dtype[Any]) -> Any:
+def _read_small(value: object, dtype: NumpyDType) -> Any:
     if isinstance(value, str) and value.startswith("0x"):
         return cell_from_bits(value[2:], dtype)
     if "int" in dtype.name:
@@ -283,7 +294,7 @@ def write_fill(value: Any, dtype: DataType) -> Any:
             return _write_cell(value, numpy_dtype(dtype))
 
 
-def _write_cell(value: Any, dtype: np.dtype[Any]) -> Any:
+def _write_cell(value: Any, dtype: NumpyDType) -> Any:
     if is_small(dtype):
         return _write_small(value)
     if dtype.names is not None:
@@ -301,7 +312,7 @@ def _write_cell(value: Any, dtype: np.dtype[Any]) -> Any:
             return number_to_json(value, bits=True)
 
 
-def _unpadded(value: Any, dtype: np.dtype[Any]) -> bytes:
+def _unpadded(value: object, dtype: NumpyDType) -> bytes:
     """Return the bytes of floats of 80 bits, with zeros where there is only padding."""
     raw = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
     raw[:, 10:] = 0
