@@ -165,7 +165,7 @@ def _write_reference(
 ) -> dict[str, Any]:
     inner = reference_part(old, attribute_names) if isinstance(old, dict) else None
     inner = inner if isinstance(inner, dict) else {}
-    if inner and _same(reference_of(inner), value):
+    if inner and _known_documents(reference_of(inner), value):
         return dict(old)
     if isinstance(value, RegionReference) and attribute_names.profile == "v2" and not regions:
         raise Unsupported(
@@ -179,7 +179,7 @@ def _write_reference(
     return {_REFERENCE: {key: part for key, part in said.items() if key not in ID_KEYS or part is not None}}
 
 
-def _same(a: Reference, b: Reference) -> bool:
+def _known_documents(a: Reference, b: Reference) -> bool:
     return a == b and all(getattr(a, name) == getattr(b, name) for name in ID_KEYS)
 
 

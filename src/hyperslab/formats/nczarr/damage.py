@@ -287,19 +287,19 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     spec = survey.spec(path)
     if spec is None:
         return
-    yield from _no_json(survey, path)
+    yield from _invalid_json(survey, path)
     told = survey.generation is not Generation.PURE
     for number, problem in enumerate(survey.problems(path)):
         if not (told and problem.kind in _ELSEWHERE):
-            yield _noted(survey, path, problem, str(number))
+            yield _warning_damage(survey, path, problem, str(number))
     if isinstance(spec, ArraySpec):
-        yield from _texts_for_numbers(survey, path)
-        yield from _plain_names(survey, path)
+        yield from _numbers_as_text(survey, path)
+        yield from _array_dimensions_damage(survey, path)
         if survey.generation is Generation.DRAFT:
             yield from _bits_for_bytes(survey, path, spec)
 
 
-def _patched(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], DocumentChange]:
+def _patch_document(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], DocumentChange]:
     def change() -> DocumentChange:
         docs = survey.docs(path)
         return DocumentChange({path: docs | {name: patch(docs[name])}})
@@ -307,28 +307,28 @@ def _patched(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) 
     return change
 
 
-def _noted(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> NodeDamage:
+def _warning_damage(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> NodeDamage:
     """Return a problem that is survived while reading, with the remedy that writes what was meant."""
     doc, kind = survey.docs(path).get(ZARRAY, {}), problem.kind
     if kind == "elementsize":
         size = _item_size(survey, path)
-        change = _patched(survey, path, partial(with_item_size, size=size))
+        change = _patch_document(survey, path, partial(with_item_size, size=size))
         return NodeDamage(problem, kind, f"write the elementsize {size}", change)
     if kind == "byte-order":
         right = f"<{str(doc['dtype'])[1:]}"
         action = f"write the dtype {right}, which the cells have"
-        return NodeDamage(problem, kind, action, _patched(survey, path, lambda doc: {**doc, "dtype": right}))
+        return NodeDamage(problem, kind, action, _patch_document(survey, path, lambda doc: {**doc, "dtype": right}))
     if kind == "bit-count dtype":
         said = dtype_in_bytes(doc["dtype"])
         return NodeDamage(
-            problem, kind, f"write the dtype {said}", _patched(survey, path, lambda doc: {**doc, "dtype": said})
+            problem, kind, f"write the dtype {said}", _patch_document(survey, path, lambda doc: {**doc, "dtype": said})
         )
     fill = _meant_fill(doc, survey.docs(path)) if kind == "fill_value" else None
     if fill is not None:
         action = f"write the fill value {fill}"
-        return NodeDamage(problem, kind, action, _patched(survey, path, lambda doc: {**doc, "fill_value": fill}))
+        return NodeDamage(problem, kind, action, _patch_document(survey, path, lambda doc: {**doc, "fill_value": fill}))
     if kind == "dimensions" and XARRAY in survey.docs(path).get(ZATTRS, {}):
-        without = _patched(survey, path, lambda doc: {name: doc[name] for name in doc if name != XARRAY}, ZATTRS)
+        without = _patch_document(survey, path, lambda doc: {name: doc[name] for name in doc if name != XARRAY}, ZATTRS)
         return NodeDamage(problem, kind, f"remove {XARRAY}", without)
     return _understood(survey, path, problem, about)
 
@@ -355,7 +355,7 @@ def _understood(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -
     )
 
 
-def _no_json(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
+def _invalid_json(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     """Yield attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
     place = child(path, ZATTRS)
     data = survey.store.get(place)
@@ -372,12 +372,12 @@ def _no_json(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
         )
 
 
-def _texts_for_numbers(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
+def _numbers_as_text(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     """Yield numbers of codecs that are text, as netcdf-c 4.9.3 writes them; readers of Zarr refuse them."""
     doc = survey.docs(path)[ZARRAY]
     if with_numbers(doc) != doc:
         problem = Problem(path, "codec-text", "numbers of codecs are stored as text")
-        yield NodeDamage(problem, "", "write them as numbers", _patched(survey, path, with_numbers))
+        yield NodeDamage(problem, "", "write them as numbers", _patch_document(survey, path, with_numbers))
 
 
 def with_numbers(doc: JsonObject) -> JsonObject:
@@ -399,7 +399,7 @@ def _number(value: Any) -> Any:
     return int(value) if is_number else value
 
 
-def _plain_names(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
+def _array_dimensions_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     """Yield ``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
     docs, spec = survey.docs(path), survey.spec(path)
     said, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
@@ -428,7 +428,7 @@ def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterato
         right = _BITS[dtype]
         message = f"dtype {dtype!r} counts bits, for chunks of {prod(cut)} cells have as many bytes; {right!r} is meant"
         problem = Problem(path, "bit-count dtype", message)
-        change = _patched(survey, path, lambda doc: {**doc, "dtype": right})
+        change = _patch_document(survey, path, lambda doc: {**doc, "dtype": right})
         yield NodeDamage(problem, "", f"write the dtype {right}", change, at=path, settles=_CHUNK_KINDS)
 
 
@@ -471,7 +471,7 @@ def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
     names = survey.store.list_dir("")[0]
     for name in _MARKS.get(generation, (".nczarr", ".zdataset")):
         if name in names:
-            yield NodeDamage(_mixed(survey, name), name, "take it out", at=name, take=name)
+            yield NodeDamage(_mixed_generations(survey, name), name, "take it out", at=name, take=name)
     group = survey.docs("").get(ZGROUP, {})
     if generation is Generation.V2C:
         strange = [name for name in group if name.lower() in _OWN]
@@ -480,14 +480,14 @@ def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
     if strange:
         left = {name: value for name, value in group.items() if name not in strange}
         yield NodeDamage(
-            _mixed(survey, ", ".join(strange)),
+            _mixed_generations(survey, ", ".join(strange)),
             ZGROUP,
             "take them out of .zgroup",
             lambda: DocumentChange({"": survey.docs("") | {ZGROUP: left}}),
         )
 
 
-def _mixed(survey: NCZarrSurvey, marks: str) -> Problem:
+def _mixed_generations(survey: NCZarrSurvey, marks: str) -> Problem:
     return Problem("", "mixed-marks", f"{marks}: a mark of another generation than {survey.generation}, which counts")
 
 
@@ -504,11 +504,11 @@ def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:
     for problem in survey.dataset.list_mismatches(path):
         name = split(problem.node)[1]
         if problem.kind == "missing":
-            change = partial(_relisted, survey, path, name, None)
+            change = partial(_change_lists, survey, path, name, None)
             yield NodeDamage(problem, "", "take it out of the list", change)
             continue
         alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
-        orphan = _orphan(survey, problem.node, alike)
+        orphan = _orphaned_chunks(survey, problem.node, alike)
         yield _unlisted(survey, path, problem) if orphan is None else orphan
 
 
@@ -535,10 +535,10 @@ def _unlisted(survey: NCZarrSurvey, path: str, problem: Problem) -> NodeDamage:
     kind = "arrays" if isinstance(survey.specs.get(problem.node), ArraySpec) else "groups"
     if problem.node not in survey.specs:
         return NodeDamage(problem)
-    return NodeDamage(problem, "", "list it", partial(_relisted, survey, path, name, kind))
+    return NodeDamage(problem, "", "list it", partial(_change_lists, survey, path, name, kind))
 
 
-def _relisted(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> DocumentChange:
+def _change_lists(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> DocumentChange:
     """Return the group with the name in one list, or in none."""
     said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
     lists = {}
@@ -551,16 +551,16 @@ def _relisted(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> D
 # -- renamed arrays ---------------------------------------------------------------------------------------------------
 
 
-def _orphan(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> NodeDamage | None:
+def _orphaned_chunks(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> NodeDamage | None:
     """Return the damage of an array that netcdf-c renamed, of which it left all but the documents behind."""
     likeness = _likeness(survey, old)
     left = list(chunk_keys(survey, old)) if likeness in alike else []
-    heirs = [path for path in alike.get(likeness or "", ()) if left and _inherits(survey, left, old, path)]
+    heirs = [path for path in alike.get(likeness or "", ()) if left and _continues(survey, left, old, path)]
     if len(heirs) != 1:
         return None
     message = f"/{heirs[0]} was called so before; its chunks were left here, and it reads as its fill value"
     problem = Problem(old, "orphaned-chunks", message)
-    return NodeDamage(problem, "", f"move the chunks to /{heirs[0]}", partial(_moved, survey, old, heirs[0]))
+    return NodeDamage(problem, "", f"move the chunks to /{heirs[0]}", partial(_move_chunks, survey, old, heirs[0]))
 
 
 def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
@@ -581,12 +581,12 @@ def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
     return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
 
 
-def _inherits(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> bool:
+def _continues(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> bool:
     """Return whether none of the chunks that ``old`` has is another one here."""
     return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
 
 
-def _moved(survey: NCZarrSurvey, old: str, new: str) -> DocumentChange:
+def _move_chunks(survey: NCZarrSurvey, old: str, new: str) -> DocumentChange:
     """Return the move of chunks, one by one: each lies in one place or the other, and a move cut short is taken up
     again."""
     store: Any = survey.store

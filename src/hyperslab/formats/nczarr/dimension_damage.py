@@ -93,7 +93,7 @@ def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[NodeDamage]:
     for fqn, several in uses.items():
         dim = find_dimension(fqn, survey.context)
         if dim is not None:
-            yield from _of_length(survey, fqn, dim, several)
+            yield from _length_damage(survey, fqn, dim, several)
 
 
 # -- references -------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: object) -> Ite
     message = shown if said is None else f"the dimensions are {shorten(said)}, the shape is {list(spec.shape)}"
     typedef, type_said = _typedef(survey, path, spec) if said is None else (None, "")
     action = f"write the references{type_said}, declare what is missing"
-    change = partial(_refer, survey, path, spec, names, typedef)
+    change = partial(_write_references, survey, path, spec, names, typedef)
     yield NodeDamage(Problem(path, "lost-references", message), "", action, change)
 
 
@@ -121,13 +121,13 @@ def _undeclared(
     survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], lost: Sequence[str]
 ) -> NodeDamage:
     message = f"no group declares the dimension {', '.join(map(repr, dict.fromkeys(lost)))}"
-    change = partial(_refer, survey, path, spec, names, None)
+    change = partial(_write_references, survey, path, spec, names, None)
     return NodeDamage(
         Problem(path, "undeclared-dimension", message), "", "name the nearest that fits, or declare it", change
     )
 
 
-def _refer(
+def _write_references(
     survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None
 ) -> DocumentChange:
     """Return references of an array: those that are sound as they are, the others by their names."""
@@ -176,27 +176,27 @@ def _is_like(kind: Extension, spec: ArraySpec) -> bool:
 # -- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _of_length(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> Iterator[NodeDamage]:
+def _length_damage(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> Iterator[NodeDamage]:
     """Yield a dimension of another length than its arrays."""
     sizes = {use.size for use in uses}
     if sizes == {dim.size}:
         return
     group = split_qualified(fqn)[0]
-    said = f"the dimension {fqn} has the length {dim.size}, {_shown(uses, dim.size)}"
+    said = f"the dimension {fqn} has the length {dim.size}, {_describe_uses(uses, dim.size)}"
     if dim.unlimited:
         action = f"make it {max(sizes)} long, and every array on it"
-        change = partial(_lengthened, survey, fqn, replace(dim, size=max(sizes)), uses)
+        change = partial(_lengthen_all, survey, fqn, replace(dim, size=max(sizes)), uses)
         yield NodeDamage(Problem(group, "dimension-size", said), fqn, action, change)
     elif len(sizes) == 1:
         action = f"make it {max(sizes)} long"
         yield NodeDamage(
-            Problem(group, "dimension-size", said), fqn, action, partial(_declared_as, survey, fqn, max(sizes))
+            Problem(group, "dimension-size", said), fqn, action, partial(_declare_length, survey, fqn, max(sizes))
         )
     else:
-        yield from (_apart(survey, fqn, dim, path, spec) for path, spec in _others(survey, dim, uses))
+        yield from (_own_dimension(survey, fqn, dim, path, spec) for path, spec in _others(survey, dim, uses))
 
 
-def _shown(uses: Sequence[AxisUse], size: int) -> str:
+def _describe_uses(uses: Sequence[AxisUse], size: int) -> str:
     return ", ".join(dict.fromkeys(f"/{use.path} is {use.size} long" for use in uses if use.size != size))
 
 
@@ -205,12 +205,12 @@ def _others(survey: NCZarrSurvey, dim: Dimension, uses: Sequence[AxisUse]) -> It
     return ((path, spec) for path, spec in survey.arrays if path in paths)
 
 
-def _declared_as(survey: NCZarrSurvey, fqn: str, size: int) -> DocumentChange:
+def _declare_length(survey: NCZarrSurvey, fqn: str, size: int) -> DocumentChange:
     group, name = split_qualified(fqn)
     return DocumentChange({group: with_dimensions(survey.docs(group), survey.generation, [Dimension(name, size)])})
 
 
-def _lengthened(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> DocumentChange:
+def _lengthen_all(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> DocumentChange:
     """Make all arrays as long as the dimension, then the dimension."""
     changed: dict[str, Docs] = {}
     arrays = dict(survey.arrays)
@@ -227,7 +227,7 @@ def _lengthened(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[A
     return DocumentChange(changed | {group: with_dimensions(survey.docs(group), survey.generation, [dim])})
 
 
-def _apart(survey: NCZarrSurvey, fqn: str, dim: Dimension, path: str, spec: ArraySpec) -> NodeDamage:
+def _own_dimension(survey: NCZarrSurvey, fqn: str, dim: Dimension, path: str, spec: ArraySpec) -> NodeDamage:
     """Return the damage of an array that alone has another length: it gets a dimension of its own."""
     names = read_references(survey.docs(path), survey.generation)
     sizes = [size for name, size in zip(names, spec.shape, strict=True) if name == fqn and size != dim.size]

@@ -87,7 +87,7 @@ class Edits:
         layout = {**wish.layout, "dimensions": tuple(names), "typedef": self._typedef(group, wish)}
         spec = wish.evolve(dims=tuple(split_qualified(name)[1] for name in names), layout=layout)
         self.changed[path] = self._with_rows(spec, _written_after_put(wish.shape, before), wish.shape)
-        self._settle(path, wish, sizes)
+        self._resize_dimensions(path, wish, sizes)
         # stored behind those that it makes grow: who dies between leaves work for whoever repeats it
         self.changed[path] = self.changed.pop(path)
 
@@ -111,7 +111,7 @@ class Edits:
         said = wish.layout.get("dimensions")
         for above in outward(group):
             found = self._declared(qualified(above, name))
-            if found is not None and _takes(found, size):
+            if found is not None and _fits(found, size):
                 return qualified(above, name), found
             if found is not None:
                 break
@@ -204,10 +204,10 @@ class Edits:
             if is_within(other, path) or not any(is_within(split_qualified(fqn)[0], path) for fqn in said):
                 continue
             group = split(other)[0]
-            names = tuple(self._brought(fqn, group, path, spec, axis) for axis, fqn in enumerate(said))
+            names = tuple(self._redeclare(fqn, group, path, spec, axis) for axis, fqn in enumerate(said))
             self.changed[other] = spec.evolve(layout={**spec.layout, "dimensions": names})
 
-    def _brought(self, fqn: str, group: str, path: str, spec: ArraySpec, axis: int) -> str:
+    def _redeclare(self, fqn: str, group: str, path: str, spec: ArraySpec, axis: int) -> str:
         above, name = split_qualified(fqn)
         if not is_within(above, path):
             return fqn
@@ -268,7 +268,7 @@ class Edits:
         spec = self.group(group)
         self.changed[group] = replace(spec, dims=tuple(dim if each.name == name else each for each in spec.dims))
 
-    def _settle(self, path: str, wish: ArraySpec, dims: list[Dimension]) -> None:
+    def _resize_dimensions(self, path: str, wish: ArraySpec, dims: list[Dimension]) -> None:
         """Make dimensions as long as the array that was put wants them, and all arrays as long as their dimensions."""
         spec = self.changed[path]
         before = self.known(path)
@@ -350,7 +350,7 @@ def moved_name(fqn: str, source: str, target: str) -> str:
     return qualified(moved_path(group, source, target), name)
 
 
-def _takes(dim: Dimension, size: int) -> bool:
+def _fits(dim: Dimension, size: int) -> bool:
     """Return whether an array of this length can be on the dimension: a longer one makes an unlimited one grow, one
     of length 0 is as long as it is.
     """

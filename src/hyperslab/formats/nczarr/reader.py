@@ -75,9 +75,9 @@ class NczarrReader(ZarrReader):
         self._raw: dict[str, bytes] = {}
         self._raw_copy: bytes | None = None
         self._copy_texts: Mapping[str, str] | None = None
-        self._order: Consolidated | None = None
-        self._busy = threading.local()
-        self._with_fields: list[str] | None = None
+        self._draft_order: Consolidated | None = None
+        self._being_read = threading.local()
+        self._structured_arrays: list[str] | None = None
         dialect.bind(self._declared, self._texts, self._structured)
 
     @property
@@ -99,15 +99,15 @@ class NczarrReader(ZarrReader):
         """Forget what is remembered of all nodes, for their documents depend on one another."""
         with self._mutex:
             self._specs.clear()
-            self._same.clear()
+            self._known_documents.clear()
             self._dialect.context.parsed.clear()
-            self._ahead.clear()
+            self._prefetched.clear()
             self._remembered.clear()
-            self._copies.clear()
-            self._copied.clear()
+            self._consolidated.clear()
+            self._in_consolidated.clear()
             self._raw.clear()
-            self._raw_copy = self._copy_texts = self._order = self._with_fields = None
-            self._looked_for_copy = True
+            self._raw_copy = self._copy_texts = self._draft_order = self._structured_arrays = None
+            self._looked_for_consolidated = True
 
     # -- what other documents say -----------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class NczarrReader(ZarrReader):
         return spec if isinstance(spec, GroupSpec) else None
 
     def _reading(self) -> set[str]:
-        paths: set[str] = self._busy.__dict__.setdefault("paths", set())
+        paths: set[str] = self._being_read.__dict__.setdefault("paths", set())
         return paths
 
     def _parse(self, path: str, docs: Docs) -> GroupSpec | ArraySpec:
@@ -138,7 +138,7 @@ class NczarrReader(ZarrReader):
         """Return how the values of a node's ``.zattrs`` are spelled, in the copy where they are read from there."""
         if path in self._raw:
             return source_texts(self._raw[path])
-        if path not in self._copied or self._raw_copy is None:
+        if path not in self._in_consolidated or self._raw_copy is None:
             return {}
         if self._copy_texts is None:
             self._copy_texts = source_texts(source_texts(self._raw_copy).get("metadata", "{}").encode())
@@ -147,15 +147,15 @@ class NczarrReader(ZarrReader):
     def _structured(self) -> list[str]:
         """Return the arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get
         names."""
-        if self._with_fields is None:
-            self._with_fields = sorted(
+        if self._structured_arrays is None:
+            self._structured_arrays = sorted(
                 path for path, doc in self._array_documents() if isinstance(doc.get("dtype"), list)
             )
-        return self._with_fields
+        return self._structured_arrays
 
     def _array_documents(self) -> Iterator[tuple[str, JsonObject]]:
-        if "" in self._copies:
-            yield from ((path, docs[ZARRAY]) for path, docs in self._copies[""].docs.items() if ZARRAY in docs)
+        if "" in self._consolidated:
+            yield from ((path, docs[ZARRAY]) for path, docs in self._consolidated[""].docs.items() if ZARRAY in docs)
             return
         for place in self._store.list(""):
             path, _, name = place.rpartition("/")
@@ -179,8 +179,8 @@ class NczarrReader(ZarrReader):
     def _learn(self) -> None:
         """Find out the generation. What is read of the root for that is not read again."""
         again: dict[str, bytes | None] = {}
-        self._look_for_copy()
-        root = self._from_copy("")
+        self._look_for_consolidated()
+        root = self._consolidated_docs("")
         from_copy = root is not None
         if root is None:
             root = self._read_root(again)
@@ -191,7 +191,7 @@ class NczarrReader(ZarrReader):
             more = DECIDING if PROVENANCE not in root.get(ZATTRS, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
             if from_copy and generation_of(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
-                self._copies.clear()
+                self._consolidated.clear()
         self._dialect.learn(root)
         self._remembered |= again
 
@@ -252,16 +252,16 @@ class NczarrReader(ZarrReader):
         spec = self.node(path)
         if isinstance(spec, ArraySpec):
             return []
-        said, there = listed_names(spec), self._there(path)
+        said, there = listed_names(spec), self._stored_names(path)
         if there is None:
             return said
         known = set(there)
-        first = [name for name in said or self._order_of(path) if name in known]
+        first = [name for name in said or self._draft_order_of(path) if name in known]
         return list(dict.fromkeys((*first, *there)))
 
-    def _there(self, path: str) -> list[str] | None:
+    def _stored_names(self, path: str) -> list[str] | None:
         """Return the nodes right below a group that have documents; None where nothing can be listed."""
-        copied = self._names_in_copy(path)
+        copied = self._consolidated_names(path)
         if copied is not None:
             return copied
         try:
@@ -270,23 +270,23 @@ class NczarrReader(ZarrReader):
             return None
         return [name for name in names if self._is_node(child(path, name))]
 
-    def _order_of(self, path: str) -> list[str]:
+    def _draft_order_of(self, path: str) -> list[str]:
         """Return the order of a group that has no lists, which in the draft stands beside consolidated metadata."""
-        if self.generation is not Generation.DRAFT or self._names_in_copy(path) is not None:
+        if self.generation is not Generation.DRAFT or self._consolidated_names(path) is not None:
             return []
-        if self._order is None:
+        if self._draft_order is None:
             try:
                 doc = self._stored("", CONSOLIDATED)
             except HyperslabError:
                 doc = None
-            self._order = Consolidated((doc and self._dialect.read_consolidated(doc)) or {})
-        return self._order.names(path) or []
+            self._draft_order = Consolidated((doc and self._dialect.read_consolidated(doc)) or {})
+        return self._draft_order.names(path) or []
 
     def list_mismatches(self, path: str) -> list[Problem]:
         """Return what a group holds and does not list, which netCDF does not see, and what it lists and does not
         hold."""
         spec = self.node(path)
-        there = self._there(path)
+        there = self._stored_names(path)
         if not isinstance(spec, GroupSpec) or spec.layout.get("arrays") is None or there is None:
             return []
         said = dict.fromkeys(listed_names(spec))

@@ -54,8 +54,8 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         consolidated: bool = False,
     ) -> None:
         super().__init__(store, dialect, settings, remembered, consolidated=consolidated)
-        self._inside = threading.local()
-        self._coming: dict[str, Spec] = {}
+        self._lock_depth = threading.local()
+        self._upcoming: dict[str, Spec] = {}
 
     def _without_root(self) -> Docs | None:
         return None
@@ -71,7 +71,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def put(self, path: str, spec: Spec) -> None:
         """Make or replace a node, with what it brings: groups above, dimensions, types, rows of other arrays."""
         path = normalize(path)
-        with self._changing():
+        with self._lock_root():
             edits = self._edits()
             if isinstance(spec, ArraySpec):
                 edits.put_array(path, spec)
@@ -84,7 +84,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def drop(self, path: str) -> None:
         """Remove a node with all below it; arrays elsewhere that use its dimensions declare them themselves."""
         path = normalize(path)
-        with self._changing():
+        with self._lock_root():
             self._flush()
             edits = self._edits()
             edits.drop(path)
@@ -95,7 +95,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it; AlreadyExists when the target is taken."""
         source, target = normalize(source), normalize(target)
-        with self._changing():
+        with self._lock_root():
             self._flush()
             self.node(source)
             if self._stored_docs(target) is not None:
@@ -103,28 +103,28 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             edits = self._edits()
             edits.move(source, target)
             if edits.draft:
-                for place in [place for place in self._places("") if is_within(place, source)]:
+                for place in [place for place in self._walk_paths("") if is_within(place, source)]:
                     edits.changed.setdefault(moved_path(place, source, target), self.node(place))
             docs = self._rendered(edits.changed)
             after, new = docs, {}
-            for place in [place for place in docs if self._known(place) is None and not is_within(place, target)]:
+            for place in [place for place in docs if self._find_node(place) is None and not is_within(place, target)]:
                 new[place] = after.pop(place)
             act = partial(self._move_keys, source, target)
-            with self._in_order(source, target):
+            with self._with_node_order(source, target):
                 self._commit(DocumentChange(new, gone=(source,), act=act, arrived=(target,), after=after))
             self._forget("")
 
     def consolidate(self, path: str = "") -> None:
         """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
-        with self._changing(), self._in_order():
+        with self._lock_root(), self._with_node_order():
             super().consolidate(path)
 
     @contextmanager
-    def _in_order(self, source: str | None = None, target: str = "") -> Iterator[None]:
+    def _with_node_order(self, source: str | None = None, target: str = "") -> Iterator[None]:
         """Make consolidated metadata, in the block, with the present order of all nodes, which in the draft stands
         nowhere else. A node that moves comes last in its group."""
         if self.generation is Generation.DRAFT:
-            groups = [place for place in self._places("") if isinstance(self.node(place), GroupSpec)]
+            groups = [place for place in self._walk_paths("") if isinstance(self.node(place), GroupSpec)]
             self._dialect.order = {
                 place if source is None else moved_path(place, source, target): [
                     name for name in self.children(place) if child(place, name) != source
@@ -148,21 +148,21 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     def _edits(self) -> Edits:
         draft = self.generation is Generation.DRAFT
-        return Edits(self._known, self._arrays, self._rows, draft)
+        return Edits(self._find_node, self._arrays, self._written_length, draft)
 
-    def _known(self, path: str) -> Spec | None:
+    def _find_node(self, path: str) -> Spec | None:
         try:
             return self.node(path)
         except NodeNotFound:
             return None
 
     def _arrays(self) -> Iterator[tuple[str, ArraySpec]]:
-        for path in self._places(""):
+        for path in self._walk_paths(""):
             spec = self.node(path)
             if isinstance(spec, ArraySpec):
                 yield path, spec
 
-    def _places(self, path: str) -> Iterator[str]:
+    def _walk_paths(self, path: str) -> Iterator[str]:
         """Yield the paths of all nodes that can be read, the group itself included."""
         try:
             spec = self.node(path)
@@ -171,7 +171,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         yield path
         if isinstance(spec, GroupSpec):
             for name in self.children(path):
-                yield from self._places(child(path, name))
+                yield from self._walk_paths(child(path, name))
 
     def _apply(self, changed: Mapping[str, Spec]) -> None:
         """Store what changes, now or at the end of the batch."""
@@ -184,17 +184,17 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             self._commit(DocumentChange(docs))
         for place, written in docs.items():
             self._specs.pop(place, None)
-            self._copied.discard(place)
-            self._direct.add(place)
-            with self._with_coming(changed):
+            self._in_consolidated.discard(place)
+            self._without_copy_paths.add(place)
+            with self._with_upcoming(changed):
                 self._specs[place] = self._parse(place, written)
 
     def _rendered(self, changed: Mapping[str, Spec]) -> dict[str, Docs]:
         """Return the documents of what changes, in the order in which they are stored."""
         if self._dialect.generation is None:
             self._dialect.learn(None)
-        places = sorted(changed, key=lambda place: _turn(place, isinstance(changed[place], ArraySpec)))
-        with self._with_coming(changed):
+        places = sorted(changed, key=lambda place: _write_order(place, isinstance(changed[place], ArraySpec)))
+        with self._with_upcoming(changed):
             docs = {}
             for place in places:
                 try:
@@ -207,26 +207,28 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         return docs
 
     @contextmanager
-    def _with_coming(self, changed: Mapping[str, Spec]) -> Iterator[None]:
+    def _with_upcoming(self, changed: Mapping[str, Spec]) -> Iterator[None]:
         """Let documents that depend on groups see these, in the block, as they will be."""
-        before, self._coming = self._coming, dict(changed)
+        before, self._upcoming = self._upcoming, dict(changed)
         try:
             yield
         finally:
-            self._coming = before
+            self._upcoming = before
 
     def _declared(self, path: str) -> GroupSpec | None:
-        coming = self._coming.get(path)
+        coming = self._upcoming.get(path)
         if coming is not None:
             return coming if isinstance(coming, GroupSpec) else None
         return super()._declared(path)
 
     def _texts(self, path: str) -> Mapping[str, str]:
-        return {} if path in self._pending or path in self._coming else super()._texts(path)
+        return {} if path in self._pending or path in self._upcoming else super()._texts(path)
 
     def _flush(self) -> None:
         with self._mutex:
-            order = sorted(self._pending, key=lambda place: _turn(place, self._dialect.is_array(self._pending[place])))
+            order = sorted(
+                self._pending, key=lambda place: _write_order(place, self._dialect.is_array(self._pending[place]))
+            )
             self._pending = {place: self._pending[place] for place in order}
         super()._flush()
 
@@ -234,11 +236,11 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     def written_length(self, path: str, axis: int) -> int:
         """Return how far the array was given cells along ``axis``: others may have made its dimension longer."""
-        return self._rows(path, axis)
+        return self._written_length(path, axis)
 
     def appended(self, path: str, axis: int, stop: int) -> None:
         """The array was given cells up to ``stop``, and none behind."""
-        with self._changing():
+        with self._lock_root():
             spec = self.node(path)
             rows = written_lengths(spec) if isinstance(spec, ArraySpec) else None
             if not isinstance(spec, ArraySpec) or rows is None or rows[axis] == stop:
@@ -247,7 +249,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             layout = {**spec.layout, "written": None if rows == spec.shape else rows}
             self._apply({path: spec.evolve(layout=layout)})
 
-    def _rows(self, path: str, axis: int) -> int:
+    def _written_length(self, path: str, axis: int) -> int:
         """Return how far an array was given cells, by appending or by writing them where its dimension already
         reached."""
         spec = require_array(path, self.node(path), self._store.url)
@@ -263,7 +265,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             block = source.read(coords) if min(extent.stop, spec.shape[axis]) > said else None
             if block is None:
                 continue
-            rows = np.moveaxis(_differ(block, fill), axis, 0)[: spec.shape[axis] - extent.start]
+            rows = np.moveaxis(_differs_from_fill(block, fill), axis, 0)[: spec.shape[axis] - extent.start]
             last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
             said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said
         return said
@@ -271,7 +273,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def _blank_dead_rows(self, changed: Mapping[str, Spec], besides: str) -> None:
         """Blank what an append that died stored behind the last row of an array, whose dimension grows now."""
         for path, spec in changed.items():
-            before = self._known(path)
+            before = self._find_node(path)
             if path == besides or not isinstance(spec, ArraySpec) or not isinstance(before, ArraySpec):
                 continue
             sizes = list(zip(before.shape, spec.shape, strict=True))
@@ -289,18 +291,18 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Hold the documents of all nodes against other writers; afterwards reads see the newest."""
         alone = nullcontext() if isinstance(self._store, LocksNodes) else self._node_mutex
         with alone, super().lock_node(""):
-            self._inside.depth = self._depth + 1
+            self._lock_depth.depth = self._depth + 1
             try:
                 yield
             finally:
-                self._inside.depth -= 1
+                self._lock_depth.depth -= 1
 
     @property
     def _depth(self) -> int:
-        return int(getattr(self._inside, "depth", 0))
+        return int(getattr(self._lock_depth, "depth", 0))
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _lock_root(self) -> Iterator[None]:
         """Hold the lock of the root; what is known is read anew unless it was held already."""
         if self._depth:
             yield
@@ -329,12 +331,12 @@ def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> Iter
                 yield coords
 
 
-def _turn(place: str, is_array: bool) -> tuple[bool, int]:
+def _write_order(place: str, is_array: bool) -> tuple[bool, int]:
     """Return when the documents of a node are stored: arrays first, the root last."""
     return (False, 0) if is_array else (True, -place.count("/") - bool(place))
 
 
-def _differ(block: np.ndarray[Any, Any], fill: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _differs_from_fill(block: np.ndarray[Any, Any], fill: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return which cells are not the fill value."""
     same = block == fill
     if block.dtype.kind in "fc":

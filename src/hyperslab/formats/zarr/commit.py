@@ -42,19 +42,21 @@ class DocumentCommits:
         self._dialect = dialect
         self._durable = durable
         self.consolidated = consolidated
-        self._without_copy: set[str] = set()
+        self._without_consolidated: set[str] = set()
 
     def forget(self) -> None:
         """Look again for copies in groups that had none."""
-        self._without_copy.clear()
+        self._without_consolidated.clear()
 
     def commit(self, change: DocumentChange) -> None:
         """Store the change; copies follow."""
-        copies = {holder: copy for holder in _holders(change.touched) if (copy := self._copy_at(holder)) is not None}
+        copies = {
+            holder: copy for holder in _holders(change.touched) if (copy := self._consolidated_at(holder)) is not None
+        }
         in_node = self._dialect.consolidated_name in self._dialect.nodes
         if not (in_node and change.touched == list(copies)):  # else one write of one document does it
             for holder in copies:
-                self._take(holder, change.docs.get(holder))
+                self._take_away(holder, change.docs.get(holder))
             stored = copies if in_node else {}  # of which the document was just written without its copy
             self._store_all({path: docs for path, docs in change.docs.items() if path not in stored})
         if change.act is not None:
@@ -62,35 +64,37 @@ class DocumentCommits:
         if change.after:
             self._store_all(change.after)
         for holder, copy in copies.items():
-            self._put(holder, self._changed(copy, holder, change), {**change.docs, **change.after}.get(holder))
+            self._put_back(
+                holder, self._after_change(copy, holder, change), {**change.docs, **change.after}.get(holder)
+            )
         if self.consolidated and "" not in copies:
             self.consolidate()
 
     def consolidate(self, holder: str = "") -> None:
         """Write a group's copy (the root's) of all that is stored now."""
-        self._put(holder, self.walk(holder), None)
+        self._put_back(holder, self.walk(holder), None)
 
     # -- copies -----------------------------------------------------------------------------------------------------
 
-    def _copy_at(self, holder: str) -> ConsolidatedDocs | None:
+    def _consolidated_at(self, holder: str) -> ConsolidatedDocs | None:
         """Return the copy that a group holds now. A group below the root that has none is not asked again."""
-        if holder and holder in self._without_copy:
+        if holder and holder in self._without_consolidated:
             return None
         name = self._dialect.consolidated_name
         doc = self._document(holder, name)
         copy = None if doc is None else self._dialect.read_consolidated(doc)
         if copy is None:
-            self._without_copy.add(holder)
+            self._without_consolidated.add(holder)
             if doc is not None and large_copy(doc) is not None:
                 self._warn(holder, "it is larger than what is decoded and written at once")
-                self._take(holder, None)  # others would read on what is stale by now
+                self._take_away(holder, None)  # others would read on what is stale by now
         return copy
 
-    def _take(self, holder: str, docs: Docs | None) -> None:
+    def _take_away(self, holder: str, docs: Docs | None) -> None:
         """Remove a copy; its document goes, or is written without it."""
         name = self._dialect.consolidated_name
         if docs is not None and name in docs:
-            self._put_all([(child(holder, name), docs[name])])
+            self._put_documents([(child(holder, name), docs[name])])
             return
         doc = self._document(holder, name)
         left = None if doc is None else self._dialect.without_consolidated(doc)
@@ -99,7 +103,7 @@ class DocumentCommits:
         else:
             self._store.put(child(holder, name), write_again(left), durable=self._durable)
 
-    def _put(self, holder: str, copy: ConsolidatedDocs, docs: Docs | None) -> None:
+    def _put_back(self, holder: str, copy: ConsolidatedDocs, docs: Docs | None) -> None:
         """Write a copy; one that is larger than what is read is left out from now on, and none stays."""
         stored = self._docs(holder) if docs is None else docs
         encoded = write_again(self._dialect.write_consolidated(stored or {}, copy))
@@ -107,7 +111,7 @@ class DocumentCommits:
             check_limits(encoded)
         except FormatError as error:
             self.consolidated = False
-            self._take(holder, stored)
+            self._take_away(holder, stored)
             self._warn(holder, error.message)
             return
         self._store.put(child(holder, self._dialect.consolidated_name), encoded, durable=self._durable)
@@ -115,7 +119,7 @@ class DocumentCommits:
     def _warn(self, holder: str, why: str) -> None:
         warnings.warn(f"{self._store.url}: /{holder} keeps no consolidated metadata: {why}", stacklevel=3)
 
-    def _changed(self, copy: ConsolidatedDocs, holder: str, change: DocumentChange) -> ConsolidatedDocs:
+    def _after_change(self, copy: ConsolidatedDocs, holder: str, change: DocumentChange) -> ConsolidatedDocs:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
         new = {name: docs for name, docs in copy.items() if not any(is_within(name, path) for path in lost)}
         changed = {**change.docs, **change.after}
@@ -164,11 +168,11 @@ class DocumentCommits:
             for name in names:
                 if name not in docs and self._store.get(child(path, name)) is not None:
                     self._store.delete(child(path, name), durable=self._durable)
-        self._put_all(
+        self._put_documents(
             [(child(path, name), docs[name]) for path, docs in changes.items() for name in names if name in docs]
         )
 
-    def _put_all(self, pairs: Iterable[tuple[str, JsonMapping]]) -> None:
+    def _put_documents(self, pairs: Iterable[tuple[str, JsonMapping]]) -> None:
         encoded = [(place, write_again(doc)) for place, doc in pairs]
         if isinstance(self._store, PutMany):
             self._store.put_many(encoded, durable=self._durable)

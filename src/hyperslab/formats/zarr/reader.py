@@ -39,12 +39,12 @@ class ZarrReader:
         self._settings = settings
         self._remembered = dict(remembered or {})
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
-        self._copies: dict[str, Consolidated] = {}
-        self._ahead: dict[str, Docs | None] = {}
-        self._looked_for_copy = False
-        self._direct: set[str] = set()
-        self._same: dict[bytes, JsonObject] = {}  # many arrays have the same document, which is read once
-        self._copied: set[str] = set()
+        self._consolidated: dict[str, Consolidated] = {}
+        self._prefetched: dict[str, Docs | None] = {}
+        self._looked_for_consolidated = False
+        self._without_copy_paths: set[str] = set()
+        self._known_documents: dict[bytes, JsonObject] = {}  # many arrays have the same document, which is read once
+        self._in_consolidated: set[str] = set()
         self._mutex = threading.RLock()
 
     @property
@@ -60,10 +60,10 @@ class ZarrReader:
         """Forget what is remembered of a node; it is read from its own documents from now on."""
         with self._mutex:
             self._specs.pop(path, None)
-            self._ahead.pop(path, None)
+            self._prefetched.pop(path, None)
             self._remembered.clear()
-            self._same.clear()
-            self._direct.add(path)
+            self._known_documents.clear()
+            self._without_copy_paths.add(path)
 
     def stamp(self, path: str) -> Stamp | None:
         """Return what identifies the present version of a node's own document; None where the store cannot tell."""
@@ -97,15 +97,15 @@ class ZarrReader:
 
     def _docs(self, path: str) -> Docs | None:
         """Return the documents of a node, from a copy where one has it."""
-        if path not in self._direct:
-            self._look_for_copy()
-            copied = self._from_copy(path)
+        if path not in self._without_copy_paths:
+            self._look_for_consolidated()
+            copied = self._consolidated_docs(path)
             if copied is not None:
-                self._copied.add(path)
+                self._in_consolidated.add(path)
                 return copied
-            if path in self._ahead:
-                return self._ahead.pop(path)
-        self._copied.discard(path)
+            if path in self._prefetched:
+                return self._prefetched.pop(path)
+        self._in_consolidated.discard(path)
         return self._stored_docs(path)
 
     def _stored_docs(self, path: str) -> Docs | None:
@@ -118,8 +118,8 @@ class ZarrReader:
             for extra in self._dialect.extras:
                 if (more := self._stored(path, extra)) is not None:
                     docs[extra] = more
-            if name == self._dialect.consolidated_name and path not in self._copies:
-                self._remember_copy(path, doc)
+            if name == self._dialect.consolidated_name and path not in self._consolidated:
+                self._remember_consolidated(path, doc)
             return docs
         return None
 
@@ -127,14 +127,14 @@ class ZarrReader:
         place, data = child(path, name), self._value(path, name)
         if data is None:
             return None
-        if (known := self._same.get(data)) is not None:
+        if (known := self._known_documents.get(data)) is not None:
             return known
         try:
             doc = read_document(data, place)
         except FormatError as error:
             raise error.locate(url=self._store.url, node=path) from None
         if name in self._dialect.nodes and name != self._dialect.consolidated_name:
-            self._same[data] = doc
+            self._known_documents[data] = doc
         return doc
 
     def _value(self, path: str, name: str) -> bytes | None:
@@ -144,45 +144,45 @@ class ZarrReader:
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
-    def _look_for_copy(self) -> None:
+    def _look_for_consolidated(self) -> None:
         """Read the root's copy once; a damaged one is no reason to read nothing."""
-        if self._looked_for_copy:
+        if self._looked_for_consolidated:
             return
-        self._looked_for_copy = True
+        self._looked_for_consolidated = True
         name = self._dialect.consolidated_name
         try:
             if name in self._dialect.nodes:
-                self._ahead[""] = self._stored_docs("")
+                self._prefetched[""] = self._stored_docs("")
             elif (doc := self._stored("", name)) is not None:
-                self._remember_copy("", doc)
+                self._remember_consolidated("", doc)
         except FormatError:
             return
 
     @property
     def is_consolidated(self) -> bool:
         """Return whether the root has consolidated metadata that is read."""
-        self._look_for_copy()
-        return "" in self._copies
+        self._look_for_consolidated()
+        return "" in self._consolidated
 
-    def _remember_copy(self, holder: str, doc: JsonMapping) -> None:
+    def _remember_consolidated(self, holder: str, doc: JsonMapping) -> None:
         copy = read_consolidated(self._dialect, doc)
         if copy is not None:
-            self._copies[holder] = Consolidated(copy)
+            self._consolidated[holder] = Consolidated(copy)
 
-    def _copies_over(self, path: str) -> Iterator[tuple[str, Consolidated]]:
+    def _consolidated_above(self, path: str) -> Iterator[tuple[str, Consolidated]]:
         """Yield the copies that may speak of a node, the nearest first, each with the node's path relative to it."""
-        for holder in sorted(self._copies, key=len, reverse=True):
+        for holder in sorted(self._consolidated, key=len, reverse=True):
             if is_within(path, holder):
-                yield relative(path, holder), self._copies[holder]
+                yield relative(path, holder), self._consolidated[holder]
 
-    def _from_copy(self, path: str) -> Docs | None:
-        return next((copy.docs[inner] for inner, copy in self._copies_over(path) if inner in copy.docs), None)
+    def _consolidated_docs(self, path: str) -> Docs | None:
+        return next((copy.docs[inner] for inner, copy in self._consolidated_above(path) if inner in copy.docs), None)
 
-    def _names_in_copy(self, path: str) -> list[str] | None:
+    def _consolidated_names(self, path: str) -> list[str] | None:
         """Return names right below ``path``, as the nearest copy that knows the group has them; None without one."""
-        if path in self._direct:
+        if path in self._without_copy_paths:
             return None
-        known = (copy.names(inner) for inner, copy in self._copies_over(path))
+        known = (copy.names(inner) for inner, copy in self._consolidated_above(path))
         return next((names for names in known if names is not None), None)
 
     # -- the tree ---------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class ZarrReader:
         """Return names of the nodes right below a group: in the order of consolidated metadata, else sorted."""
         if isinstance(self.node(path), ArraySpec):
             return []
-        copied = self._names_in_copy(path)
+        copied = self._consolidated_names(path)
         if copied is not None:
             return copied
         return [name for name in self._store.list_dir(path)[1] if self._is_node(child(path, name))]
@@ -207,7 +207,7 @@ class ZarrReader:
 
     def _implicit(self, path: str) -> GroupSpec:
         """Return a group that has no document of its own: something below it has."""
-        if self._names_in_copy(path) or holds_nodes(self._store, path, self._dialect.nodes):
+        if self._consolidated_names(path) or holds_nodes(self._store, path, self._dialect.nodes):
             return GroupSpec()
         raise node_not_found(path, self._store.url)
 
@@ -217,23 +217,23 @@ class ZarrReader:
         """Return the chunks of an array. What is known from a copy alone is looked up now: NodeNotFound when it is
         gone."""
         spec = self.node(path)
-        if path in self._copied:
+        if path in self._in_consolidated:
             docs = self._stored_docs(path)
             if docs is None:
                 self._specs.pop(path, None)
-                self._direct.add(path)
+                self._without_copy_paths.add(path)
                 raise NodeNotFound(
                     "the array is gone; only consolidated metadata speaks of it", url=self._store.url, node=path
                 )
-            if docs != self._from_copy(path):
+            if docs != self._consolidated_docs(path):
                 copied, spec = spec, self._parse(path, docs)
-                self._raise_if_other(path, copied, spec)  # as often as it is asked for: an array keeps what it has
+                self._raise_if_stale(path, copied, spec)  # as often as it is asked for: an array keeps what it has
                 self._specs[path] = spec
-            self._copied.discard(path)
+            self._in_consolidated.discard(path)
         spec = require_array(path, spec, self._store.url)
         return self.chunks_as(path, spec)
 
-    def _raise_if_other(self, path: str, copied: GroupSpec | ArraySpec, own: GroupSpec | ArraySpec) -> None:
+    def _raise_if_stale(self, path: str, copied: GroupSpec | ArraySpec, own: GroupSpec | ArraySpec) -> None:
         """Refuse cells whose rank or type consolidated metadata says otherwise: who asks has shape and type from it."""
         if isinstance(copied, ArraySpec) and isinstance(own, ArraySpec):
             if len(copied.shape) == len(own.shape) and copied.numpy_dtype == own.numpy_dtype:

@@ -60,8 +60,8 @@ class ZarrWriter(ZarrReader):
             self._commit(DocumentChange(changes))
         for place, written in changes.items():
             self._specs[place] = self._parse(place, written)
-            self._copied.discard(place)
-            self._direct.add(place)
+            self._in_consolidated.discard(place)
+            self._without_copy_paths.add(place)
 
     def _documents_of(self, path: str, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the documents that a node is written as."""
@@ -81,13 +81,13 @@ class ZarrWriter(ZarrReader):
             above, _ = split(above)
             if above in self._pending:
                 break
-            found = self._specs.get(above) if above in self._direct else None
+            found = self._specs.get(above) if above in self._without_copy_paths else None
             spec = self.stored_node(above) if found is None else found
             if isinstance(spec, ArraySpec):
                 raise Invalid("an array holds no other nodes", url=self._store.url, node=above)
             if spec is not None:
                 self._specs[above] = spec
-                self._direct.add(above)
+                self._without_copy_paths.add(above)
                 break
             missing.insert(0, above)
         return missing
@@ -134,8 +134,8 @@ class ZarrWriter(ZarrReader):
         with self._mutex:
             for name in [name for name in self._specs if is_within(name, path)]:
                 del self._specs[name]
-            self._copies.clear()
-            self._ahead.clear()
+            self._consolidated.clear()
+            self._prefetched.clear()
             self._remembered.clear()
             self._commits.forget()
 
@@ -223,7 +223,7 @@ class ZarrWriter(ZarrReader):
     def _commit(self, change: DocumentChange) -> None:
         with self._locked(""), self._mutex:
             self._commits.commit(change)
-            self._copies.clear()
+            self._consolidated.clear()
 
 
 def check_document(doc: JsonMapping, name: str, path: str) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
 from hyperslab.formats.zarr.opening import open_zarr
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.formats.zarr2.document import COPY, ZARRAY, ZGROUP, Zarr2
+from hyperslab.formats.zarr2.document import CONSOLIDATED, ZARRAY, ZGROUP, Zarr2
 from hyperslab.stores.location import Location, Probe
 
 _LACKS = frozenset(
@@ -79,7 +79,7 @@ class Zarr2Format:
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the root has one of the documents; a consolidated dataset is known by one request."""
-        return any(probe.get(name) is not None for name in (COPY, ZGROUP, ZARRAY))
+        return any(probe.get(name) is not None for name in (CONSOLIDATED, ZGROUP, ZARRAY))
 
     def open(self, where: Location, mode: Mode, **options: Any) -> ZarrReader:
         """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""

@@ -393,7 +393,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
         attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
     hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
-    was = _was(old)
+    was = _parse_old(old)
     dtype = type_to_describe(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(
         dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims), unwritten=UNWRITTEN in spec.layout
@@ -401,16 +401,16 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     return {ZATTRS: write_attributes(attrs, marks, hidden=hidden), ZARRAY: render_array(spec, old)}
 
 
-def _as_it_was(old: JsonMapping) -> ArraySpec | None:
+def _read_old_array(old: JsonMapping) -> ArraySpec | None:
     return read_array(old, {}, Problems("")) if old else None
 
 
-_was = BoundedMemo(_as_it_was)
+_parse_old = BoundedMemo(_read_old_array)
 
 
 def render_array(spec: ArraySpec, old: JsonMapping) -> JsonObject:
     """Return ``.zarray``: the old one's words where they still mean the same, its unknown keys, its order of keys."""
-    was = _was(old)
+    was = _parse_old(old)
     if any(not isinstance(cut, int) for cut in spec.chunks):
         raise Unsupported("format zarr2 has no chunks of varying size", remedy="give one length per dimension")
     same_type = was is not None and plain_type(was.dtype) == plain_type(spec.dtype)
@@ -462,7 +462,7 @@ def chunk_keys(spec: ArraySpec) -> Callable[[Coords], str]:
 # -- where the documents lie ------------------------------------------------------------------------------------------
 
 
-COPY = ".zmetadata"
+CONSOLIDATED = ".zmetadata"
 _DOCUMENTS = (ZARRAY, ZGROUP, ZATTRS)
 
 
@@ -472,7 +472,7 @@ class Zarr2(MetadataDialect):
     format = "zarr2"
     nodes = (ZARRAY, ZGROUP)
     extras = (ZATTRS,)
-    consolidated_name = COPY
+    consolidated_name = CONSOLIDATED
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""

@@ -294,7 +294,7 @@ def write_codecs(codecs: Sequence[Codec]) -> list[JsonObject]:
 def _write_codec(codec: Codec) -> JsonObject:
     name, config = codec.name, codec.config
     if name == "sharding_indexed":
-        return _said(
+        return _named_object(
             name,
             {
                 "chunk_shape": list(config["chunk_shape"]),
@@ -304,15 +304,15 @@ def _write_codec(codec: Codec) -> JsonObject:
             },
         )
     if name == "crc32c" and config.get("location", "end") == "end":
-        return _said(name, {})
+        return _named_object(name, {})
     if name == "blosc":
-        return _said(name, _blosc(config))
+        return _named_object(name, _blosc(config))
     if name == "zstd":
-        return _said(name, {"level": 0, "checksum": False} | dict(config))
+        return _named_object(name, {"level": 0, "checksum": False} | dict(config))
     if name == "gzip":
-        return _said(name, {"level": 1} | dict(config))  # zarr-python insists on a level
+        return _named_object(name, {"level": 1} | dict(config))  # zarr-python insists on a level
     if name in _NAMED:
-        return _said(name, config)
+        return _named_object(name, config)
     if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
         raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
     spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
@@ -327,5 +327,5 @@ def _blosc(config: JsonMapping) -> JsonObject:
     return defaults | dict(config) | {"shuffle": shuffle}
 
 
-def _said(name: str, config: JsonMapping) -> JsonObject:
+def _named_object(name: str, config: JsonMapping) -> JsonObject:
     return {"name": name, "configuration": dict(config)} if config else {"name": name}

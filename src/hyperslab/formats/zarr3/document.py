@@ -147,10 +147,10 @@ def _unpack(value: object, kind: str) -> Any:
 
 
 NAME = "zarr.json"
-COPY = "consolidated_metadata"
+CONSOLIDATED = "consolidated_metadata"
 Documents = Mapping[str, JsonMapping]
 _KEYS = {
-    "group": frozenset({"zarr_format", "node_type", "attributes", COPY}),
+    "group": frozenset({"zarr_format", "node_type", "attributes", CONSOLIDATED}),
     "array": frozenset(
         [
             "zarr_format",
@@ -189,7 +189,7 @@ def read(doc: JsonMapping, problems: Problems) -> GroupSpec | ArraySpec:
         return GroupSpec()
     _check_extensions(doc, kind, problems)
     stored = problems.mapping("attributes", doc.get("attributes", {})) or {}
-    layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", COPY)}}
+    layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", CONSOLIDATED)}}
     if kind == "array":
         return _read_array(doc, stored, problems, layout)
     attrs, marks = read_attributes(stored)
@@ -303,14 +303,14 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
             hidden = [FILL_VALUE]
         else:
             spelled = {FILL_VALUE: said}
-    was = _as_it_was(old) if old else None
+    was = _parse_old(old) if old else None
     dtype = mark_of(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
     attributes = write_attributes(spec.attrs, marks, spelled, hidden)
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
 
 
-_as_it_was = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
+_parse_old = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
 
 
 def mark_of(dtype: DataType) -> Any:
@@ -462,7 +462,7 @@ def _sharded(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> 
 # -- where the documents lie ------------------------------------------------------------------------------------------
 
 
-_EMPTY = {"kind": "inline", "must_understand": False, "metadata": {}}
+_EMPTY_CONSOLIDATED = {"kind": "inline", "must_understand": False, "metadata": {}}
 
 
 class Zarr3(MetadataDialect):
@@ -496,7 +496,7 @@ class Zarr3(MetadataDialect):
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed
         over."""
-        said = doc.get(COPY)
+        said = doc.get(CONSOLIDATED)
         entries = said.get("metadata") if isinstance(said, dict) and said.get("kind", "inline") == "inline" else None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             return None
@@ -507,12 +507,12 @@ class Zarr3(MetadataDialect):
         """Return the holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
         entries = {path: _entry(docs[NAME]) for path, docs in copy.items() if path}
         own = holder.get(NAME, {"zarr_format": 3, "node_type": "group", "attributes": {}})
-        return {**own, COPY: _EMPTY | {"metadata": entries}}
+        return {**own, CONSOLIDATED: _EMPTY_CONSOLIDATED | {"metadata": entries}}
 
     def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return the holder's own document."""
-        return {key: value for key, value in doc.items() if key != COPY}
+        return {key: value for key, value in doc.items() if key != CONSOLIDATED}
 
 
 def _entry(doc: JsonObject) -> JsonObject:
-    return {**doc, COPY: _EMPTY} if doc.get("node_type") == "group" else doc
+    return {**doc, CONSOLIDATED: _EMPTY_CONSOLIDATED} if doc.get("node_type") == "group" else doc
