@@ -79,6 +79,7 @@ _MARKS = {
     ".zdataset": (b"",),
     ".nczarr": (b"",),
 }
+# marks in consolidated metadata, which is searched as bytes: it may be large, and is decoded later by who needs it
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
 _OF_ARRAY = (b"_nczarr_array",)
 _SAID_BY, _IS_COPY = b"_NCProperties", b'"metadata"'

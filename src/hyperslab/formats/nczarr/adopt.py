@@ -124,6 +124,7 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
     metadata_dialect.bind(group, lambda path: {})
     metadata_dialect.learn(None)
     docs, problems = {}, []
+    # the root comes last: who dies before leaves a plain dataset
     for path in reversed(whole):
         try:
             if dialect == "current":

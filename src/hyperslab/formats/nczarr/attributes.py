@@ -79,6 +79,7 @@ def read_attributes(
     known: list[Mapping[str, str]] = []
 
     def spelled(name: str) -> str | None:
+        # the spelling of a document is looked for once, and only if an attribute needs it
         if not known:
             known.append(texts())
         return known[0].get(name)
@@ -174,6 +175,7 @@ def _widest(values: list[Any]) -> NumpyDType | None:
         return None
     if any(isinstance(item, float) for item in values):
         return np.dtype("f8")
+    # rule 3.8: the first of int, uint, int64, uint64 that holds them
     kinds = ("u1",) if all(isinstance(item, bool) for item in values) else ("i4", "u4", "i8", "u8")
     bounds = {kind: np.iinfo(kind) for kind in kinds}
     low, high = min(values), max(values)
@@ -311,6 +313,7 @@ def _unsupported(what: str) -> Unsupported:
     return Unsupported(f"netCDF has no attribute for a {what}", remedy="give text, numbers or 1-D arrays of them")
 
 
+# possessive quantifiers: no text makes the pattern go back, so that a hostile document costs one pass
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 
 

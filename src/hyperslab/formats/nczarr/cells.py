@@ -25,6 +25,7 @@ from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenS
 from hyperslab.model.spec import ArraySpec, Codec
 
 TEXT = "fixed_utf8"
+# bytes of a pointer to text, by which netcdf-c shuffles cells of text
 _POINTER = 8
 _SINGLE_BYTES = {"<i1": "|i1", ">i1": "|i1", "<u1": "|u1", ">u1": "|u1"}
 Meaning = Literal["char", "string"] | None
@@ -178,7 +179,9 @@ def with_text_width(spec: ArraySpec, length: int, *, truncate: bool = False) -> 
 
 
 FILL = "_FillValue"
+# netCDF's fill value of doubles, as netcdf-c wrote it with 6 digits, and as it is
 SIX_DIGITS, FILL_DOUBLE = 9.96921e36, 9.969209968386869e36
+# versions of netcdf-c that stored cells of big-endian types in little-endian order
 _ALL_SWAPPED = re.compile(r"4\.9\.[012]\b.*")
 _SWAPPED_IN_DEVELOPMENT = re.compile(r"4\.9\.3-dev.*")
 

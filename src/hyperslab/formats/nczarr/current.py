@@ -341,6 +341,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     layout: JsonObject = {"hidden": {name: (values[name], codes[name]) for name in hidden}}
     if "zarr2" in wish.layout:
         layout["zarr2"] = {key: value for key, value in wish.layout["zarr2"].items() if key not in _OF_DRAFT}
+    # the wish goes through its documents and back: what netcdf-c could not read is told now, not with the first chunk
     spec = wish.evolve(
         dtype=dtype,
         attrs={name: value for name, value in wish.attrs.items() if name not in hidden},

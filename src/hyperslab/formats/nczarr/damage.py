@@ -42,7 +42,7 @@ from hyperslab.formats.nczarr.user_types import dtype_in_bytes
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.damage import NodeDamage
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP
+from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP, number_of_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -391,12 +391,7 @@ def with_numbers(doc: JsonObject) -> JsonObject:
 def _numbers(said: object) -> Any:
     if not isinstance(said, dict):
         return said
-    return {name: value if name == "id" else _number(value) for name, value in said.items()}
-
-
-def _number(value: Any) -> Any:
-    is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
-    return int(value) if is_number else value
+    return {name: value if name == "id" else number_of_text(value) for name, value in said.items()}
 
 
 def _array_dimensions_damage(survey: NCZarrSurvey, path: str) -> Iterator[NodeDamage]:

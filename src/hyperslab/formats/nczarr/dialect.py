@@ -185,6 +185,7 @@ class NczarrDialect(MetadataDialect):
         """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
         whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
         placed = {child(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
+        # zarr-python 3 refuses a copy with a dtype that it does not know: such arrays stand aside, in our own part
         aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ZARRAY, {}).get("dtype"))}
         names = {place: place.rpartition("/") for place in placed}
         entries = {

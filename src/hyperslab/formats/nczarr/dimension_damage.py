@@ -60,6 +60,7 @@ class NewDimensions:
             found = self.known(qualified(group, name))
             if found is not None and (found.size == size or found.unlimited):
                 return qualified(group, name)
+        # another dimension has the name: the length tells them apart
         while self.known(qualified(home, name)) is not None:
             name = f"{name}_{size}"
         self.dims.setdefault(home, {})[name] = Dimension(name, size)

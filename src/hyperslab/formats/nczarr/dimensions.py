@@ -22,7 +22,9 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import outward, split
 
 _OF_NETCDF = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]([^\x00-\x1f\x7f/]*[^\x00-\x20\x7f/])?")
+# NC_MAX_NAME of netcdf-c
 _LONGEST = 256  # bytes
+# how the generations name the dimensions that nobody named
 _ANONYMOUS = re.compile(r"(?:_anonymous|Anonymous|_Anonymous_Dim_|_zdim_|\.zdim_)(\d+)")
 
 

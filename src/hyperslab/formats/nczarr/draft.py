@@ -136,6 +136,7 @@ def _read_array(
     dimensions = array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
     plain = {name: value for name, value in stored.items() if not is_hidden(name)}
+    # without a code of its own the fill value is of the type of the cells
     codes = {"_FillValue": typedef or _code_of(dtype), **codes}
     length = text_length(spec)
     if length is not None and context.options.truncate:

@@ -109,6 +109,7 @@ class Edits:
                 raise Invalid(f"there is no dimension {name}", node=path, remedy="declare it, or name another")
             return qualified(*split_qualified(name)), found
         said = wish.layout.get("dimensions")
+        # the nearest dimension of this name counts, if the axis can be on it
         for above in outward(group):
             found = self._declared(qualified(above, name))
             if found is not None and _fits(found, size):

@@ -123,6 +123,7 @@ def _without_native(doc: JsonObject) -> JsonObject:
         return doc | {"dtype": "|u1", "fill_value": int(fill) if isinstance(fill, bool) else fill}
     if not isinstance(dtype, str) or dtype[1:] not in COMPLEX:
         return doc
+    # a complex number is two floats side by side: the bytes stay as they are
     part = f"{dtype[0]}f{int(dtype[2:]) // 2}"
     if fill is not None:
         try:
@@ -149,6 +150,7 @@ def _seen(spec: ArraySpec, doc: JsonMapping, node: str, context: Context) -> Arr
     if isinstance(said, str):
         return spec.evolve(dtype=replace(COMPLEX[said[1:]], base=dtype))
     structured = list(context.structured())
+    # netCDF names types: the first array with fields has _compound1, the next _compound2
     number = structured.index(node) + 1 if node in structured else 1
     return spec.evolve(dtype=Compound(dtype, f"_compound{number}"))
 

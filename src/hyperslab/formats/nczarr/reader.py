@@ -187,6 +187,7 @@ class NczarrReader(ZarrReader):
         if root is None:
             self._dialect.learn(self._without_root())
             return
+        # documents of Zarr alone do not tell the draft and 4.8.0: their own are asked for, by as few requests as can be
         if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
             more = DECIDING if PROVENANCE not in root.get(ZATTRS, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
@@ -215,6 +216,7 @@ class NczarrReader(ZarrReader):
     def _value(self, path: str, name: str) -> bytes | None:
         """Return the bytes of a document; how attributes are spelled is kept until they are parsed."""
         data = super()._value(path, name)
+        # kept as it is spelled: attributes that look like JSON are text, which only the bytes tell
         if name == CONSOLIDATED and not path:
             self._raw_copy = data if data is not None and len(data) <= LIMITS.size else None
         if name == ZATTRS and data is not None:

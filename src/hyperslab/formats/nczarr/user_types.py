@@ -44,6 +44,7 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.paths import outward
 
+# bounds against documents that would exhaust memory or the stack
 LARGEST = 1 << 28
 MOST_FIELDS = 10_000
 DEEPEST = 32
@@ -141,6 +142,7 @@ class _TypeReader:
     def type(self, name: str) -> Extension | None:
         """Return the type of this name in the document."""
         if name not in self.known:
+            # while it is being read: a type that holds itself finds nothing here
             self.known[name] = None
             try:
                 self.known[name] = self._read(name, self.doc[name])

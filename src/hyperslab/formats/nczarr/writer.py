@@ -106,6 +106,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
                 for place in [place for place in self._walk_paths("") if is_within(place, source)]:
                     edits.changed.setdefault(moved_path(place, source, target), self.node(place))
             docs = self._rendered(edits.changed)
+            # groups that the move makes are stored before it, all else when the node is at its new place
             after, new = docs, {}
             for place in [place for place in docs if self._find_node(place) is None and not is_within(place, target)]:
                 new[place] = after.pop(place)
@@ -193,6 +194,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Return the documents of what changes, in the order in which they are stored."""
         if self._dialect.generation is None:
             self._dialect.learn(None)
+        # readers beside see arrays grow before the groups that declare their dimensions
         places = sorted(changed, key=lambda place: _write_order(place, isinstance(changed[place], ArraySpec)))
         with self._with_upcoming(changed):
             docs = {}
@@ -265,6 +267,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             block = source.read(coords) if min(extent.stop, spec.shape[axis]) > said else None
             if block is None:
                 continue
+            # cells that are not the fill value were written, whatever the array says of itself
             rows = np.moveaxis(_differs_from_fill(block, fill), axis, 0)[: spec.shape[axis] - extent.start]
             last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
             said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said

@@ -49,6 +49,7 @@ class ChunkKeys:
         self.prefix = f"{folder}/" if folder else ""
         self.key_of = key_of
         self.settings = settings
+        # one buffer per thread serves all chunks; stores of remote objects make bytes anyhow, and have no get_into
         self.scratch = Scratch() if hasattr(store, "get_into") else None
         self.concurrency: int | None = getattr(store, "concurrency", None)
         self.stamp: Callable[[str], Any] = getattr(store, "stamp", _unknown)
@@ -62,6 +63,8 @@ class ChunkKeys:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
         if not hasattr(self.store, "lock_chunks"):
             return nullcontext()
+        # ascending, so that two writers of the same chunks never wait for one another; writers of chunks whose keys
+        # have one checksum queue without need, which is rare and does no harm
         slots = sorted({crc32(self.key_of(place).encode()) for place in coords})
         lock: AbstractContextManager[None] = self.store.lock_chunks(self.folder, slots, timeout)
         return lock
@@ -140,6 +143,7 @@ def is_filled_with(block: Block, cell: bytes | None) -> bool:
     """
     if cell is None or not block.size:
         return False
+    # the first and the last cell tell nearly always, before all bytes are compared
     raw = block.reshape(-1).view(np.uint8)
     if raw[: len(cell)].tobytes() != cell or raw[-len(cell) :].tobytes() != cell:
         return False
@@ -220,6 +224,7 @@ class KeyedChunks:
         keys = self._keys
         for coords, block in pairs:
             key = keys.prefix + keys.key_of(coords)
+            # what was stored before must be replaced even by fill values; else the missing chunk says the same
             if not is_filled_with(block, self._zero) or keys.exists(key):
                 yield key, self._chain_at(coords).encode(block)
 
@@ -272,6 +277,7 @@ class KeyedChunks:
     def erase_many(self, coords: Sequence[Coords]) -> None:
         """Forget chunks: the last one of each folder has the medium keep what was removed from it."""
         keys = [self._keys.prefix + self._keys.key_of(place) for place in coords]
+        # one flush of a folder keeps all removals from it
         last = {key.rpartition("/")[0]: key for key in keys}
         for key in keys:
             durable = self._keys.settings.durable and last[key.rpartition("/")[0]] == key
@@ -353,6 +359,7 @@ def _wrong_size(expected: int, found: int) -> CorruptChunk:
 def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...], out: Block) -> None:
     """Rows of the first axis whose rows are small, as many as a slab holds; the axes before it one index at a time."""
     itemsize = out.dtype.itemsize
+    # the first axis of which one row fits a slab
     axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= _SLAB), len(shape) - 1)
     row = prod(shape[axis + 1 :]) * itemsize
     rows = within[axis]
@@ -413,6 +420,7 @@ class CasChunks(KeyedChunks):
             found = keys.store.get_version(key, unless=known, most=chain.most_stored)
             if found is None:
                 return None, None
+            # the store answers without the value where its stamp is the known one
             if found.data is None:
                 return None, known
             block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)

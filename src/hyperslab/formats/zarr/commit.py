@@ -53,16 +53,19 @@ class DocumentCommits:
         copies = {
             holder: copy for holder in _holders(change.touched) if (copy := self._consolidated_at(holder)) is not None
         }
+        # 1. copies go, or are replaced together with the one document that changes; 2. documents are stored
         in_node = self._dialect.consolidated_name in self._dialect.nodes
         if not (in_node and change.touched == list(copies)):  # else one write of one document does it
             for holder in copies:
                 self._take_away(holder, change.docs.get(holder))
             stored = copies if in_node else {}  # of which the document was just written without its copy
             self._store_all({path: docs for path, docs in change.docs.items() if path not in stored})
+        # 3. keys are moved or removed, while no copy speaks of them; 4. documents that need them at their place
         if change.act is not None:
             change.act()
         if change.after:
             self._store_all(change.after)
+        # 5. the copies come back with the changes in them; who dies before leaves none: that costs requests, no truth
         for holder, copy in copies.items():
             self._put_back(
                 holder, self._after_change(copy, holder, change), {**change.docs, **change.after}.get(holder)
@@ -110,6 +113,7 @@ class DocumentCommits:
         try:
             check_limits(encoded)
         except FormatError as error:
+            # from now on: each commit would find the same
             self.consolidated = False
             self._take_away(holder, stored)
             self._warn(holder, error.message)

@@ -57,6 +57,7 @@ def open_zarr(
     def make(path: str) -> None:
         open_zarr(dialect, Location.of(path), "x", settings=settings, consolidated=consolidated, writing=writing)
 
+    # beside the old one, so that a failure leaves that; elsewhere keys are replaced in place
     if mode == "w" and replace_folder(where, make, durable=settings.durable):
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")

@@ -21,6 +21,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import List, Stamp, Stamps, Store
 from hyperslab.stores.keys import UNFINISHED
 
+# so many folders without a document make no dataset; on a server each of them is a request
 _MOST_FOLDERS = 1000
 
 
@@ -152,6 +153,7 @@ class ZarrReader:
         name = self._dialect.consolidated_name
         try:
             if name in self._dialect.nodes:
+                # the copy is in the root's own document, which need not be read again for the root
                 self._prefetched[""] = self._stored_docs("")
             elif (doc := self._stored("", name)) is not None:
                 self._remember_consolidated("", doc)
@@ -217,6 +219,7 @@ class ZarrReader:
         """Return the chunks of an array. What is known from a copy alone is looked up now: NodeNotFound when it is
         gone."""
         spec = self.node(path)
+        # cells are never read by what consolidated metadata says alone: others may have changed the array since
         if path in self._in_consolidated:
             docs = self._stored_docs(path)
             if docs is None:
@@ -276,5 +279,6 @@ def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
             return True
         if not folder and UNFINISHED in inner:  # half a dataset
             return False
+        # depth first, and the first name next: a node is found soon where there are any
         folders += [child(folder, name) for name in reversed(inner)]
     return False

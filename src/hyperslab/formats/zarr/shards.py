@@ -47,6 +47,7 @@ from hyperslab.stores.base import Store, Unversioned, Version
 from hyperslab.stores.ranges import fetch_coalesced
 from hyperslab.stores.scratch import Scratch
 
+# a bound on memory alone: an index that is forgotten costs another request
 MOST = 64 << 20
 """Bytes of decoded indexes that one array remembers."""
 
@@ -64,6 +65,7 @@ class ShardIndexCache(dict[str, tuple[Any, T]]):
 
     def remember(self, key: str, stamp: object, index: T) -> None:
         """Take one more; all are forgotten where they would be too many."""
+        # all at once: an order of use would have to be kept at every read
         if len(self) * index.nbytes > MOST:
             self.clear()
         self[key] = (stamp, index)
@@ -121,6 +123,7 @@ class ShardedChunks:
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
         location = config.get("index_location", "end")
         self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
+        # a shard that claims to be longer than its cells can become is damaged, and not read into memory
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
@@ -189,6 +192,7 @@ class ShardedChunks:
         for place, (members, numbers) in shards.items():
             key = prefix + keys.key_of(place)
             try:  # keys.get, without its calls: this is done for every shard
+                # few chunks: the index and their ranges; from half of the shard on it is fetched whole, by one request
                 if 2 * len(members) < self._size:
                     found = self._from_ranges(key, numbers)
                 elif (shard := keys.store.get_into(key, room, most) if room else keys.store.get(key)) is None:
@@ -214,6 +218,7 @@ class ShardedChunks:
     def _from_ranges(self, key: str, numbers: Sequence[int]) -> list[Part]:
         """Return ranges that the index of the same version tells: the shard's stamp is the same before and after."""
         for _ in range(_TRIES):
+            # the stamp is asked for before and after: index and ranges that lie between are of one version
             stamp, entries = self._index_now(key)
             if entries is None:
                 return [None] * len(numbers)
@@ -384,6 +389,7 @@ class CasShards(ShardedChunks):
         key, numbers = self._locate(coords)
         count = len(coords)
         try:
+            # as above; here the version comes with the value, so that no second look is needed
             if 2 * count >= self._size:
                 parts, stamp = self._parts_of_whole(key, numbers)
             else:
@@ -403,6 +409,7 @@ class CasShards(ShardedChunks):
         store = self._keys.store
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
+                # a remembered index may be of an older version: ranges are asked for of that version alone
                 known = self._entries.get(key)
                 remembered = known is not None
                 known = known or self._fetch_index(key)

@@ -48,6 +48,7 @@ class ZarrWriter(ZarrReader):
         docs = self._documents_of(path, spec)
         for name, doc in docs.items():
             check_document(doc, name, path)
+        # what a dead writer left must not become cells of the new array
         if isinstance(spec, ArraySpec):
             self._clear(path)
         with self._mutex:
@@ -123,6 +124,7 @@ class ZarrWriter(ZarrReader):
             store.rename(source, target)
             return
         names = {*self._dialect.extras, *self._dialect.nodes}
+        # documents last: nothing is seen at the new place before its chunks are there
         keys = sorted(store.list(source), key=lambda place: place.rpartition("/")[2] in names)
         for place in keys:
             value = store.get(place)
@@ -188,6 +190,7 @@ class ZarrWriter(ZarrReader):
     def _locked(self, path: str) -> Iterator[None]:
         """Hold the node's lock in the store, once per thread."""
         held: set[str] = self._held.__dict__.setdefault("paths", set())
+        # the store's locks are not taken twice by one thread, and a batch holds its own until its end
         if path in held or path in self._batch_held or not isinstance(self._store, LocksNodes):
             yield
             return
@@ -204,6 +207,7 @@ class ZarrWriter(ZarrReader):
 
     def _flush(self) -> None:
         with self._mutex:
+            # taken out first: what is put meanwhile belongs to the next commit
             pending, self._pending = self._pending, {}
         if pending:
             self._commit(DocumentChange(pending))

@@ -114,10 +114,10 @@ def _is_nested(said: object) -> bool:
 
 def _read_codec(said: JsonMapping) -> Codec:
     name = _NAMES.get(said["id"]) or canonical(said["id"])
-    return Codec(name, {key: _number(value) for key, value in said.items() if key != "id"})
+    return Codec(name, {key: number_of_text(value) for key, value in said.items() if key != "id"})
 
 
-def _number(value: object) -> Any:
+def number_of_text(value: object) -> Any:
     """Return the number that a text is: netCDF-C 4.9.3 writes the numbers of codecs as text."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
 

@@ -27,6 +27,7 @@ from hyperslab.model.spec import Chunks, Codec
 # -- chunk_grid and chunk_key_encoding --------------------------------------------------------------------------------
 
 
+# a short document may name any number of chunks, each of which becomes a number in memory
 _MOST_CHUNKS = 10**6
 _SEPARATORS = {"default": "/", "v2": "."}
 
@@ -153,6 +154,7 @@ _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _BY_VALUE = ("astype", "fixedscaleoffset")
 """Filters that make nothing of cells in the wrong byte order; ``delta`` of whole numbers is undone in any."""
 _INDEX = np.dtype("u8")
+# a bound on recursion: documents may nest codecs as deep as JSON goes
 _DEPTH = 8
 
 

@@ -58,6 +58,7 @@ _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", 
 _RAW = re.compile(r"r([1-9]\d{0,9})")
 _SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+# a bound on recursion: structures may lie in one another as deep as JSON goes
 _DEPTH = 16
 
 
