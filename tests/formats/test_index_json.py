@@ -30,9 +30,8 @@ SHAPE = (4, 3, 3, 2)
 def put(indexes: Mapping[str, Index], format: str) -> ArraySpec:
     """A spec that was written and read again."""
     module = {"zarr2": zarr2, "zarr3": zarr3}[format].document
-    creation = zarr2.document if format == "zarr2" else zarr3.creation
     wish = ArraySpec(shape=SHAPE, dtype=np.dtype("f4"), chunks=(2, 2, 2, 2), dims=tuple(EVERY), indexes=indexes)
-    made = creation.new_array(wish)
+    made = module.new_array(wish)
     documents = json.loads(json.dumps(module.render(made)))
     found = module.parse(documents)
     assert isinstance(found, ArraySpec)

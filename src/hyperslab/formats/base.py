@@ -1,4 +1,8 @@
-"""What a format is: a name, what it can hold, how it is recognised, and a Reader or Writer of its documents."""
+"""What a format is: a name, what it can hold, how it is recognised, and a Reader or Writer of its documents.
+
+A format of a third party needs not inherit anything: ``Reader``, ``Writer`` and ``Format`` are protocols. Each
+of the other protocols is one ability that some formats have and that the floors above ask for with ``isinstance``.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,11 @@ from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location, Probe
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What formats can hold, declared once per format and variant: what ``convert``, ``check`` and people read. Pure.
+# -- what formats can hold: declared once per format and variant -------------------------------------------------------
 
 
 class Feature(StrEnum):
-    """What a format can hold; ``convert`` and ``check`` ask."""
+    """One thing that a format can hold. ``convert`` reads it to name losses, ``check`` to know what may be there."""
 
     GROUPS = "groups"
     ARRAYS = "several arrays"
@@ -56,8 +59,10 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way in which a format is written: what it can hold that way, and ``options`` of ``create`` and ``convert`` that
-    ask for it. ``notes``: why it lacks a feature, or how it has it, where that does not go without saying."""
+    """A way in which a format is written, which ``options`` of ``create`` and ``convert`` ask for.
+
+    ``notes``: why it lacks a feature, or how it has it, where that does not go without saying.
+    """
 
     name: str
     features: frozenset[Feature] = field(repr=False)
@@ -81,6 +86,8 @@ class FormatInfo:
     variants: tuple[Variant, ...] = ()
 
 
+# -- readers and writers -----------------------------------------------------------------------------------------------
+
 Mode = Literal["r", "r+", "a", "w", "x"]
 
 
@@ -93,11 +100,11 @@ class Reader(Protocol):
         ...
 
     def node(self, path: str) -> GroupSpec | ArraySpec | Link:
-        """What lies at ``path``; raises NodeNotFound."""
+        """Return the spec or the link at ``path``; NodeNotFound."""
         ...
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of the array at ``path``; raises Unsupported when its cells cannot be decoded."""
+        """Return the chunks of the array at ``path``; raises Unsupported when its cells cannot be decoded."""
         ...
 
     def close(self) -> None:
@@ -124,7 +131,7 @@ class Writer(Reader, Protocol):
 @runtime_checkable
 class Batches(Protocol):
     def batch(self) -> AbstractContextManager[None]:
-        """One write per document and one consolidation at the end of the block."""
+        """Collect changes: one write per document and one consolidation at the end of the block."""
         ...
 
 
@@ -145,7 +152,7 @@ class MovesNodes(Protocol):
 @runtime_checkable
 class WritesAhead(Protocol):
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks of an array as they will be under ``spec``, before its documents are put (growing)."""
+        """Return the chunks of an array as they will be under ``spec``, before its documents are put (growing)."""
         ...
 
 
@@ -154,11 +161,11 @@ class RemembersRows(Protocol):
     """A format whose arrays grow with one another: each is as long as its dimension, though it was given less."""
 
     def written_length(self, path: str, axis: int) -> int:
-        """How far the array was given cells along ``axis``; what lies behind reads as its fill value."""
+        """Return the length along ``axis`` up to which cells were written; those behind read as the fill value."""
         ...
 
     def appended(self, path: str, axis: int, stop: int) -> None:
-        """The array was given cells up to ``stop``, and none behind."""
+        """Remember that cells were written up to ``stop``, and none behind."""
         ...
 
 
@@ -197,7 +204,7 @@ class HoldsOne(Protocol):
 
     @property
     def main(self) -> str | None:
-        """The name of that array, which is what opening the dataset gives; None while it has none."""
+        """Return the name of that array, which is what opening the dataset gives; None while it has none."""
         ...
 
 
@@ -214,7 +221,7 @@ class HoldsMany(Protocol):
     """A place of many datasets, each of which is a group of its root."""
 
     def some_names(self, most: int) -> list[str]:
-        """What datasets of it are called, at most so many."""
+        """Return names of its datasets, at most ``most``."""
         ...
 
 
@@ -223,7 +230,7 @@ class HoldsCollections(Protocol):
     """A place of collections of arrays, each of which is a group of its root."""
 
     def members(self, path: str) -> list[str]:
-        """The first collections of the root, or arrays of a collection; none in a group that is a dataset."""
+        """Return the first collections of the root, or arrays of a collection; none in a group that is a dataset."""
         ...
 
 
@@ -232,14 +239,14 @@ class Omits(Protocol):
     """A reader that does not show all that its place holds."""
 
     def omitted(self, path: str) -> Iterable[Problem]:
-        """What a node has, among its attributes or right below it, and is not shown; ``kind`` is the feature."""
+        """Return what a node has, among its attributes or right below it, and is not shown; ``kind`` is the feature."""
         ...
 
 
 @runtime_checkable
 class Examines(Protocol):
     def problems(self, *, deep: bool, workers: int) -> Iterable[Problem]:
-        """Every problem of the dataset, found by looking through all of it; ``deep`` decodes every chunk besides."""
+        """Return every problem of the dataset, after a look at all of it; ``deep`` decodes every chunk besides."""
         ...
 
 
@@ -268,7 +275,7 @@ class Remedy:
 @runtime_checkable
 class Repairs(Protocol):
     def remedies(self, *, deep: bool, workers: int) -> Iterable[Remedy]:
-        """Every problem, as :meth:`Examines.problems` finds them, with its remedy."""
+        """Return every problem, as :meth:`Examines.problems` finds them, with its remedy."""
         ...
 
 
@@ -296,7 +303,7 @@ class AllowsExternal(Protocol):
     """A format whose links may be allowed to lead to more places than they do by themselves."""
 
     def allowing(self, places: Sequence[str] | bool) -> Format:
-        """The format as it follows links to these folders and URLs too, True for all; Invalid for anything else."""
+        """Return the format that follows links to these folders and URLs too, True for all; Invalid."""
         ...
 
 
@@ -305,7 +312,7 @@ class FindsObjects(Protocol):
     """A format whose nodes have an identity that stays when they are moved."""
 
     def object_ids(self) -> Mapping[str, str]:
-        """The path of each node that has an ``object_id``, by that; read once, when it is first asked for."""
+        """Return the path of each node that has an ``object_id``, by that; read once, when it is first asked for."""
         ...
 
     def paths_of(self, object_id: str) -> Sequence[str]:
@@ -325,21 +332,21 @@ class HoldsSpecifications(Protocol):
 @runtime_checkable
 class TellsStorage(Protocol):
     def storage(self, path: str) -> Mapping[str, Any]:
-        """How an array is stored beyond its spec, as plain values for people; empty where there is nothing to say."""
+        """Return how an array is stored beyond its spec, as plain values for people; empty where there is nothing."""
         ...
 
 
 @runtime_checkable
 class StampsNodes(Protocol):
     def stamp(self, path: str) -> Hashable:
-        """What identifies the present version of a node's documents; None where that cannot be told."""
+        """Return what identifies the present version of a node's documents; None where that cannot be known."""
         ...
 
 
 @runtime_checkable
 class Plans(Protocol):
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's own spelling, or Unsupported."""
+        """Return a user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's spelling; Unsupported."""
         ...
 
 
@@ -369,7 +376,7 @@ class KnowsItsPlace(Protocol):
     """A format whose datasets say where they lie."""
 
     def placed(self, where: Location) -> None:
-        """A dataset that was made elsewhere has got its place: make right what says so."""
+        """Correct what a dataset says of its place, after it was made elsewhere and moved to ``where``."""
         ...
 
 
@@ -385,7 +392,7 @@ class BoundsText(Protocol):
 @runtime_checkable
 class CutsChunks(Protocol):
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """The chunk lengths of a new array that nobody chose any for, where the format has a rule of its own."""
+        """Return the chunk lengths of a new array that nobody chose any for, where the format has a rule of its own."""
         ...
 
 
@@ -407,7 +414,7 @@ class Varies(Protocol):
     """A format that holds more or less by the options that a dataset is made with."""
 
     def variant(self, options: Mapping[str, Any]) -> Format:
-        """The format with the features that it has under these options."""
+        """Return the format with the features that it has under these options."""
         ...
 
 
@@ -416,7 +423,7 @@ class VariesByPlace(Protocol):
     """A format whose documents have other names in one dataset than in another."""
 
     def at(self, probe: Probe) -> Format:
-        """The format as it is at a place."""
+        """Return the format as it is at a place."""
         ...
 
 
@@ -424,7 +431,7 @@ class VariesByPlace(Protocol):
 class IsVariant(Protocol):
     @property
     def variant(self) -> Format:
-        """The format of this dataset, with the features that it has here."""
+        """Return the format of this dataset, with the features that it has here."""
         ...
 
 
@@ -434,7 +441,7 @@ class NamesDatasets(Protocol):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """How the names of new datasets end, such as ``.npys``."""
+        """Return the ends of the names of new datasets, such as ``.npys``."""
         ...
 
 
@@ -443,17 +450,17 @@ class Format(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``format=`` calls it, such as ``"zarr3"``."""
+        """Return its name as for ``format=``, such as ``"zarr3"``."""
         ...
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What it can hold."""
+        """Return what it can hold."""
         ...
 
     @property
     def info(self) -> FormatInfo:
-        """What ``list_formats`` says of it."""
+        """Return its line of ``list_formats``."""
         ...
 
     def sniff(self, probe: Probe) -> bool:
@@ -468,12 +475,10 @@ class Format(Protocol):
         ...
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What a dataset holds and its format does not show, asked of any reader.
-
+# -- what a dataset holds and its format does not show -----------------------------------------------------------------
 
 NAME_PROBLEM = "names"
-"""The kind of a problem that tells of a node whose name no path can have."""
+"""The kind of the problem that a node has a name which no path can have."""
 
 
 def omitted_at(reader: Reader, path: str) -> Iterable[Problem]:
@@ -492,14 +497,14 @@ def omitted_below(reader: Reader, path: str) -> Iterator[Problem]:
         waiting += [child(path, name) for name in reader.children(path)]
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Blocks of ``batch()`` of one writer, one within another or on several threads: what waits is stored after them.
+# -- for writers ------------------------------------------------------------------------------------------------------
 
 
 class BatchBlocks:
-    """True while a block runs. After the last one what waits is stored, then ``held`` is let go.
+    """The running blocks of ``batch()`` of one writer, one within another or on several threads; true while one runs.
 
-    ``mutex`` is the writer's own: what asks under it whether a change waits, and notes the change, is never too late.
+    At the end of the last block what waits is stored, then ``held`` is closed: locks that stay for the whole batch.
+    ``mutex`` is the writer's own. A change that is noted under it while a block runs is stored by the last one.
     """
 
     def __init__(self, mutex: AbstractContextManager[object]) -> None:
@@ -512,7 +517,7 @@ class BatchBlocks:
 
     @contextmanager
     def block(self, flush: Callable[[], None]) -> Iterator[None]:
-        """One block; ``flush`` stores what waits, and what it raises is raised at the end of the last."""
+        """Enter one block. At the end of the last one ``flush`` stores what waits; what it raises is raised there."""
         with self._mutex:
             self._running += 1
         try:

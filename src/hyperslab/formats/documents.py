@@ -26,8 +26,10 @@ JsonMapping = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    """What a document may be: its bytes, how many JSON values it holds, how deep they lie in one another. ``copy`` and
-    ``objects``: the bytes of one that copies others and the objects in it, of which each is decoded by itself."""
+    """The largest documents that are read: bytes, number of JSON values, depth of nesting.
+
+    ``copy`` and ``objects``: bytes and number of objects of consolidated metadata, each of which is decoded by itself.
+    """
 
     size: int = 64 << 20
     values: int = 10**6
@@ -40,7 +42,7 @@ LIMITS = DocumentLimits()
 
 
 class _Entries(msgspec.Struct):
-    """What holds a copy of other documents by key."""
+    """Consolidated metadata: other documents by key."""
 
     metadata: msgspec.Raw
 
@@ -50,23 +52,25 @@ class _Inline(msgspec.Struct):
 
 
 class _Object(msgspec.Struct):
-    """Any object; what is in it is passed over."""
+    """Any JSON object; its values are skipped, and not built."""
 
 
 _HOLDERS: dict[str, msgspec.json.Decoder[Any]] = {
     "zarr.json": msgspec.json.Decoder(_Inline),
     ".zmetadata": msgspec.json.Decoder(_Entries),
 }
-"""What finds the copy in the documents that may have one; all else in them is passed over, and built nowhere."""
+"""Decoders that find consolidated metadata, by the name of the document; all else is skipped, and not built."""
 
 _BOM = b"\xef\xbb\xbf"
+# A JSON text, also one that is not closed. Possessive (``*+``): a damaged document is refused in linear time.
 _TEXT = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _TEXT_BYTES = re.compile(_TEXT.encode(), re.DOTALL)
 _NUMBER = re.compile(rf"{_TEXT}|(?<!\d)\d++\.(?!\d)|(?<![\d.])\.\d", re.DOTALL)
+# For the depth of nesting: all but brackets is deleted, and braces become square brackets.
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _SPACE = " \t\r\n"
-_TEXTS_AT_ONCE = 1 << 16
+_TEXTS_AT_ONCE = 1 << 16  # texts after which the count of values is looked at again
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -89,7 +93,7 @@ def check_limits(data: bytes, limits: DocumentLimits = LIMITS) -> None:
 
 
 def _without_texts(data: bytes, most: int) -> bytearray:
-    """What stands outside of texts, up to where it is known to hold more values than that; in little memory."""
+    """Return what stands outside of texts, up to where it is known to hold more values than that; in little memory."""
     bare, end = bytearray(), 0
     for number, text in enumerate(_TEXT_BYTES.finditer(data), 1):
         bare += data[end : text.start()]
@@ -116,7 +120,7 @@ def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
 
 
 def read_json(data: bytes, limits: DocumentLimits = LIMITS) -> Any:
-    """The value of a document; what can be mended is mended, else FormatError."""
+    """Return the value of a document; what can be mended is mended, else FormatError."""
     check_limits(data, limits)
     try:
         return _decode(data)
@@ -125,7 +129,7 @@ def read_json(data: bytes, limits: DocumentLimits = LIMITS) -> Any:
 
 
 def mend_json(data: bytes, limits: DocumentLimits = LIMITS) -> tuple[Any, list[str]]:
-    """The value of a damaged document, and what was mended; FormatError when nothing can be made of it."""
+    """Return the value of a damaged document, and what was mended; FormatError when nothing can be made of it."""
     check_limits(data, limits)
     mended = []
     if data.startswith(_BOM):
@@ -152,7 +156,7 @@ def _whole_number(match: re.Match[str]) -> str:
 
 
 def write_json(value: Any) -> bytes:
-    """The document as indented JSON, text as it is (netcdf-c knows no escapes) but for halves of characters.
+    """Return the document as indented JSON, text as it is (netcdf-c knows no escapes) but for halves of characters.
 
     A float that JSON has no number for (NaN, infinities) is a ValueError.
     """
@@ -169,7 +173,7 @@ def write_json(value: Any) -> bytes:
 
 
 def write_again(doc: Mapping[str, Any]) -> bytes:
-    """A document that was read as JSON; numbers that JSON lacks as they were written before."""
+    """Return a document that was read as JSON; numbers that JSON lacks as they were written before."""
     try:
         return write_json(doc)
     except ValueError:
@@ -192,8 +196,10 @@ class LargeCopy:
 
 
 def read_document(data: bytes, key: str) -> dict[str, Any]:
-    """A document that is a JSON object; FormatError names the ``key``. Of one that holds too many values for the sake
-    of a copy of others, the copy is a :class:`LargeCopy`."""
+    """Return a document that is a JSON object; FormatError names the ``key``.
+
+    Consolidated metadata that hold too many values for one document become a :class:`LargeCopy`.
+    """
     holder = _HOLDERS.get(key.rpartition("/")[2])
     try:
         value = _with_large_copy(holder, data) if holder is not None and _holds_much(data) else read_json(data)

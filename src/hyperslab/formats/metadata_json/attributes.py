@@ -33,13 +33,15 @@ from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray,
 
 Code = Any
 _SHAPE = re.compile(r"(.*)\[(\d*(?:,\d+)*)\]")
+# The cells of one attribute take at most this and 16 bytes per character of their JSON: a type of huge cells beside
+# short texts must not take the memory of the machine.
 _ALLOWANCE = 16 << 20
 
 
 def encode_attrs(
     attrs: Attrs, spelled: Mapping[str, tuple[Any, Code | None]] | None = None
 ) -> tuple[dict[str, Any], dict[str, Code]]:
-    """The JSON values by name, and the codes of those that need one; Invalid or Unsupported names the attribute.
+    """Return the JSON values by name, and the codes of those that need one; Invalid or Unsupported names the attribute.
 
     ``spelled`` holds values that the format has encoded in a way of its own.
     """
@@ -53,12 +55,12 @@ def encode_attrs(
 
 
 def decode_attrs(values: Mapping[str, Any], codes: Mapping[str, Code]) -> dict[str, Any]:
-    """The typed values."""
+    """Return the typed values."""
     return {name: decode_attribute(value, codes[name]) if name in codes else value for name, value in values.items()}
 
 
 def encode_attribute(name: str, value: Any) -> tuple[Any, Code | None]:
-    """One value as JSON, and its code; None when JSON says it all."""
+    """Return one value as JSON, and its code; None when JSON says it all."""
     if isinstance(value, np.ndarray | np.generic) and (kind := tag_of(value.dtype)) is not None:
         return _encode_user(name, np.asarray(value), kind)
     match value:
@@ -85,7 +87,7 @@ def encode_attribute(name: str, value: Any) -> tuple[Any, Code | None]:
 
 
 def _encode_user(name: str, value: np.ndarray[Any, Any], kind: Extension) -> tuple[Any, Code]:
-    """The cells of a user type, and its description."""
+    """Return the cells of a user type, and its description."""
     code: dict[str, Any] = {"type": describe_type(kind)}
     if isinstance(kind, VlenArray | VlenBytes):
         rows = [_row_to_json(cell, kind) for cell in value.reshape(-1)]
@@ -139,7 +141,7 @@ def _nested(cells: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def _plain(name: str, value: Any, pointer: str, places: list[str]) -> Any:
-    """The value as JSON; ``places`` takes the pointers (RFC 6901) to strings that stand for floats."""
+    """Return the value as JSON; ``places`` takes the pointers (RFC 6901) to strings that stand for floats."""
     match value:
         case None | bool() | int() | np.bool_():
             return bool(value) if isinstance(value, np.bool_) else value
@@ -170,7 +172,7 @@ def _escape(key: str) -> str:
 
 
 def decode_attribute(value: Any, code: Code) -> Any:
-    """The typed value, or ``value`` itself when it does not fit its code."""
+    """Return the typed value, or ``value`` itself when it does not fit its code."""
     try:
         return _decode(value, code)
     except (TypeError, ValueError, OverflowError, KeyError, IndexError):
@@ -202,8 +204,8 @@ def _decode(value: Any, code: Code) -> Any:
 
 def _decode_structure(value: Any, code: Mapping[str, Any]) -> Any:
     match code:
-        case {"type": said}:
-            return _decode_user(value, said, several="array" in code)
+        case {"type": description}:
+            return _decode_user(value, description, several="array" in code)
         case {"fields": fields, "array": str() as suffix}:
             shaped = _SHAPE.fullmatch(suffix)
             return _decode_array(value, fields, shaped[2]) if shaped else value
@@ -213,8 +215,8 @@ def _decode_structure(value: Any, code: Mapping[str, Any]) -> Any:
             return value
 
 
-def _decode_user(value: Any, said: Any, *, several: bool) -> Any:
-    kind = read_type(said)
+def _decode_user(value: Any, description: object, *, several: bool) -> Any:
+    kind = read_type(description)
     if isinstance(kind, VlenArray | VlenBytes):
         return _decode_rows(value if several else [value], kind, several=several)
     if not isinstance(kind, Enum | Opaque | Compound):
@@ -255,7 +257,7 @@ def _decode_array(value: Any, name: Any, lengths: str) -> Any:
     return array.reshape(shape)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value

@@ -17,19 +17,20 @@ import numpy as np
 
 from hyperslab.model.dtypes import Char, DataType, VlenArray, VlenBytes, VlenString, numpy_dtype
 
-_SAFE = 60000.0
+_SAFE = 60000.0  # below it no float16 overflows (the largest is 65504), so that NumPy has nothing to warn of
+# The floats that JSON has no number for, as both Zarr formats spell them.
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def float_to_json(value: float) -> float | str:
-    """A float, or the string that stands for it."""
+    """Return a float, or the string that stands for it."""
     if math.isfinite(value):
         return value
     return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-def float_from_json(value: Any) -> float:
-    """The float of a JSON number or of one of the three strings; TypeError for anything else."""
+def float_from_json(value: object) -> float:
+    """Return the float of a JSON number or of one of the three strings; TypeError for anything else."""
     if isinstance(value, str):
         if value in SPECIAL:
             return SPECIAL[value]
@@ -39,8 +40,8 @@ def float_from_json(value: Any) -> float:
     return float(value)
 
 
-def int_from_json(value: Any) -> int:
-    """The whole number of a JSON number (``5.0`` counts); TypeError for anything else."""
+def int_from_json(value: object) -> int:
+    """Return the whole number of a JSON number (``5.0`` counts); TypeError for anything else."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -48,8 +49,8 @@ def int_from_json(value: Any) -> int:
     return value
 
 
-def base64_to_bytes(value: Any) -> bytes:
-    """The bytes of a base64 string; TypeError when it is none."""
+def base64_to_bytes(value: object) -> bytes:
+    """Return the bytes of a base64 string; TypeError when it is none."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no base64 text")
     try:
@@ -59,12 +60,12 @@ def base64_to_bytes(value: Any) -> bytes:
 
 
 def bytes_to_base64(value: bytes) -> str:
-    """Bytes as base64 text."""
+    """Return bytes as base64 text."""
     return b64encode(value).decode()
 
 
 def cell_to_json(value: Any) -> Any:
-    """A NumPy scalar as JSON; float32 and float16 with as few digits as give them back."""
+    """Return a NumPy scalar as JSON; float32 and float16 with as few digits as give them back."""
     dtype = value.dtype
     match dtype.kind:
         case "b":
@@ -97,8 +98,8 @@ def _shortest(value: Any) -> float:
     return float(value) if value.dtype.itemsize > 4 or not np.isfinite(value) else float(str(value))
 
 
-def cell_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
-    """The NumPy scalar of a JSON value; TypeError or OverflowError when the value does not fit the type."""
+def cell_from_json(value: object, dtype: np.dtype[Any]) -> Any:
+    """Return the NumPy scalar of a JSON value; TypeError or OverflowError when the value does not fit the type."""
     if dtype.names is not None and dtype.fields is not None:
         return _structure_from_json(value, dtype)
     if dtype.kind == "V":
@@ -109,7 +110,7 @@ def cell_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
     return _READERS[dtype.kind](value, dtype)
 
 
-def _structure_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
+def _structure_from_json(value: object, dtype: np.dtype[Any]) -> Any:
     names = dtype.names or ()
     if not isinstance(value, list) or len(value) != len(names):
         raise TypeError(f"{value!r} is no list of {len(names)} fields")
@@ -125,13 +126,13 @@ def _structure_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
     return cell[()]
 
 
-def _bool(value: Any, dtype: np.dtype[Any]) -> Any:
+def _bool(value: object, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, bool):
         raise TypeError(f"{value!r} is no truth value")
     return np.bool_(value)
 
 
-def _int(value: Any, dtype: np.dtype[Any]) -> Any:
+def _int(value: object, dtype: np.dtype[Any]) -> Any:
     number = int_from_json(value)
     bounds = np.iinfo(dtype)
     if not bounds.min <= number <= bounds.max:
@@ -139,7 +140,7 @@ def _int(value: Any, dtype: np.dtype[Any]) -> Any:
     return dtype.type(number)
 
 
-def _float(value: Any, dtype: np.dtype[Any]) -> Any:
+def _float(value: object, dtype: np.dtype[Any]) -> Any:
     number = float_from_json(value)
     if dtype.itemsize == 8 or abs(number) < _SAFE:
         return dtype.type(number)
@@ -147,31 +148,31 @@ def _float(value: Any, dtype: np.dtype[Any]) -> Any:
         return dtype.type(number)
 
 
-def _complex(value: Any, dtype: np.dtype[Any]) -> Any:
+def _complex(value: object, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, list) or len(value) != 2:
         raise TypeError(f"{value!r} is no pair of numbers")
     part = np.dtype(f"f{dtype.itemsize // 2}")
     return np.array([_float(number, part) for number in value]).view(f"c{dtype.itemsize}")[0]
 
 
-def _time(value: Any, dtype: np.dtype[Any]) -> Any:
+def _time(value: object, dtype: np.dtype[Any]) -> Any:
     return np.int64(_int(value, np.dtype("i8"))).view(dtype.newbyteorder("="))
 
 
-def _text(value: Any, dtype: np.dtype[Any]) -> Any:
+def _text(value: object, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, str) or len(value) > dtype.itemsize // 4:
         raise TypeError(f"{value!r} is no text of at most {dtype.itemsize // 4} characters")
     return np.str_(value)
 
 
-def _bytes(value: Any, dtype: np.dtype[Any]) -> Any:
+def _bytes(value: object, dtype: np.dtype[Any]) -> Any:
     raw = base64_to_bytes(value)
     if len(raw) > dtype.itemsize:
         raise TypeError(f"{len(raw)} bytes for cells of {dtype.itemsize}")
     return np.bytes_(raw)
 
 
-_READERS: dict[str, Callable[[Any, np.dtype[Any]], Any]] = {
+_READERS: dict[str, Callable[[object, np.dtype[Any]], Any]] = {
     "b": _bool,
     "i": _int,
     "u": _int,
@@ -185,11 +186,12 @@ _READERS: dict[str, Callable[[Any, np.dtype[Any]], Any]] = {
 
 
 _HEX = re.compile(r"0x([0-9a-fA-F]+)")
+# Not a time: NumPy's mark among the integers of datetime64 and timedelta64.
 _NAT = np.iinfo("i8").min
 
 
-def number_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
-    """The scalar of a boolean, number, pair or time; floats also as bits (``"0x7fc00001"``), NaN payload kept.
+def number_from_json(value: object, dtype: np.dtype[Any]) -> Any:
+    """Return the scalar of a boolean, number, pair or time; floats also as bits (``"0x7fc00001"``), NaN payload kept.
 
     TypeError or OverflowError says why it does not fit.
     """
@@ -208,7 +210,7 @@ def number_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
             return cell_from_json(value, dtype)
 
 
-def _float_cell(value: Any, dtype: np.dtype[Any]) -> Any:
+def _float_cell(value: object, dtype: np.dtype[Any]) -> Any:
     bits = _HEX.fullmatch(value) if isinstance(value, str) else None
     if bits is None:
         return cell_from_json(value, dtype)
@@ -216,7 +218,7 @@ def _float_cell(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def cell_from_bits(digits: str, dtype: np.dtype[Any]) -> Any:
-    """The cell with these bits, given as hexadecimal digits from the highest to the lowest."""
+    """Return the cell with these bits, given as hexadecimal digits from the highest to the lowest."""
     if len(digits) != 2 * dtype.itemsize:
         raise TypeError(f"0x{digits} has not the {2 * dtype.itemsize} digits of {dtype.name}")
     little = bytes.fromhex(digits)[::-1]
@@ -224,7 +226,7 @@ def cell_from_bits(digits: str, dtype: np.dtype[Any]) -> Any:
 
 
 def number_to_json(cell: Any, *, bits: bool) -> Any:
-    """The JSON of such a scalar; with ``bits`` a NaN that is not the usual one keeps its payload as a bit pattern."""
+    """Return the JSON of such a scalar; with ``bits`` a NaN that is not the usual one is a bit pattern."""
     kind = cell.dtype.kind
     if kind == "f":
         return _float_json(cell, bits=bits)
@@ -241,7 +243,7 @@ def _float_json(cell: Any, *, bits: bool) -> Any:
 
 
 def to_fill_cell(value: Any, dtype: DataType) -> Any:
-    """A fill value as users give it, as the cell that it means; None stays None.
+    """Return a fill value as users give it, as the cell that it means; None stays None.
 
     TypeError, ValueError or OverflowError when the type has no such cell.
     """
@@ -276,7 +278,7 @@ def _as_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     return cell[()]
 
 
-def fill_values_equal(a: Any, b: Any) -> bool:
+def fill_values_equal(a: object, b: object) -> bool:
     """Return whether two fill values are the same, bit by bit where they are cells."""
     if isinstance(a, np.generic | np.ndarray) and isinstance(b, np.generic | np.ndarray):
         x, y = np.asarray(a), np.asarray(b)

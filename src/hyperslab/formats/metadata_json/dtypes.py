@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -39,11 +38,11 @@ _PLAIN = re.compile(
 )
 _SIZED = re.compile(r"[<>|=]?([SUV])(\d{1,9})")
 LARGEST = 1 << 28
-"""The largest cell, in bytes."""
+"""The largest cell that is read, in bytes: a document that says more is refused before memory is taken."""
 
 
 def dtype_to_json(dtype: np.dtype[Any]) -> Any:
-    """The JSON spelling of a packed type, byte order included; TypeError for types that have none."""
+    """Return the JSON spelling of a packed type, byte order included; TypeError for types that have none."""
     if dtype.names is not None and dtype.fields is not None:
         return [_field(name, dtype.fields[name][0]) for name in dtype.names]
     if dtype.subdtype is None and dtype_from_json(dtype.str) == dtype:
@@ -58,8 +57,8 @@ def _field(name: str, dtype: np.dtype[Any]) -> list[Any]:
     return [name, dtype_to_json(dtype)]
 
 
-def dtype_from_json(name: Any) -> np.dtype[Any]:
-    """The type of a JSON spelling; TypeError says what is wrong with it."""
+def dtype_from_json(name: object) -> np.dtype[Any]:
+    """Return the type of a JSON spelling; TypeError says what is wrong with it."""
     if isinstance(name, str):
         return _simple(name)
     if isinstance(name, list) and name:
@@ -96,8 +95,8 @@ def _structured(fields: list[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def field_shape(shape: Any) -> tuple[int, ...]:
-    """The shape of a field in JSON, a list of lengths or one; TypeError when it is none."""
+def field_shape(shape: object) -> tuple[int, ...]:
+    """Return the shape of a field in JSON, a list of lengths or one; TypeError when it is none."""
     lengths = (shape,) if isinstance(shape, int) else tuple(shape) if isinstance(shape, list) else (None,)
     if not all(type(n) is int and 0 < n <= LARGEST for n in lengths) or len(lengths) > 32:
         raise TypeError(f"{shape!r:.80} is no shape of a field")
@@ -107,7 +106,7 @@ def field_shape(shape: Any) -> tuple[int, ...]:
 
 
 def describe_type(dtype: Extension) -> dict[str, Any]:
-    """A type that plain Zarr has no name for, as JSON."""
+    """Return a type that plain Zarr has no name for, as JSON."""
     match dtype:
         case VlenString():
             return {"type": "string"}
@@ -128,7 +127,7 @@ def describe_type(dtype: Extension) -> dict[str, Any]:
 
 
 def _fields(base: np.dtype[Any]) -> dict[str, Any]:
-    """The named types of fields."""
+    """Return the named types of fields."""
     found = {name: describe_type(kind) for name, kind in tagged_fields(base)}
     return {"fields": found} if found else {}
 
@@ -144,19 +143,19 @@ def _named(name: str) -> dict[str, str]:
     return {"name": name} if name else {}
 
 
-def read_type(said: Any) -> Extension | None:
-    """The type of such a description; None when it makes no sense."""
+def read_type(description: object) -> Extension | None:
+    """Return the type of such a description; None when it makes no sense."""
     try:
-        return _read_type(said)
+        return _read_type(description)
     except (TypeError, KeyError, ValueError):
         return None
 
 
-def _read_type(said: Any) -> Extension | None:
-    name = said.get("name", "") if isinstance(said, dict) else ""
+def _read_type(description: object) -> Extension | None:
+    name = description.get("name", "") if isinstance(description, dict) else ""
     if not isinstance(name, str):
         return None
-    match said:
+    match description:
         case {"type": "string"}:
             return VlenString()
         case {"type": "bytes"}:
@@ -171,20 +170,20 @@ def _read_type(said: Any) -> Extension | None:
         case {"type": "opaque", "size": int() as size} if 0 < size <= LARGEST:
             return Opaque(size, name)
         case {"type": "vlen", "base": base}:
-            return VlenArray(_with_fields(dtype_from_json(base).newbyteorder("="), said), name)
+            return VlenArray(_with_fields(dtype_from_json(base).newbyteorder("="), description), name)
         case {"type": "compound", "base": base}:
-            compound = _with_fields(dtype_from_json(base).newbyteorder("="), said)
+            compound = _with_fields(dtype_from_json(base).newbyteorder("="), description)
             return Compound(compound, name) if compound.names is not None else None
         case _:
             return None
 
 
-def _with_fields(base: np.dtype[Any], said: Mapping[str, Any]) -> np.dtype[Any]:
-    """The structured type with its fields tagged as the description says, where that fits."""
-    found = said.get("fields")
+def _with_fields(base: np.dtype[Any], description: Any) -> np.dtype[Any]:
+    """Return the structured type with its fields tagged as the description says, where that fits."""
+    found = description.get("fields")
     if base.names is None or not isinstance(found, dict):
         return base
-    kinds = {name: read_type(described) for name, described in found.items()}
+    kinds = {name: read_type(inner) for name, inner in found.items()}
     return np.dtype([(name, _as_tagged(base[name], kinds.get(name))) for name in base.names])
 
 

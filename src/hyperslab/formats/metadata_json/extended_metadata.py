@@ -35,7 +35,10 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ExtendedMetadata:
-    """What the attribute ``_hyperslab`` of one node says, besides the types of attributes."""
+    """The content of the attribute ``_hyperslab`` of one node, besides the types of attributes.
+
+    ``types``: of the cells that compounds hold, by name. ``unwritten``: the fill value marks no missing cells.
+    """
 
     dims: tuple[Dimension, ...] = ()
     dtype: DataType | None = None
@@ -45,7 +48,7 @@ class ExtendedMetadata:
 
 
 def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], ExtendedMetadata]:
-    """The typed attributes of a node as users see them, and the marks."""
+    """Return the typed attributes of a node as users see them, and the rest."""
     if ATTRIBUTE not in stored:
         return dict(stored), ExtendedMetadata()
     mark = stored[ATTRIBUTE]
@@ -66,31 +69,34 @@ def write_attributes(
     spelled: Mapping[str, tuple[Any, Code | None]] | None = None,
     hidden: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The attributes to store: those ``spelled`` by the format as they are, those ``hidden`` inside the mark."""
+    """Return the attributes to store.
+
+    ``spelled``: values that the format has encoded itself. ``hidden``: names of those that stand inside ``_hyperslab``.
+    """
     if ATTRIBUTE in attrs:
         raise Invalid(f"the attribute name {ATTRIBUTE!r} is kept for hyperslab", remedy="choose another name")
     values, codes = encode_attrs(attrs, spelled)
     places = {name: place for place, name in enumerate(values)}
-    apart = {
+    moved = {
         name: {"at": places[name], "value": values.pop(name), "code": codes.pop(name, None)}
         for name in hidden
         if name in values
     }
     parts: dict[str, Any] = {
         "attrs": codes,
-        "hidden": apart,
+        "hidden": moved,
         "dims": {dim.name: _dim_to_json(dim) for dim in marks.dims},
         "dtype": None if marks.dtype is None else _describe_dtype(marks.dtype),
-        "types": {name: describe_type(said) for name, said in marks.types.items()},
+        "types": {name: describe_type(kind) for name, kind in marks.types.items()},
         "indexes": marks.indexes,
         "fill": "unwritten" if marks.unwritten else None,
     }
-    said = {name: part for name, part in parts.items() if part}
-    return values | ({ATTRIBUTE: {"version": VERSION, **said}} if said else {})
+    content = {name: part for name, part in parts.items() if part}
+    return values | ({ATTRIBUTE: {"version": VERSION, **content}} if content else {})
 
 
 def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes with hidden ones at their places, unless another has taken the name since."""
+    """Return the attributes with hidden ones at their places, unless another has taken the name since."""
     items = list(attrs.items())
     for name, said in hidden.items():
         if isinstance(said, dict) and name not in attrs:
@@ -135,7 +141,7 @@ def _describe_dtype(dtype: DataType) -> Any:
 
 
 def apply_described_type(stored: DataType, said: DataType | None) -> DataType:
-    """The type that a mark makes of the stored cells; the stored type itself where the two do not fit."""
+    """Return the type that a description makes of the stored cells; the stored type itself where the two do not fit."""
     if isinstance(stored, VlenArray):
         return said if isinstance(said, VlenArray) and said.base == stored.base else stored
     if isinstance(stored, VlenBytes):
@@ -158,14 +164,14 @@ def apply_described_type(stored: DataType, said: DataType | None) -> DataType:
 
 
 def type_to_describe(dtype: DataType) -> Extension | None:
-    """The type itself where plain cells do not tell it."""
+    """Return the type itself where the dtype of the stored cells does not tell it, else None."""
     if isinstance(dtype, VlenArray):
         return dtype if dtype.name else None
     return dtype if isinstance(dtype, Char | Enum | Opaque | Compound) else None
 
 
 def plain_type(dtype: DataType) -> DataType:
-    """The type that the stored cells have without their mark."""
+    """Return the type that the stored cells have without their description."""
     match dtype:
         case VlenArray(base=base):
             return VlenArray(base)
@@ -189,13 +195,13 @@ _TIME = re.compile(r"-?\d{3,}-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?)?", re
 
 
 def write_indexes(indexes: Mapping[str, Index], dims: Sequence[str | None]) -> dict[str, Any]:
-    """The JSON of the indexes of these dimensions; those that list their values cell by cell are left out."""
+    """Return the JSON of the indexes of these dimensions; those that list their values cell by cell are left out."""
     said = {name: _to_json(indexes[name]) for name in dims if name is not None and name in indexes}
     return {name: rule for name, rule in said.items() if rule is not None}
 
 
 def read_indexes(said: Mapping[str, Any], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
-    """The indexes of an array's dimensions."""
+    """Return the indexes of an array's dimensions."""
     found: dict[str, Index] = {}
     for name, size in zip(dims, shape, strict=False):
         index = _from_json(said.get(name), size) if name is not None else None

@@ -1,7 +1,8 @@
-"""What is said of a group or an array in JSON, for formats whose files hold cells and little else. Pure.
+"""The metadata of a group or an array as a JSON object, for formats whose files hold cells and little else.
 
-Only what there is to say is in it. Of an array ``{"dims": ["time", null], "attrs": {"units": "K"}, "types": {},
-"fill_value": -1.0}``; of a group ``attrs``, ``types`` and its declared dimensions, ``{"dims": {"time": {"size": 240,
+Parts that are empty are left out. Of an array ``{"dims": ["time", null], "attrs": {"units": "K"}, "types": {},
+"fill_value": -1.0}``; of
+a group ``attrs``, ``types`` and its declared dimensions, ``{"dims": {"time": {"size": 240,
 "unlimited": true}}}``. ``types`` holds codes for attributes whose type JSON does not say (``attributes``).
 """
 
@@ -21,7 +22,7 @@ _WRONG = (TypeError, ValueError, KeyError, AttributeError, OverflowError, Recurs
 
 
 def attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """``attrs`` and ``types``; Invalid or Unsupported for attributes that JSON cannot hold."""
+    """Return ``attrs`` and ``types``; Invalid or Unsupported for attributes that JSON cannot hold."""
     if not attrs:
         return {}
     values, codes = encode_attrs(attrs)
@@ -29,73 +30,76 @@ def attrs_to_json(attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def group_to_json(spec: GroupSpec) -> dict[str, Any]:
-    """What is said of a group. Errors as of :func:`attrs_to_json`."""
+    """Return the JSON object of a group. Errors as of :func:`attrs_to_json`."""
     dims = {dim.name: {"size": dim.size} | ({"unlimited": True} if dim.unlimited else {}) for dim in spec.dims}
     return attrs_to_json(spec.attrs) | ({"dims": dims} if dims else {})
 
 
 def array_to_json(spec: ArraySpec) -> dict[str, Any]:
-    """What is said of an array beyond its shape and dtype. Errors as of :func:`attrs_to_json`."""
-    said: dict[str, Any] = {"dims": list(spec.dims)} if any(dim is not None for dim in spec.dims) else {}
-    said |= attrs_to_json(spec.attrs)
+    """Return the JSON object of an array, without its shape and dtype. Errors as of :func:`attrs_to_json`."""
+    doc: dict[str, Any] = {"dims": list(spec.dims)} if any(dim is not None for dim in spec.dims) else {}
+    doc |= attrs_to_json(spec.attrs)
     if spec.fill_value is not None:
         fill = spec.fill_cell()[()]
-        said["fill_value"] = str(fill) if isinstance(fill, str) else cell_to_json(fill)
-    return said
+        doc["fill_value"] = str(fill) if isinstance(fill, str) else cell_to_json(fill)
+    return doc
 
 
 def node_to_json(spec: GroupSpec | ArraySpec) -> dict[str, Any]:
-    """What is said of either. Errors as of :func:`attrs_to_json`."""
+    """Return the JSON object of either. Errors as of :func:`attrs_to_json`."""
     return array_to_json(spec) if isinstance(spec, ArraySpec) else group_to_json(spec)
 
 
-def node_from_json(said: Mapping[str, Any], array: ArraySpec | None) -> GroupSpec | ArraySpec:
-    """``array``, which has the shape and dtype, or a group where it is None, with all that is said; FormatError."""
-    return group_from_json(said) if array is None else array_from_json(said, array)
+def node_from_json(doc: Mapping[str, Any], array: ArraySpec | None) -> GroupSpec | ArraySpec:
+    """Return a group where ``array`` is None, else ``array``, which has the shape and dtype, with its other metadata.
+
+    FormatError for what makes no sense.
+    """
+    return group_from_json(doc) if array is None else array_from_json(doc, array)
 
 
-def attrs_from_json(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes; FormatError for what makes no sense."""
+def attrs_from_json(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes; FormatError for what makes no sense."""
     try:
-        return decode_attrs(get_object(said, "attrs"), get_object(said, "types"))
+        return decode_attrs(get_object(doc, "attrs"), get_object(doc, "types"))
     except _WRONG as error:
         raise FormatError(f"the attributes make no sense: {error}") from error
 
 
-def group_from_json(said: Mapping[str, Any]) -> GroupSpec:
-    """The group; FormatError for what makes no sense."""
+def group_from_json(doc: Mapping[str, Any]) -> GroupSpec:
+    """Return the group; FormatError for what makes no sense."""
     try:
-        dims = get_object(said, "dims")
+        dims = get_object(doc, "dims")
         for name, dim in dims.items():
             if type(dim["size"]) is not int or dim["size"] < 0:
                 raise TypeError(f"dimension {name!r} has no size")
         made = tuple(Dimension(name, dim["size"], dim.get("unlimited") is True) for name, dim in dims.items())
     except _WRONG as error:
         raise FormatError(f"what is said of the group makes no sense: {error}") from error
-    return GroupSpec(attrs=attrs_from_json(said), dims=made)
+    return GroupSpec(attrs=attrs_from_json(doc), dims=made)
 
 
-def array_from_json(said: Mapping[str, Any], spec: ArraySpec) -> ArraySpec:
-    """``spec``, which has the shape and dtype, with all that is said besides; FormatError for what makes no sense."""
+def array_from_json(doc: Mapping[str, Any], spec: ArraySpec) -> ArraySpec:
+    """Return ``spec``, which has the shape and dtype, with the rest; FormatError for what makes no sense."""
     try:
-        dims = said.get("dims") or [None] * len(spec.shape)
+        dims = doc.get("dims") or [None] * len(spec.shape)
         if not isinstance(dims, list) or len(dims) != len(spec.shape):
             raise TypeError(f"dims {dims!r} for {len(spec.shape)} dimensions")
         if any(not isinstance(dim, str | None) for dim in dims):
             raise TypeError(f"dims {dims!r} are no names")
-        fill = said.get("fill_value")
+        fill = doc.get("fill_value")
         if isinstance(spec.dtype, VlenString) and not isinstance(fill, str | None):
             raise TypeError(f"{fill!r} is no text")
         if fill is not None and not isinstance(spec.dtype, VlenString):
             fill = cell_from_json(fill, spec.numpy_dtype)
     except _WRONG as error:
         raise FormatError(f"what is said of the array makes no sense: {error}") from error
-    return spec.evolve(dims=tuple(dims), attrs=attrs_from_json(said), fill_value=fill)
+    return spec.evolve(dims=tuple(dims), attrs=attrs_from_json(doc), fill_value=fill)
 
 
-def get_object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The JSON object under a name, an empty one where nothing is said; TypeError for anything else."""
-    value = said.get(name, {})
+def get_object(doc: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the JSON object under a name, an empty one where there is none; TypeError for anything else."""
+    value = doc.get(name, {})
     if not isinstance(value, dict):
         raise TypeError(f"{name} is no object")
     return value

@@ -25,7 +25,7 @@ ID, PRIMARY, CUSTOM = "id", "primary_attributes", "custom_attributes"
 
 
 def record_to_json(record: Record, *, updated: bool = False) -> dict[str, Any]:
-    """The JSON values of a record.
+    """Return the JSON values of a record.
 
     ``updated``: as the peer writes them after an update of custom attributes, whose datetimes then have a space for T.
     """
@@ -37,7 +37,7 @@ def record_to_json(record: Record, *, updated: bool = False) -> dict[str, Any]:
 
 
 def record_to_bytes(record: Record, *, updated: bool = False) -> bytes:
-    """The bytes of a record as the peer writes them."""
+    """Return the bytes of a record as the peer writes them."""
     return json.dumps(record_to_json(record, updated=updated)).encode("ascii")
 
 
@@ -48,7 +48,7 @@ def key_to_bytes(schema: ArraySchema, values: Record | Values) -> bytes:
 
 
 def value_to_json(value: Any, *, spaced: bool = False) -> Any:
-    """One value of an attribute."""
+    """Return one value of an attribute."""
     if isinstance(value, datetime):
         return str(get_utc(value)) if spaced else iso_text(value)
     if isinstance(value, complex):
@@ -56,25 +56,25 @@ def value_to_json(value: Any, *, spaced: bool = False) -> Any:
     return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
-def record_from_json(schema: ArraySchema, said: Any, problems: Problems) -> Record:
-    """The record of JSON values; what is wrong goes to ``problems``."""
-    if not isinstance(said, Mapping):
-        problems.fatal("record", f"the record is {shorten(said)}, not an object")
+def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Record:
+    """Return the record of JSON values; what is wrong is added to ``problems``."""
+    if not isinstance(doc, Mapping):
+        problems.fatal("record", f"the record is {shorten(doc)}, not an object")
         return Record("", {}, {})
-    id = said.get(ID)
+    id = doc.get(ID)
     try:
         check_id(id)
     except SchemaError as error:
         problems.fatal(ID, error.message)
-    primary, custom = _part(said, PRIMARY, problems), _part(said, CUSTOM, problems)
+    primary, custom = _part(doc, PRIMARY, problems), _part(doc, CUSTOM, problems)
     key = {known.name: _required(known, primary, problems) for known in schema.primary_attributes}
     known_customs = {known.name: known for known in schema.custom_attributes}
     rest: dict[str, Any] = {}
     for name, value in custom.items():
         if name in known_customs:
             rest[name] = None if value is None else _value(known_customs[name], value, CUSTOM, problems)
-    _note_unknown(primary, key, PRIMARY, problems)
-    _note_unknown(custom, known_customs, CUSTOM, problems)
+    _warn_of_unknown(primary, key, PRIMARY, problems)
+    _warn_of_unknown(custom, known_customs, CUSTOM, problems)
     for name in known_customs:
         if name not in rest:
             problems.warn("missing-attribute", f"{CUSTOM}.{name} is missing: taken for null")
@@ -82,8 +82,8 @@ def record_from_json(schema: ArraySchema, said: Any, problems: Problems) -> Reco
     return Record(str(id), key, rest)
 
 
-def _part(said: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
-    part = said.get(name)
+def _part(doc: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
+    part = doc.get(name)
     if isinstance(part, Mapping):
         return part
     problems.fatal(name, f"{name} is {shorten(part)}, not an object")
@@ -97,61 +97,61 @@ def _required(known: AttributeSchema, primary: Mapping[str, Any], problems: Prob
     return _value(known, primary[known.name], PRIMARY, problems)
 
 
-def _note_unknown(said: Mapping[str, Any], known: Mapping[str, Any], part: str, problems: Problems) -> None:
-    for name in said:
+def _warn_of_unknown(values: Mapping[str, Any], known: Mapping[str, Any], part: str, problems: Problems) -> None:
+    for name in values:
         if name not in known:
             problems.warn("unknown-attribute", f"{part}.{name} is not in the schema: passed over")
 
 
-def _value(known: AttributeSchema, said: Any, part: str, problems: Problems) -> Any:
+def _value(known: AttributeSchema, value: object, part: str, problems: Problems) -> Any:
     try:
-        return value_from_json(known.dtype, said)
+        return value_from_json(known.dtype, value)
     except (SchemaError, TypeError, ValueError, OverflowError):
-        problems.fatal(part, f"{part}.{known.name} is {shorten(said)}, not of the type {type_name(known.dtype)}")
+        problems.fatal(part, f"{part}.{known.name} is {shorten(value)}, not of the type {type_name(known.dtype)}")
         return None
 
 
-def value_from_json(kind: type, said: Any) -> Any:
-    """One value of an attribute of this type; TypeError, ValueError or OverflowError where it is none."""
+def value_from_json(kind: type, value: object) -> Any:
+    """Return one value of an attribute of this type; TypeError, ValueError or OverflowError where it is none."""
     reader = _READERS.get(kind) or _BY_KIND[np.dtype(kind).kind]
-    return reader(said)
+    return reader(value)
 
 
-def _int(said: Any) -> int:
-    if isinstance(said, bool) or not isinstance(said, int | float | str):
+def _int(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError("no whole number")
-    number = int(said)
-    if isinstance(said, float) and number != said:
+    number = int(value)
+    if isinstance(value, float) and number != value:
         raise ValueError("no whole number")
     return number
 
 
-def _float(said: Any) -> float:
-    if isinstance(said, bool) or not isinstance(said, int | float | str):
+def _float(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError("no float")
-    return float(said)
+    return float(value)
 
 
-def _complex(said: Any) -> complex:
-    if isinstance(said, bool) or not isinstance(said, int | float | str):
+def _complex(value: object) -> complex:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError("no complex number")
-    return complex(said.strip() if isinstance(said, str) else said)
+    return complex(value.strip() if isinstance(value, str) else value)
 
 
-def _text(said: Any) -> str:
-    if not isinstance(said, str):
+def _text(value: object) -> str:
+    if not isinstance(value, str):
         raise TypeError("no text")
-    return said
+    return value
 
 
-def _tuple(said: Any) -> tuple[Any, ...]:
-    if not isinstance(said, list | tuple):
+def _tuple(value: object) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
         raise TypeError("no list")
-    return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in said))
+    return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in value))
 
 
-def _moment(said: Any) -> datetime:
-    return get_utc(_text(said))
+def _moment(value: object) -> datetime:
+    return get_utc(_text(value))
 
 
 _READERS: dict[type, Callable[[Any], Any]] = {
