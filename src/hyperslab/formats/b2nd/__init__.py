@@ -10,6 +10,9 @@ name, dimensions, attributes and coordinates stand in the variable-length metala
                                  "coords": {"lat": {"dtype": "<f4", "shape": [25], "cells": […]}, …}}
 
 Other keys of ``vlmeta`` are attributes. TreeStores (``.b2z``, ``.b2d``) are read as groups of arrays.
+
+``document`` (header of a frame and metalayers to specs, and back), ``library`` (blosc2, one call at a time; chunks as
+slices), ``dataset`` (the readers), ``writer``.
 """
 
 from __future__ import annotations

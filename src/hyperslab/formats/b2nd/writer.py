@@ -398,6 +398,7 @@ class B2ndWriter:
         return LabelledArray(main, self._draft.specs[main], coords, self._draft.group)
 
     def _put_in_place(self, working: WorkingFile) -> None:
+        # From here on the file is nobody's: it is renamed, or removed.
         path = working.release()
         try:
             with (

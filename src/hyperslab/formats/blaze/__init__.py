@@ -14,6 +14,10 @@ persistence format of carray and bcolz ::
         └── labels         name, dimensions, coordinates (ours; only when there are any)
 
 ``layout="bcolz"`` writes what bcolz 1.2 reads: ``data/__0.blp`` … with one chunk each, ``__attrs__``.
+
+Read: ``document`` (JSON documents; new arrays), ``data_file`` (a file of chunks), ``column`` (the files of a column),
+``superchunks`` (the same for writing), ``folder`` (one array: documents and columns), ``dataset`` (the reader),
+``multi_directory`` (shards as one), ``problems``. Written: ``writer``.
 """
 
 from __future__ import annotations

@@ -442,6 +442,7 @@ def publish(
 ) -> None:
     """Store documents, the sizes last; None: it goes, if it was there ``before``."""
     values = [(key, document_bytes(doc)) for key, doc in docs.items() if doc is not None]
+    # The sizes say how many rows there are, so they come when all else that tells of these rows is there.
     last = [pair for pair in values if pair[0].endswith(SIZES)]
     rest = [pair for pair in values if pair not in last]
     for key, doc in docs.items():

@@ -43,6 +43,8 @@ def join_labels(parts: Sequence[LabelledArray], names: Sequence[str]) -> Labelle
             message = f"{name} has {part.spec.shape[0]} rows in chunks of {now.rows}"
             raise Invalid(f"{message}, which does not go on in chunks of {storing.rows}", remedy="convert them instead")
     rows = sum(part.spec.shape[0] for part in parts)
+    # Superchunks go on across shards only where each shard but the last ends with a whole one; else each chunk counts
+    # for itself.
     per = storing.per if all(_has_whole_superchunks(part.spec, storing) for part in parts[:-1]) else 1
     whole = with_whole_rows(_with_per(spec.evolve(shape=(rows, *spec.shape[1:])), storing, per))
     coords = {name: _join_coordinate(name, parts) for name in first.coords}

@@ -77,6 +77,7 @@ class Superchunks(Column):
         number = self._number(coords)
         size = self.size(number)
         cells = block.reshape(-1).view(np.uint8) if block.size else np.empty(0, np.uint8)
+        # Another writer may have made the array longer since: rows behind those that are known here stay.
         if not self._exact and number == self.chunks - 1:
             longer = self._bytes_behind(coords, size)
             if longer is not None:

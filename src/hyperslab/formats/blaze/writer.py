@@ -351,6 +351,7 @@ class BlazeWriter(BlazeReader):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        # A thread that holds the lock takes it once: a change may make others.
         if getattr(self._local, "depth", 0):
             yield
             return
@@ -373,6 +374,7 @@ class BlazeWriter(BlazeReader):
         try:
             if self._undecided:
                 self._decide_main()
+            # What another reader would find missing or short is written before the sizes are.
             if not self._empty and self.table is None and (self._written or self._first_incomplete is not None):
                 self._complete()
         finally:

@@ -8,6 +8,12 @@ Specification: bloscpack's header (``RFC.rst`` and ``header.rst`` of bloscpack 0
     708    offsets of the chunks, and room for more
     1236   a Blosc chunk, its digest
     3039   a Blosc chunk, its digest …
+
+Read: ``file`` (bytes at places, past a journal), ``preamble`` (header, metadata, offsets), ``document`` (what the
+metadata say), ``chunk_table`` (where the chunks are), ``source`` (cells), ``dataset`` (the reader; problems). Written:
+``encoding`` (options; cells to stored chunks), ``pending_chunks`` (chunks as they will be), ``state`` (documents and
+chunks together), then ``creator`` for a new file, or ``writer`` and ``commit`` for changes: in place under one undo
+record, or by a new file.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ def _plan_tail(plan: Patch, old: FileSnapshot, pending: PendingChunks, tail: int
     written one chunk after the other."""
     at, number = plan.begin, tail
     while number < pending.count and at < old.size:
-        slot = pending.slots.get(number) or pending.missing(number)
+        slot = pending.slots.get(number) or pending.blank_slot(number)
         if not plan.add(at, slot):
             return False
         at += len(slot)
@@ -335,13 +335,13 @@ def _plan_tail(plan: Patch, old: FileSnapshot, pending: PendingChunks, tail: int
 
 
 def _size_of(pending: PendingChunks, number: int) -> int:
-    return pending.slots.size_of(number) if number in pending.slots else len(pending.missing(number))
+    return pending.slots.size_of(number) if number in pending.slots else len(pending.blank_slot(number))
 
 
 def _behind(plan: Patch, pending: PendingChunks) -> Iterator[Change]:
     at = plan.begin
     for number in plan.behind:
-        slot = pending.slots.get(number) or pending.missing(number)
+        slot = pending.slots.get(number) or pending.blank_slot(number)
         yield at, slot
         at += len(slot)
 
@@ -384,38 +384,38 @@ def _replace(old: FileSnapshot, pending: PendingChunks, durable: bool) -> None:
     """Write the file anew beside its place and put it there."""
     sizes = pending.header_sizes
     style = pending.style.evolve(metadata=pending.style.metadata or bool(render_document(pending.content)))
-    whole = is_aligned(old, pending) and old.preamble.header.checksum == style.checksum
+    has_same_chunks = is_aligned(old, pending) and old.preamble.header.checksum == style.checksum
     numbers = range(sizes.count)
-    lengths = [_length(old, pending, number, whole) for number in numbers]
+    lengths = [_length(old, pending, number, has_same_chunks) for number in numbers]
     text = text_of(pending.content, style)
     preamble = render_preamble(style, text, sizes, Room.of(style, text, sizes.count), lengths)
     if preamble is None:
         raise StorageError("the header of the file cannot be made")
     temporary = AtomicFile(old.path, os.fstat(old.file.descriptor).st_mode)
     try:
-        assemble(temporary.descriptor, preamble, (_piece(old, pending, number, whole) for number in numbers))
+        assemble(temporary.descriptor, preamble, (_piece(old, pending, number, has_same_chunks) for number in numbers))
         temporary.publish(durable=durable)
     except BaseException:
         temporary.discard()
         raise
 
 
-def _is_kept(old: FileSnapshot, pending: PendingChunks, number: int, whole: bool) -> bool:
+def _is_unchanged(old: FileSnapshot, pending: PendingChunks, number: int, has_same_chunks: bool) -> bool:
     """Return whether a chunk is in the new file what it is in the old one."""
     kept = pending.base is not None and number * pending.rows < pending.base.length
-    return whole and kept and number < old.table.found and number not in pending.slots
+    return has_same_chunks and kept and number < old.table.found and number not in pending.slots
 
 
-def _length(old: FileSnapshot, pending: PendingChunks, number: int, whole: bool) -> int:
+def _length(old: FileSnapshot, pending: PendingChunks, number: int, has_same_chunks: bool) -> int:
     """Return the bytes of a slot; one that is cut or encoded in another way is made first, and staged."""
-    if _is_kept(old, pending, number, whole):
+    if _is_unchanged(old, pending, number, has_same_chunks):
         return old.stored_size(number) + old.table.digest_size
     if number not in pending.slots and pending.base is not None and number * pending.rows < pending.base.length:
         pending.put(number, pending.block(number))
     return _size_of(pending, number)
 
 
-def _piece(old: FileSnapshot, pending: PendingChunks, number: int, whole: bool) -> Piece:
-    if _is_kept(old, pending, number, whole):
+def _piece(old: FileSnapshot, pending: PendingChunks, number: int, has_same_chunks: bool) -> Piece:
+    if _is_unchanged(old, pending, number, has_same_chunks):
         return old.file.descriptor, int(old.table.starts[number]), old.stored_size(number) + old.table.digest_size
-    return pending.slots.get(number) or pending.missing(number)
+    return pending.slots.get(number) or pending.blank_slot(number)

@@ -59,6 +59,8 @@ class NewFile(ChunkSlots):
             self._staged.put(number, slot)
             temporary = self._begin_file()
             ready = [] if temporary is None else self._assign_places()
+        # Places are assigned under the lock and written without it, so that several threads write at once. Until its
+        # bytes are there, a slot is read from where it waits.
         if temporary is not None and ready:
             for _, offset, data in ready:
                 write_at(temporary.descriptor, data, offset)
@@ -131,6 +133,7 @@ class NewFile(ChunkSlots):
             if number not in self:
                 self.put(number, missing(number))
         temporary = self._temporary
+        # Nothing came late and the preamble fits in the room that was left: the file is whole but for its beginning.
         if temporary is not None and not len(self._staged):
             preamble = render([length for _, length in self._places], self._front)
             if preamble is not None:
@@ -255,7 +258,7 @@ class BloscpackCreator(StateWriter):
             found = render_preamble(pending.style, text, sizes, room, lengths)
             return found if size is None or (found is not None and len(found) == size) else None
 
-        temporary = building.finish(sizes.count, pending.missing, render)
+        temporary = building.finish(sizes.count, pending.blank_slot, render)
         try:
             with self._lock_target():
                 temporary.publish(durable=self._settings.durable)

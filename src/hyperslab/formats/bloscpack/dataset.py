@@ -129,6 +129,7 @@ def read_content(file: FileBytes, preamble: Preamble, *, whole: bool = False) ->
             _log.warning("%s: %s", file.url, table.fault)
         if table.unfinished and nbytes < declared.nbytes:
             nbytes = -1
+        # A stream whose writer never said its length: the chunks tell it.
         elif header.nchunks < 0 and nbytes > declared.nbytes and not declared.plain:
             doc = _with_rows_of(doc, declared, nbytes)
     content = parse_document(doc, nbytes=nbytes, chunk_size=size, loose=preamble.is_loose, codecs=codecs)

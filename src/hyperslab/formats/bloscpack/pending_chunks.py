@@ -103,6 +103,7 @@ class ChunkStaging(ChunkSlots):
                     self._rest = stack.pop_all()
             place = self._end, len(slot)
             self._end += len(slot)
+        # Its place is its own, so the slot is written without the lock; others see it only when it is there.
         write_at(self._file.fileno(), slot, place[0])
         self._slots[number] = place
 
@@ -318,8 +319,8 @@ class PendingChunks:
         shape, axis = self.content.spec.shape, self.content.axis
         return (*shape[:axis], rows, *shape[axis + 1 :]) if shape else ()
 
-    def missing(self, number: int) -> bytes:
-        """Return the slot of a chunk that nobody wrote."""
+    def blank_slot(self, number: int) -> bytes:
+        """Return the slot of a chunk of nothing but fill values."""
         rows = self.rows_in(number)
         if rows not in self._blank:
             cells = self.content.spec.filled(self._shape_of(rows))

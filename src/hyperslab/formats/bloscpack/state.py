@@ -118,6 +118,7 @@ class State:
 
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""
+        # An array may be made before those that it is a coordinate of: each new one may show that another is the main.
         main = self.main if self.fixed else main_array_or_none(self.draft.specs)
         if main is not None and isinstance(self.draft.specs[main].dtype, VlenString):
             main = None

@@ -370,6 +370,7 @@ class BloscpackWriter(StateWriter):
             if state.touched or state.written:
                 self._commit(state, self._locked_snapshot())
         finally:
+            # The lock goes last: the next writer finds the file as it is after the commit.
             self._running = self._snapshot = None
             self._lock.close()
 
@@ -386,6 +387,7 @@ class BloscpackWriter(StateWriter):
         if snapshot.content.surplus:  # a change would cut it off
             raise FormatError(surplus_of(snapshot.content), url=self._url, remedy="repair it first (hs.repair)")
         content = state.content()
+        # Documents may have changed the shape: chunks at its edge are made anew before anything is planned.
         pending = pending.with_content(content)
         with write_errors(self._url, os.path.basename(self._path)):
             descriptor = os.open(self._path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))

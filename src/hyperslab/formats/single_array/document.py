@@ -188,6 +188,7 @@ def labels_from_json(doc: Document, spec: ArraySpec) -> LabelledArray:
             for coords in [get_object(doc, "coords")]
             for each in coords
         }
+        # Names come from a file that anyone may have made: those that could be no node are refused.
         if check_name(name) in map(check_name, coords):
             raise TypeError(f"a coordinate is called {name!r}, as the array is")
         main = array_from_json(doc, spec)
