@@ -14,7 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import CorruptChunk, ReadOnly
-from hyperslab.formats import hdf5
+from hyperslab.formats.hdf5.cells import (
+    LOCAL_SOURCES,
+    ContiguousCells,
+    Hdf5Chunks,
+    open_chunk_source,
+    pread,
+    pread_into,
+)
+from hyperslab.formats.hdf5.filters import codec_from_filter, read_filters
 from hyperslab.model.dtypes import Char, Enum
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -34,11 +42,11 @@ def opened(dataset: Any, **changes: Any) -> tuple[Any, ArraySpec]:
         shape=dataset.shape,
         dtype=dataset.dtype,
         chunks=dataset.chunks or dataset.shape,
-        codecs=hdf5.filters_of(dataset),
+        codecs=read_filters(dataset),
         fill_value=dataset.fillvalue,
     ).evolve(**changes)
     descriptor = os.open(dataset.file.filename, os.O_RDONLY)
-    return hdf5.open_stored(dataset, descriptor, spec, dataset.file.filename, hdf5.LOCAL), spec
+    return open_chunk_source(dataset, descriptor, spec, dataset.file.filename, LOCAL_SOURCES), spec
 
 
 def cells(source: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
@@ -66,7 +74,7 @@ def test_filters_and_types(file: h5py.File, dtype: str, filters: dict[str, Any])
     values = np.arange(70).reshape(SHAPE).astype(dtype)
     dataset = file.create_dataset("a", data=values, chunks=(3, 4), **filters)
     source, spec = opened(dataset)
-    assert isinstance(source, hdf5.StoredChunks)
+    assert isinstance(source, Hdf5Chunks)
     np.testing.assert_array_equal(cells(source, spec), dataset[...])
     assert source.nbytes_stored() == dataset.id.get_storage_size()
     assert len(list(source.stored())) == dataset.id.get_num_chunks()
@@ -92,7 +100,7 @@ def test_a_chunk_that_left_a_filter_out(file: h5py.File) -> None:
 def test_cells_in_one_piece_under_any_grid(file: h5py.File, chunks: tuple[int, int]) -> None:
     dataset = file.create_dataset("a", data=np.arange(70, dtype=">i4").reshape(SHAPE))
     source, spec = opened(dataset, chunks=chunks)
-    assert isinstance(source, hdf5.ContiguousCells)
+    assert isinstance(source, ContiguousCells)
     np.testing.assert_array_equal(cells(source, spec), dataset[...])
 
 
@@ -108,7 +116,7 @@ def test_contiguous_grids(tmp_path_factory: Any, axes: list[tuple[int, int]], st
     spec = ArraySpec(shape=shape, dtype=values.dtype.newbyteorder("="), chunks=chunks, fill_value=-1)
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        source = hdf5.ContiguousCells(descriptor, 4, spec, values.dtype, str(path))
+        source = ContiguousCells(descriptor, 4, spec, values.dtype, str(path))
         np.testing.assert_array_equal(cells(source, spec), values)
     finally:
         os.close(descriptor)
@@ -172,9 +180,9 @@ def test_damage_names_the_chunk(file: h5py.File) -> None:
 def test_a_chunk_behind_the_end_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1234")
     descriptor = os.open(tmp_path / "a", os.O_RDONLY)
-    assert bytes(hdf5.pread(descriptor, 2, 1)) == b"23"
+    assert bytes(pread(descriptor, 2, 1)) == b"23"
     with pytest.raises(CorruptChunk, match="ends within"):
-        hdf5.pread(descriptor, 2**40, 2)
+        pread(descriptor, 2**40, 2)
 
 
 def test_writes_are_refused(file: h5py.File) -> None:
@@ -200,7 +208,7 @@ def test_writes_are_refused(file: h5py.File) -> None:
     ],
 )
 def test_filters_by_number(number: int, values: tuple[int, ...], codec: Codec) -> None:
-    assert hdf5.codec_of_filter(number, values) == codec
+    assert codec_from_filter(number, values) == codec
 
 
 @pytest.mark.parametrize("offset", [100, 2**62, 2**63, 2**64 - 4])
@@ -208,8 +216,8 @@ def test_cells_that_are_said_to_lie_beyond_the_end(tmp_path: Path, offset: int) 
     (tmp_path / "a").write_bytes(bytes(50))
     with open(tmp_path / "a", "rb") as file:
         for read in (
-            lambda: hdf5.pread(file.fileno(), 8, offset),
-            lambda: hdf5.pread_into(file.fileno(), memoryview(bytearray(8)), offset),
+            lambda: pread(file.fileno(), 8, offset),
+            lambda: pread_into(file.fileno(), memoryview(bytearray(8)), offset),
         ):
             with pytest.raises(CorruptChunk, match="ends within"):
                 read()

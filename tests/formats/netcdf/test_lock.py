@@ -16,7 +16,7 @@ import pytest
 from xarray.backends import locks
 
 import hyperslab as hs
-from hyperslab.formats.hdf5_lock import LOCK, LibraryLock
+from hyperslab.formats.hdf5.lock import LOCK, LibraryLock
 from programs import ran
 
 
@@ -82,12 +82,12 @@ def test_a_dropped_dataset_is_closed_under_the_lock(tmp_path: Path, mode: str) -
         thread = threading.Thread(target=gc.collect)
         thread.start()
         thread.join()
-    left = list(LOCK._left)
+    left = list(LOCK._abandoned)
     assert left
     assert any(handle.isopen() for handle in left if isinstance(handle, netCDF4.Dataset))
     with LOCK:
         pass
-    assert not LOCK._left
+    assert not LOCK._abandoned
     assert not any(handle.isopen() for handle in left if isinstance(handle, netCDF4.Dataset))
 
 
@@ -98,7 +98,7 @@ class Interrupted:
 
 def test_it_is_free_after_an_interrupt_while_dropped_handles_are_closed() -> None:
     lock = LibraryLock()
-    lock.leave(Interrupted())
+    lock.close_later(Interrupted())
     with pytest.raises(KeyboardInterrupt):
         lock.acquire()
     assert is_free(locks.NETCDFC_LOCK)

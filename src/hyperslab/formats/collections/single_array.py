@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab.errors import SchemaError, Unsupported
 from hyperslab.formats.collections.base import CollectionDocument, LayoutName
-from hyperslab.formats.hdf5_filters import filter_of
+from hyperslab.formats.hdf5.filters import filter_from_codecs
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
 from hyperslab.model.calendars import REAL, parse_moment, unit_length
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale
@@ -180,7 +180,7 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
         raise Unsupported(f"format {format} has no chunks of varying sizes", remedy="give one length per dimension")
     cut = _lengths(spec.layout.get("shards") or spec.chunks)
     fill = np.zeros((), dtype)[()] if spec.fill_value is None else spec.fill_cell()[()]
-    codecs = () if filter_of(spec.codecs, dtype, format) is None else spec.codecs
+    codecs = () if filter_from_codecs(spec.codecs, dtype, format) is None else spec.codecs
     return spec.evolve(chunks=cut, codecs=codecs, fill_value=fill, layout={})
 
 
@@ -231,7 +231,7 @@ def document_of(
     """The collection of one array, with the labels that its dimensions have; those ``unlimited`` grow."""
     if layout == "deker" and prod(_tile(spec, ())) * spec.numpy_dtype.itemsize < _SMALL:
         spec = spec.evolve(codecs=())
-    filter = filter_of(spec.codecs, spec.numpy_dtype, "deker" if layout == "deker" else "collections")
+    filter = filter_from_codecs(spec.codecs, spec.numpy_dtype, "deker" if layout == "deker" else "collections")
     whole = layout != "deker" or (filter is None and (_divides(spec) or not _is_cut(spec)))
     chunks = None if whole else _tile(spec, ())
     options = None if filter is None and whole else HDF5Options(chunks, filter)

@@ -26,10 +26,10 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.format_errors import file_not_found
+from hyperslab.formats.hdf5.file import HDF5_MAGIC
 from hyperslab.formats.netcdf import document, library
 from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.formats.opening import check_option_names
 from hyperslab.stores.location import Location, Probe

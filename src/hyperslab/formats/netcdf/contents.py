@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from hyperslab.errors import Invalid
+from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.scope import Dimensions, Place, Types
+from hyperslab.formats.netcdf.scope import Dimensions, Types
 from hyperslab.model.paths import is_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
 

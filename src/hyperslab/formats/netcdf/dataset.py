@@ -7,9 +7,9 @@ from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
-from hyperslab.formats import hdf5
 from hyperslab.formats.base import omitted_below
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
+from hyperslab.formats.hdf5.cells import HAS_PREAD, LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
 from hyperslab.formats.netcdf import classic, library, parsing
 from hyperslab.formats.netcdf.omissions import omitted
 from hyperslab.formats.netcdf.opened import FileDescriptor, OpenedFile, open_for
@@ -100,7 +100,7 @@ class NetcdfReader:
         if path not in self._sound:
             stored = self._opened().hdf5_dataset(path)
             if stored is not None:
-                hdf5.check_chunk_sizes(stored, self._url)
+                check_chunk_sizes(stored, self._url)
             self._sound.add(path)
 
     def unreadable(self) -> dict[str, CorruptChunk]:
@@ -132,11 +132,11 @@ class NetcdfReader:
             return _classic_cells(opened.header, path, spec, self._url, file, kinds)
         with library.reading(self._url, path):
             stored = opened.hdf5_dataset(path)
-            return None if stored is None else hdf5.open_stored(stored, file, spec, self._url, kinds)
+            return None if stored is None else open_chunk_source(stored, file, spec, self._url, kinds)
 
-    def _stored_in(self) -> tuple[Any, hdf5.Kinds]:
+    def _stored_in(self) -> tuple[Any, SourceTypes]:
         """What the cells are read from, and as what."""
-        return FileDescriptor.of(self._opened()), hdf5.LOCAL
+        return FileDescriptor.of(self._opened()), LOCAL_SOURCES
 
     def omitted(self, path: str) -> list[Problem]:
         """What HDF5 holds at a node and netCDF has no type for: references above all."""
@@ -168,10 +168,10 @@ class NetcdfReader:
 
 
 def _classic_cells(
-    header: classic.ClassicHeader, path: str, spec: ArraySpec, url: str, file: Any, kinds: hdf5.Kinds
+    header: classic.ClassicHeader, path: str, spec: ArraySpec, url: str, file: Any, kinds: SourceTypes
 ) -> ChunkSource | None:
     """The cells of a netCDF-3 variable without records lie in one piece, big-endian."""
     found = header.find(path)
-    if found is None or found.record or not hdf5.HAS_PREAD:
+    if found is None or found.record or not HAS_PREAD:
         return None
     return kinds[0](file, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), url)

@@ -10,9 +10,9 @@ import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.errors import Invalid
+from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import document
 from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
-from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.storage import Storage
 from hyperslab.formats.netcdf.working import WorkingCopy
 from hyperslab.model.dims import Dimension

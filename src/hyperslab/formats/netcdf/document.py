@@ -17,6 +17,7 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Problem
 from hyperslab.formats.base import Feature
+from hyperslab.formats.hdf5.types import BYTES_TYPE_NAME
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -84,11 +85,6 @@ _FILLS: Mapping[str, int | float] = {
 }
 _VIRTUAL_BYTES = 8 << 20
 _FILL = "_FillValue"
-BYTES = "vlen_bytes_t"
-"""The name of the type ``ubyte(*)`` whose cells are bytes of any length: one that hardly any variable has, since types
-and variables of a group share their names."""
-NAMES_OF_BYTES = frozenset({BYTES, "bytes"})
-"""The names that it has been given so far."""
 
 
 def is_netcdf3(model: str) -> bool:
@@ -412,7 +408,7 @@ def is_named(dtype: DataType) -> bool:
 def type_name(dtype: DataType) -> str:
     """The name of a regular type in the file, empty for types that need none."""
     if isinstance(dtype, VlenBytes):
-        return BYTES
+        return BYTES_TYPE_NAME
     return dtype.name if isinstance(dtype, Enum | Opaque | VlenArray | Compound) else ""
 
 

@@ -1,6 +1,6 @@
 """The netCDF and HDF5 libraries as they are used here: imported on use, one call at a time, their errors in our words.
 
-netCDF-C and HDF5 are not safe for threads: who calls them holds :data:`~.hdf5_lock.LOCK`, in the whole process.
+netCDF-C and HDF5 are not safe for threads: who calls them holds :data:`~.hdf5.lock.LOCK`, in the whole process.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
 from hyperslab.formats.format_errors import document_error
-from hyperslab.formats.hdf5_lock import LOCK
-from hyperslab.formats.hdf5_plugin import load_plugin
+from hyperslab.formats.hdf5.filters import load_filter_plugin
+from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.stores.files import version_of
 
 _FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
@@ -30,7 +30,7 @@ def netcdf4() -> Any:
 
     Filters of hdf5plugin that are loaded after it find its HDF5 library instead of h5py's, and fail: they come first.
     """
-    load_plugin()
+    load_filter_plugin()
     try:
         import netCDF4
     except ImportError as error:

@@ -11,8 +11,8 @@ from typing import Any
 
 from hyperslab.errors import Problem
 from hyperslab.formats.base import NAME_PROBLEM, Feature
+from hyperslab.formats.hdf5.types import describe_hdf5_type, holds_references
 from hyperslab.formats.netcdf import parsing
-from hyperslab.formats.netcdf.named import describe_hdf5, holds_references
 from hyperslab.formats.netcdf.opened import OpenedFile
 from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
 from hyperslab.model.paths import child, is_name
@@ -40,7 +40,7 @@ def omitted(opened: OpenedFile, path: str, spec: GroupSpec | ArraySpec) -> Itera
             yield _left_out(opened, child(path, shown), group, "the array", handle.get_type())
     for name, handle in opened.types.unread(path).items():
         if name not in spec.types:
-            message = f"the type {name!r}, {describe_hdf5(handle)}, which is not read here, is left out"
+            message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
             yield Problem(path, Feature.USER_TYPES, message)
 
 

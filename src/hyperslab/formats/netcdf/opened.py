@@ -14,15 +14,13 @@ import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.hdf5.file import HDF5_MAGIC, check_heaps, check_links
+from hyperslab.formats.hdf5.lock import LOCK
+from hyperslab.formats.hdf5.types import NamedTypes, holds_references
 from hyperslab.formats.netcdf import classic, library
-from hyperslab.formats.netcdf.confined import check_links
-from hyperslab.formats.netcdf.heaps import check_heaps
-from hyperslab.formats.netcdf.named import NamedTypes, holds_references
 from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE, ScaleTree
 from hyperslab.stores.files import read_error, version_of
 
-HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _HDF5_PLACES = (0, *(512 << n for n in range(12)))
 _TRIES = 5
 
@@ -260,7 +258,7 @@ def _finisher(opened: OpenedFile) -> weakref.finalize[..., OpenedFile]:
 
 def _let_go(descriptor: int, *handles: Any) -> None:
     """Close a file; called by the garbage collector, which must not wait for the libraries."""
-    LOCK.leave(*handles)
+    LOCK.close_later(*handles)
     os.close(descriptor)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.hdf5 import filters_of
+from hyperslab.formats.hdf5.file import find_external_storage
+from hyperslab.formats.hdf5.filters import read_filters
+from hyperslab.formats.hdf5.types import BYTES_TYPE_NAMES, is_representable
 from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.confined import lies_elsewhere
-from hyperslab.formats.netcdf.named import has_form
 from hyperslab.formats.netcdf.opened import OpenedFile
 from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
 from hyperslab.model.dims import Dimension
@@ -125,7 +125,7 @@ def _user_type(kind: Any) -> Extension:
     if hasattr(kind, "enum_dict"):
         return Enum(np.dtype(kind.dtype), tuple((name, int(v)) for name, v in kind.enum_dict.items()), kind.name)
     if type(kind).__name__ == "VLType":
-        is_bytes = kind.name in document.NAMES_OF_BYTES and kind.dtype == np.uint8
+        is_bytes = kind.name in BYTES_TYPE_NAMES and kind.dtype == np.uint8
         return VlenBytes() if is_bytes else VlenArray(np.dtype(kind.dtype), kind.name)
     return Compound(packed(np.dtype(kind.dtype)), kind.name)
 
@@ -154,7 +154,7 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
         attrs=_with_nuls(opened, path, attributes(variable, stored, _kinds(opened, group))),
-        problem=None if stored is None else lies_elsewhere(stored),
+        problem=None if stored is None else find_external_storage(stored),
         layout=({} if chunked else {"contiguous": True}) | ({MISREAD: True} if is_misread else {}),
     )
 
@@ -210,7 +210,7 @@ def cell_type(variable: Any) -> DataType:
 def _codecs(variable: Any, stored: Any) -> tuple[Codec, ...]:
     """The filters in their order; without h5py as far as the library tells."""
     if stored is not None:
-        return filters_of(stored)
+        return read_filters(stored)
     filters = variable.filters() or {}
     level = int(filters.get("complevel", 0))
     found = [Codec("fletcher32")] if filters.get("fletcher32") else []
@@ -254,10 +254,10 @@ def _hidden_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
         dtype=dtype,
         dims=tuple(name for name, _ in extent),
         chunks=stored.chunks or document.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
-        codecs=filters_of(stored) if stored.chunks else (),
+        codecs=read_filters(stored) if stored.chunks else (),
         fill_value=_fill_value(None, stored, dtype),
         attrs=attributes(None, stored, _kinds(opened, group)),
-        problem=lies_elsewhere(stored),
+        problem=find_external_storage(stored),
         layout={} if stored.chunks else {"contiguous": True},
     )
 
@@ -371,7 +371,7 @@ def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
     handle = _type_of(stored, name)
     if kinds is not None and (kind := kinds(handle)) is not None:
         return _user_value(stored.attrs[name], kind)
-    if not has_form(handle):
+    if not is_representable(handle):
         return _ABSENT
     value = stored.attrs[name]
     if isinstance(value, Empty):

@@ -24,11 +24,19 @@ import numpy as np
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.formats.hdf5 import ContiguousCells, Kinds, Stored, StoredChunks
-from hyperslab.formats.hdf5_lock import LOCK
-from hyperslab.formats.netcdf import chunk_trees, classic, heaps, library
+from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, SourceTypes
+from hyperslab.formats.hdf5.file import (
+    HDF5_MAGIC,
+    check_heap,
+    check_heaps,
+    find_heaps,
+    has_wide_addresses,
+    is_node,
+    read_below,
+)
+from hyperslab.formats.hdf5.lock import LOCK
+from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.opened import HDF5_MAGIC
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.ranges import merge
 from hyperslab.stores.remote import RemoteFile
@@ -41,7 +49,7 @@ from hyperslab.stores.requests import each_request
 class _FetchedCells:
     """Stored bytes of some chunks, to be decoded."""
 
-    def __init__(self, chunks: StoredChunks, parts: Mapping[Coords, bytes]) -> None:
+    def __init__(self, chunks: Hdf5Chunks, parts: Mapping[Coords, bytes]) -> None:
         self._chunks = chunks
         self._parts = parts
 
@@ -53,7 +61,7 @@ class _FetchedCells:
         return part is not None
 
 
-class RemoteChunks(StoredChunks):
+class RemoteChunks(Hdf5Chunks):
     """A chunked HDF5 dataset whose metadata are here and whose chunks are on a server."""
 
     def __init__(self, dataset: Any, file: Any, spec: ArraySpec, url: str) -> None:
@@ -116,7 +124,7 @@ class SparseCopy:
         self.concurrency = file.concurrency
         self.is_whole = file.head[:4] in classic.MAGICS
         self._node, self._pauses_at_trees = b"", False
-        self._has_trees = chunk_trees.has_wide_addresses(file.head)
+        self._has_trees = has_wide_addresses(file.head)
         os.truncate(descriptor, file.size)
         head = file.head[: file.size]
         self._put([(0, len(head))], [head])
@@ -139,7 +147,7 @@ class SparseCopy:
         if self._missing([(start, stop)]):
             self.fetch([(start // _PAGE * _PAGE, min(-(-stop // _PAGE) * _PAGE, self.file.size))])
         data = os.pread(self._descriptor, stop - start, start)
-        if self._pauses_at_trees and chunk_trees.is_node(data):
+        if self._pauses_at_trees and is_node(data):
             self._node = data
             raise OSError("what lies below this node is fetched first")
         return data
@@ -175,7 +183,7 @@ class SparseCopy:
                 file[name].id.chunk_iter(lambda chunk: None)
         finally:
             self._pauses_at_trees = False
-        chunk_trees.read_below(self._node, self._read_scattered)
+        read_below(self._node, self._read_scattered)
 
     def fetch_texts(self, name: str) -> None:
         """Have the cells of the HDF5 dataset ``name`` that lie in heaps: what h5py touches when it reads them."""
@@ -203,11 +211,11 @@ class SparseCopy:
                 raise library.open_error(error, self.file.url) from error
             self.fetch(_between(cells, self.file.size))
             self.is_whole = True
-            heaps.check_heaps(self._descriptor, self.file.url)
+            check_heaps(self._descriptor, self.file.url)
 
     def fetch_heaps(self) -> None:
         """Have the heaps whole whose beginning is here."""
-        self.fetch(list(heaps.heap_spans(self._descriptor)))
+        self.fetch(find_heaps(self._descriptor))
 
     def close(self) -> None:
         """Remove the file; closing twice is fine, and who forgets it closes it."""
@@ -245,7 +253,7 @@ class _Stream(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         stop = min(self._place + len(view), self._copy.file.size)
         data = self._copy.read(self._place, stop) if stop > self._place else b""
-        heaps.check_heap(data, self._copy.file.url)
+        check_heap(data, self._copy.file.url)
         view[: len(data)] = data
         self._place += len(data)
         return len(data)
@@ -258,7 +266,7 @@ class MappedChunks(RemoteChunks):
         super().__init__(dataset, file, spec, url)
         self._copy: SparseCopy = file
 
-    def _read_table(self) -> dict[Coords, Stored]:
+    def _read_table(self) -> dict[Coords, ChunkLocation]:
         self._copy.fetch_map(self._dataset.name)
         return super()._read_table()
 
@@ -299,7 +307,7 @@ class RemoteNetcdfReader(NetcdfReader):
             if isinstance(self.node(path), GroupSpec):
                 waiting += [f"{path}/{name}".lstrip("/") for name in self.children(path)]
 
-    def _stored_in(self) -> tuple[Any, Kinds]:
+    def _stored_in(self) -> tuple[Any, SourceTypes]:
         return self._copy, (RemoteCells, MappedChunks)
 
     def _find(self, path: str) -> Any:

@@ -9,13 +9,12 @@ import numpy as np
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix
+from hyperslab.formats.hdf5.types import Place
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, numpy_dtype, tag_of
 from hyperslab.model.paths import outward
 
 T = TypeVar("T")
-Place = tuple[str, str]
-"""The path of a group and a name declared in it."""
 
 
 @dataclass

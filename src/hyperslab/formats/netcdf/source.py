@@ -11,7 +11,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Unsupported
-from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.library_array import Part, SlicedArray
 from hyperslab.formats.netcdf import library
 from hyperslab.formats.netcdf.document import is_hidden

@@ -16,7 +16,7 @@ from typing import Any
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, StorageError
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.opening import already_exists
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
@@ -115,7 +115,7 @@ class WorkingCopy:
 
     def _kept(self, handle: Any) -> Any:
         """The handle, which the garbage collector is not to close itself."""
-        self._abandoned = weakref.finalize(self, LOCK.leave, handle)
+        self._abandoned = weakref.finalize(self, LOCK.close_later, handle)
         self._abandoned.atexit = False
         return handle
 

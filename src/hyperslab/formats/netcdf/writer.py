@@ -13,12 +13,12 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, StorageError, Unsupported
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
+from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import defining, document, library
 from hyperslab.formats.netcdf.contents import Contents, Spec
 from hyperslab.formats.netcdf.dataset import NetcdfReader
 from hyperslab.formats.netcdf.growing import grow
 from hyperslab.formats.netcdf.parsing import MISREAD
-from hyperslab.formats.netcdf.scope import Place
 from hyperslab.formats.netcdf.source import LibraryChunks, WorkingChunks
 from hyperslab.formats.netcdf.storage import storage_of
 from hyperslab.formats.netcdf.working import WorkingCopy

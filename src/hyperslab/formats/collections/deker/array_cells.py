@@ -30,7 +30,7 @@ from hyperslab.formats.collections.deker.data_file import (
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite
 from hyperslab.formats.collections.deker.folder import translate_errors
 from hyperslab.formats.collections.deker.locks import hold
-from hyperslab.formats.hdf5 import pread_into
+from hyperslab.formats.hdf5.cells import pread_into
 from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.files import READ, read_error, write_errors
 

@@ -44,17 +44,9 @@ from hyperslab.errors import (
 from hyperslab.formats.collections.deker.hdf5_parser import parse_data_file
 from hyperslab.formats.collections.deker.locks import is_held
 from hyperslab.formats.documents import LIMITS
-from hyperslab.formats.hdf5 import (
-    ContiguousCells,
-    Stored,
-    StoredChunks,
-    codec_of_filter,
-    filters_of,
-    open_stored,
-    pread,
-)
-from hyperslab.formats.hdf5_lock import LOCK
-from hyperslab.formats.hdf5_plugin import load_plugin
+from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, open_chunk_source, pread
+from hyperslab.formats.hdf5.filters import codec_from_filter, load_filter_plugin, read_filters
+from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.selection.region import Range, Region
 from hyperslab.stores.files import READ, read_error
@@ -124,11 +116,11 @@ class _Named(NamedTuple):
     name: str = "/data"
 
 
-class DekerChunks(StoredChunks):
+class DekerChunks(Hdf5Chunks):
     """Chunks that our codecs read."""
 
     @classmethod
-    def at(cls, table: dict[Coords, Stored], descriptor: int, spec: ArraySpec, url: str) -> DekerChunks:
+    def at(cls, table: dict[Coords, ChunkLocation], descriptor: int, spec: ArraySpec, url: str) -> DekerChunks:
         """Chunks at known places; Unsupported for filters that are not ours."""
         made = cls(_Named(Grid.of(spec.shape, spec.chunks).fixed or ()), descriptor, spec, url)
         made._table = table
@@ -154,7 +146,7 @@ def require_filters(dataset: Any) -> None:
 
 def require_plugin() -> None:
     """Have the library know the filters of the package hdf5plugin."""
-    if not load_plugin():
+    if not load_filter_plugin():
         raise Unsupported("an HDF5 filter", remedy="pip install 'hyperslab[hdf5]'")
 
 
@@ -229,7 +221,7 @@ class LibraryCells:
 
     def _open(self) -> None:
         file = h5_file(self._descriptor)
-        finalize(self, LOCK.leave, file).atexit = False
+        finalize(self, LOCK.close_later, file).atexit = False
         self._dataset = file["data"]
         _OPEN.add(self)
 
@@ -402,7 +394,7 @@ def _fill_quickly(opened: DekerFile, descriptor: int) -> bool:
         return False
     if found.data is not None and found.dtype is not None:
         data, dtype = found.data, found.dtype
-        codecs = tuple(codec_of_filter(*each) for each in data.filters)
+        codecs = tuple(codec_from_filter(*each) for each in data.filters)
         fill = np.frombuffer(data.fill, dtype)[0] if data.fill else np.zeros((), dtype)[()]
         chunks = data.chunks or block_shape(data.shape, dtype.itemsize)
         spec = ArraySpec(shape=data.shape, dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill)
@@ -434,12 +426,12 @@ def _fill(opened: DekerFile, file: Any, descriptor: int) -> None:
         return
     if not hasattr(data, "chunks") or data.dtype.kind not in "biufc":
         raise FormatError("data is no array of numbers", url=opened.path)
-    opened.shape, opened.dtype, opened.codecs = data.shape, data.dtype, filters_of(data)
+    opened.shape, opened.dtype, opened.codecs = data.shape, data.dtype, read_filters(data)
     opened.fill = np.asarray(data.fillvalue, data.dtype)
     chunks = data.chunks or block_shape(data.shape, data.dtype.itemsize)
     spec = ArraySpec(shape=data.shape, dtype=data.dtype, chunks=chunks, codecs=opened.codecs)
     spec = spec.evolve(fill_value=opened.fill[()])
-    cells = open_stored(data, descriptor, spec, opened.path, (ContiguousDekerCells, DekerChunks))
+    cells = open_chunk_source(data, descriptor, spec, opened.path, (ContiguousDekerCells, DekerChunks))
     if isinstance(cells, DekerChunks):
         cells.table()  # which needs the file
     opened.cells = cells or LibraryCells(data, descriptor, spec, opened.path)

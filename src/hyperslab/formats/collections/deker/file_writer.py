@@ -31,8 +31,8 @@ from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.collections.deker.data_file import DekerFile, block_shape, import_h5py, require_plugin
 from hyperslab.formats.collections.deker.folder import beside, put_file, put_in_place
-from hyperslab.formats.hdf5 import codec_of_filter, filters_of
-from hyperslab.formats.hdf5_lock import LOCK
+from hyperslab.formats.hdf5.filters import codec_from_filter, read_filters
+from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.model.schemas.options import HDF5Options
 from hyperslab.model.spec import Codec
 from hyperslab.stores.files import discard
@@ -110,8 +110,8 @@ def _form(shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, An
     if not isinstance(number, int):
         with _in_memory() as file:
             data = _made(file, shape, dtype, how)
-            return DatasetForm(shape, dtype, how, data.chunks, filters_of(data))
-    codec = codec_of_filter(number, tuple(options.get("compression_opts") or ()))
+            return DatasetForm(shape, dtype, how, data.chunks, read_filters(data))
+    codec = codec_from_filter(number, tuple(options.get("compression_opts") or ()))
     with _in_memory() as file:
         data = _made(file, shape, dtype, (("chunks", options.get("chunks", True)),))
         return DatasetForm(shape, dtype, how, data.chunks, (codec,))

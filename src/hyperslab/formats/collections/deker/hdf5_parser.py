@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.formats.hdf5 import Stored
+from hyperslab.formats.hdf5.cells import ChunkLocation
 
 _START = bytes.fromhex("894844460d0a1a0a0000000000080800")
 _NOWHERE = 2**64 - 1
@@ -47,7 +47,7 @@ class DatasetHeader:
     itemsize: int = 0
     filters: tuple[tuple[int, tuple[int, ...]], ...] = ()
     fill: bytes = b""
-    table: dict[Coords, Stored] = field(default_factory=dict)
+    table: dict[Coords, ChunkLocation] = field(default_factory=dict)
 
 
 class Hdf5Parser:
@@ -155,7 +155,9 @@ class Hdf5Parser:
                 self._chunks(tree, rank, made.chunks, made.table, 8)
         return made
 
-    def _chunks(self, place: int, rank: int, sizes: tuple[int, ...], table: dict[Coords, Stored], deepest: int) -> None:
+    def _chunks(
+        self, place: int, rank: int, sizes: tuple[int, ...], table: dict[Coords, ChunkLocation], deepest: int
+    ) -> None:
         """What a node of a B-tree tells of chunks, and the nodes below it."""
         sign, node, level, count, _, _ = _TREE.unpack(self.at(place, _TREE.size))
         self._nodes += 1

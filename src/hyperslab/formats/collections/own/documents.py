@@ -31,7 +31,7 @@ from hyperslab.errors import FormatError, Invalid, Problem
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.hdf5_filters import codecs_of
+from hyperslab.formats.hdf5.filters import codecs_from_options
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.metadata_json.extended_metadata import (
     ATTRIBUTE,
@@ -138,7 +138,7 @@ def new_spec(document: CollectionDocument) -> ArraySpec:
         dtype=schema.dtype,
         chunks=chunks,
         dims=tuple(dimension.name for dimension in schema.dimensions),
-        codecs=codecs_of(document.options, schema.dtype),
+        codecs=codecs_from_options(document.options, schema.dtype),
         fill_value=schema.fill_value,
         layout={"shards": shards},
     )

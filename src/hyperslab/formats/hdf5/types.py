@@ -11,15 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.scope import Place
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, tag_of, tagged
 from hyperslab.model.paths import outward
 
+Place = tuple[str, str]
+"""The path of a group and a name declared in it."""
+BYTES_TYPE_NAME = "vlen_bytes_t"
+"""The name of the type ``ubyte(*)`` whose cells are bytes of any length: one that hardly any variable has, since types
+and variables of a group share their names."""
+BYTES_TYPE_NAMES = frozenset({BYTES_TYPE_NAME, "bytes"})
+"""The names that it has been given so far."""
+
 
 class NamedTypes:
-    """Those of a file, from an h5py file and the paths of its committed types. A type that has no form here (text or
-    arrays of any length in a field, arrays of any length of other things than numbers) is left out."""
+    """The committed types of an h5py file, by their paths, as types of the model.
+
+    A type that the model lacks is left out: one with text or arrays of any length in a field, or arrays of any length
+    of other things than numbers.
+    """
 
     def __init__(self, file: Any = None, paths: Iterable[str] = ()) -> None:
         self._ids: dict[Place, Any] = {}
@@ -37,11 +46,11 @@ class NamedTypes:
         return bool(self._kinds)
 
     def of(self, group: str) -> dict[str, Extension]:
-        """The types of one group."""
+        """Return the types of one group, by name."""
         return {name: kind for (owner, name), kind in self._kinds.items() if owner == group}
 
     def unread(self, group: str) -> dict[str, Any]:
-        """Return the HDF5 types of one group that have no form here, by name."""
+        """Return the HDF5 types of one group that the model lacks, by name."""
         return {
             name: handle
             for (owner, name), handle in self._ids.items()
@@ -49,9 +58,9 @@ class NamedTypes:
         }
 
     def find(self, group: str, handle: Any) -> Extension | None:
-        """The named type that an HDF5 type is, as seen from a group: the nearest outward, else any.
+        """Return the named type that equals an HDF5 type, as seen from a group: the nearest outward, else any.
 
-        The types of attributes have lost their name in files of netCDF, so they are known by what they are.
+        netCDF stores the types of attributes without their names, so they are recognised by their structure.
         """
         place = self._place(group, handle)
         return None if place is None else self._kinds.get(place)
@@ -65,7 +74,7 @@ class NamedTypes:
     def describe(self, group: str, handle: Any) -> str:
         """Return an HDF5 type in words, behind the name that it has as seen from a group."""
         place = self._place(group, handle)
-        text = describe_hdf5(handle)
+        text = describe_hdf5_type(handle)
         return text if place is None else f"{place[1]}: {text}"
 
     def _kind(self, group: str, name: str, handle: Any) -> Extension | None:
@@ -80,14 +89,14 @@ class NamedTypes:
                 base = self._field(group, handle.get_super())
                 if base is None or base.kind not in "iuf" or tag_of(base) is not None:
                     return None
-                return VlenBytes() if name in document.NAMES_OF_BYTES and base == np.uint8 else VlenArray(base, name)
+                return VlenBytes() if name in BYTES_TYPE_NAMES and base == np.uint8 else VlenArray(base, name)
             case h5t.TypeCompoundID():
                 base = self._compound(group, handle)
                 return None if base is None else Compound(base, name)
         return None
 
     def _compound(self, group: str, handle: Any) -> np.dtype[Any] | None:
-        """The packed fields, in which named types are tagged."""
+        """Return the packed fields, in which named types are tagged; None where one has no type in the model."""
         fields = []
         for index in range(handle.get_nmembers()):
             field = self._field(group, handle.get_member_type(index))
@@ -124,15 +133,15 @@ class NamedTypes:
 
 
 def _members(handle: Any) -> tuple[tuple[str, int], ...]:
-    """The names and their values, which stand at the end of the type's HDF5 message: h5py gives no uint64 above
-    2**63 - 1."""
+    """Return names and values of an enum. The values stand at the end of the type's HDF5 message: h5py gives no uint64
+    above 2**63 - 1."""
     count, base = handle.get_nmembers(), handle.get_super().dtype
     values = np.frombuffer(handle.encode()[-base.itemsize * count :], base).tolist() if count else []
     return tuple((handle.get_member_name(index).decode(), value) for index, value in enumerate(values))
 
 
 def holds_references(kind: Any) -> bool:
-    """Return whether cells of an HDF5 type have references, in fields or arrays as well."""
+    """Return True if cells of an HDF5 type are references, or have any in fields or arrays."""
     from h5py import h5t
 
     match kind:
@@ -145,28 +154,30 @@ def holds_references(kind: Any) -> bool:
     return False
 
 
-def has_form(kind: Any) -> bool:
-    """Return whether an attribute whose values are of this HDF5 type, which has no name, can be given."""
+def is_representable(kind: Any) -> bool:
+    """Return True if the model has a value for an attribute of this HDF5 type, which has no name."""
     from h5py import h5t
 
     match kind:
         case h5t.TypeReferenceID() | h5t.TypeVlenID() | h5t.TypeTimeID():
             return False
         case h5t.TypeArrayID():
-            return has_form(kind.get_super())
+            return is_representable(kind.get_super())
         case h5t.TypeCompoundID():
             members = [kind.get_member_type(index) for index in range(kind.get_nmembers())]
-            return all(has_form(member) and not getattr(member, "is_variable_str", bool)() for member in members)
+            return all(
+                is_representable(member) and not getattr(member, "is_variable_str", bool)() for member in members
+            )
     return True
 
 
-_LONGEST = 200  # letters: a type of hundreds of fields is not spelled out in a message
+_MAX_LETTERS = 200  # letters: a type of hundreds of fields is not spelled out in a message
 
 
-def describe_hdf5(kind: Any) -> str:
+def describe_hdf5_type(kind: Any) -> str:
     """Return an HDF5 type in words, such as ``compound {int32 id; int32(*) parts; string label}``."""
     text = _words(kind)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_LETTERS else f"{text[:_MAX_LETTERS]}…"
 
 
 def _words(kind: Any) -> str:

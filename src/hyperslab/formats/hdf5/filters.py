@@ -1,11 +1,14 @@
-"""HDF5's filters, by which the options of a collection name what compresses its arrays, and our codecs. Pure.
+"""HDF5's filters as codecs, and codecs as filters; filters are named by their numbers in The HDF Group's registry.
 
-The layout of DEKER has any filter of its HDF5 library, of which gzip alone needs no plug-in; ours has codecs for some.
+A dataset lists its filters, and the options of a collection name one that compresses its arrays: the layout of DEKER
+takes any filter of its HDF5 library, of which gzip alone needs no plug-in; the layout of hyperslab has codecs for some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +21,47 @@ from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 from hyperslab.model.spec import Codec
 
 _SHUFFLES = tuple(SHUFFLES)
-_FILTERS = {"lzf": "lzf", "szip": "szip", 307: "bzip2", 32000: "lzf", 32008: "bitshuffle", 32013: "zfp", 32017: "sz"}
-_PASSED_OVER = CHECKSUMS.keys() | {"bytes", "shuffle"}
+_FILTER_NAMES = {
+    "lzf": "lzf",
+    "szip": "szip",
+    307: "bzip2",
+    32000: "lzf",
+    32008: "bitshuffle",
+    32013: "zfp",
+    32017: "sz",
+}
+_NO_FILTER = CHECKSUMS.keys() | {"bytes", "shuffle"}
 
 
-def codecs_of(options: HDF5Options | None, dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
-    """The codecs for the filter that the options name; the usual ones when there are no options. Unsupported."""
+def codec_from_filter(number: int, values: tuple[int, ...]) -> Codec:
+    """Return the codec of a filter, by its registered number and values; ``hdf5_filter`` for one without a codec."""
+    match number:
+        case 1:
+            return Codec("zlib", {"level": values[0] if values else 4})
+        case 2:
+            return Codec("shuffle", {"elementsize": values[0] if values else 1})
+        case 3:
+            return Codec("fletcher32")
+        case 307:
+            return Codec("bz2", {"level": values[0] if values else 9})
+        case 32015:
+            return Codec("zstd", {"level": values[0] if values else 3})
+        case 32001 if len(values) > 6 and values[6] < len(CNAMES):
+            config = {"cname": CNAMES[values[6]], "clevel": values[4], "shuffle": values[5], "blocksize": 0}
+            return Codec("blosc", config)
+        case _:
+            return Codec("hdf5_filter", {"number": number, "values": list(values)})
+
+
+def read_filters(dataset: Any) -> tuple[Codec, ...]:
+    """Return the filters of an h5py dataset as codecs, in the order in which they are applied when writing."""
+    plist = dataset.id.get_create_plist()
+    found = (plist.get_filter(index) for index in range(plist.get_nfilters()))
+    return tuple(codec_from_filter(number, tuple(values)) for number, _, values, _ in found)
+
+
+def codecs_from_options(options: HDF5Options | None, dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
+    """Return the codecs for the filter that ``options`` name; the default ones without options. Unsupported."""
     filter = None if options is None else options.compression_opts
     if filter is None:
         return parse_codec("default", dtype)
@@ -41,7 +79,7 @@ def codecs_of(options: HDF5Options | None, dtype: np.dtype[np.generic]) -> tuple
             return _blosc(values, dtype)
         case other:
             raise Unsupported(
-                f"HDF5 filter {_FILTERS.get(other, other)!r} in the layout hyperslab",
+                f"HDF5 filter {_FILTER_NAMES.get(other, other)!r} in the layout hyperslab",
                 remedy='compress by gzip, zstd, lz4 or blosc, or choose layout="deker"',
             )
 
@@ -52,7 +90,7 @@ def _values(filter: HDF5CompressionOpts) -> Sequence[int | str]:
 
 
 def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
-    """Four numbers that the filter fills in, then level, shuffle and compressor."""
+    """Return Blosc by the values of its filter: four that the filter itself sets, then level, shuffle, compressor."""
     numbers = [int(value) for value in values[4:7]]
     level, shuffle, name = numbers + [5, 1, 0][len(numbers) :]
     if name >= len(CNAMES) or shuffle >= len(_SHUFFLES):
@@ -61,9 +99,9 @@ def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Co
     return parse_codec({"name": "blosc", "configuration": config}, dtype)
 
 
-def filter_of(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str) -> HDF5CompressionOpts | None:
-    """The filter that compresses as these codecs do, None for the usual codecs; Unsupported where there is none."""
-    named = [codec for codec in inner_codecs(codecs) if codec.name not in _PASSED_OVER]
+def filter_from_codecs(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str) -> HDF5CompressionOpts | None:
+    """Return the filter that compresses as ``codecs`` do, None for the default codecs. Unsupported without one."""
+    named = [codec for codec in inner_codecs(codecs) if codec.name not in _NO_FILTER]
     if not named or tuple(named) == parse_codec("default", dtype):
         return None
     codec = named[-1]
@@ -82,3 +120,12 @@ def filter_of(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str)
     names = "+".join(codec.name for codec in named)
     remedy = "codec='gzip:4', or 'default'" if format == "deker" else "compress by gzip, zstd, lz4 or blosc"
     raise Unsupported(f"format {format} has no codec {names}", remedy=remedy)
+
+
+def load_filter_plugin() -> bool:
+    """Import hdf5plugin, which registers its filters with the HDF5 library; return False if it is not installed."""
+    try:
+        import_module("hdf5plugin")
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,218 @@
+"""Structures of an HDF5 file that are read here before, or beside, the library: links, global heaps and chunk B-trees.
+
+Links and heaps are checked first, because the libraries do not end, or leave the file, where these are hostile. The
+B-trees of a remote file are read by levels, because the library needs a round trip for each node.
+(HDF5 File Format Specification, version 3.)
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hyperslab.errors import FormatError, Unsupported
+from hyperslab.formats.format_errors import document_error
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+Span = tuple[int, int]
+"""First byte of a piece of the file, and the byte behind its last."""
+
+# -- Links -------------------------------------------------------------------------------------------------------------
+# The netCDF library follows every link when it opens a file: out of the dataset, and round a circle until the memory
+# is used up. So the links are listed here first, without following them.
+
+_MAX_GROUPS = 100_000  # no sound file has as many; a chain of links that never repeats would be followed for ever
+
+
+def check_links(file: Any, url: str) -> list[str]:
+    """Raise Unsupported for a link out of an h5py file, FormatError for a group that lies below itself.
+
+    Return the paths of the types that are committed in the file, group by group, in the order of the file.
+    """
+    from h5py import h5g, h5o
+
+    types: list[str] = []
+    stack = [("", file.id, _groups_in(file.id, "", url, types))]
+    ancestors = [h5g.get_objinfo(file.id).objno]
+    seen = 1
+    while stack:
+        path, group, names = stack[-1]
+        if not names:
+            stack.pop()
+            ancestors.pop()
+            continue
+        name, address = names.pop()
+        inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
+        seen += 1
+        if address in ancestors or seen > _MAX_GROUPS:
+            message = "this group lies below itself" if address in ancestors else f"more than {_MAX_GROUPS} groups"
+            raise FormatError(message, url=url, node=inner, remedy="remove the link that leads to it")
+        opened = h5o.open(group, name)
+        stack.append((inner, opened, _groups_in(opened, inner, url, types)))
+        ancestors.append(address)
+    return types
+
+
+def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[bytes, tuple[int, int]]]:
+    """Return name and address of each group right below a group; append the paths of its types to ``types``."""
+    from h5py import h5g, h5l
+
+    links: list[tuple[bytes, tuple[int, int]]] = []
+
+    def add_link(name: bytes, info: Any) -> None:
+        links.append((name, info.type))
+
+    group.links.iterate(add_link, info=True)
+    groups = []
+    type_names = []
+    for name, kind in links:
+        if kind not in (h5l.TYPE_HARD, h5l.TYPE_SOFT):
+            inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
+            remedy = "put what it leads to in its place: a dataset is confined to its own file"
+            raise Unsupported("a link leads to another file", url=url, node=inner, remedy=remedy)
+        try:
+            info = h5g.get_objinfo(group, name)  # h5o.get_info would read every map of chunks
+        except (KeyError, RuntimeError):
+            if kind == h5l.TYPE_HARD:
+                raise
+            continue  # a link to nowhere, which the library will name
+        if info.type == h5g.GROUP:
+            groups.append((name, info.objno))
+        elif info.type == h5g.TYPE:
+            type_names.append(name.decode(errors="replace"))
+    types += _in_file_order(group, path, type_names)
+    return groups
+
+
+def _in_file_order(group: Any, path: str, names: list[str]) -> list[str]:
+    """Return the paths of some members of a group, in the order of their creation where the file keeps it."""
+    from h5py import Group, h5g
+
+    if len(names) > 1:
+        handle = group if isinstance(group, h5g.GroupID) else h5g.open(group, b"/")
+        names = [name for name in Group(handle) if name in names]
+    return [f"{path}/{name}".lstrip("/") for name in names]
+
+
+def find_external_storage(dataset: Any) -> str | None:
+    """Return why the cells of an h5py dataset cannot be read, since they lie in other files; None if they do not."""
+    from h5py import h5d
+
+    plist = dataset.id.get_create_plist()
+    if plist.get_external_count():
+        return "the cells lie in another file (HDF5 external storage)"
+    if plist.get_layout() != h5d.VIRTUAL:
+        return None
+    sources = {plist.get_virtual_filename(i) for i in range(plist.get_virtual_count())}
+    return "the cells lie in other files (an HDF5 virtual dataset)" if sources - {"."} else None
+
+
+# -- Global heaps ------------------------------------------------------------------------------------------------------
+# A heap (III.E) is a list of objects, each of which says how long it is. A free one of length 0, which a block of zeros
+# makes, is its own successor, and the HDF5 library goes round for ever. It is found before the file is given to it.
+
+_HEAP_MARK = b"GCOL\x01\0\0\0"
+_HEAP_OBJECT = struct.Struct("<HHIQ")
+_MAX_SCANNED = 32 << 20  # bytes of a file that are looked through: some 10 ms, no more than opening it takes
+
+
+def check_heaps(descriptor: int, url: str) -> None:
+    """Raise FormatError for a heap that has no end; files of more than 32 MiB are not scanned."""
+    if not 0 < os.fstat(descriptor).st_size <= _MAX_SCANNED:
+        return
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+        for start, _ in _find_heaps(data):
+            _raise_if_endless(data, start, start, url)
+
+
+def check_heap(data: bytes, url: str) -> None:
+    """Raise FormatError if ``data`` begins with a heap that has no end."""
+    if data.startswith(_HEAP_MARK):
+        _raise_if_endless(data, 0, None, url)
+
+
+def find_heaps(descriptor: int) -> list[Span]:
+    """Return where the heaps lie that :func:`check_heaps` checks."""
+    if not 0 < os.fstat(descriptor).st_size <= _MAX_SCANNED:
+        return []
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+        return list(_find_heaps(data))
+
+
+def _find_heaps(data: mmap.mmap) -> Iterator[Span]:
+    start = data.find(_HEAP_MARK)
+    while start >= 0:
+        length = int.from_bytes(data[start + 8 : start + 16], "little")
+        yield start, min(start + max(length, 16), len(data))
+        start = data.find(_HEAP_MARK, start + len(_HEAP_MARK))
+
+
+def _raise_if_endless(data: mmap.mmap | bytes, start: int, place: int | None, url: str) -> None:
+    if _is_endless(data, start):
+        where = "a global heap" if place is None else f"the global heap at byte {place}"
+        message = f"{where} has an object of no length, which the library reads for ever"
+        raise document_error("hdf5-heap", message, url=url, remedy="restore the file from a copy")
+
+
+def _is_endless(data: mmap.mmap | bytes, start: int) -> bool:
+    length = int.from_bytes(data[start + 8 : start + 16], "little")
+    place, end = start + 16, min(start + length, len(data))
+    while place + _HEAP_OBJECT.size <= end:
+        index, _, _, size = _HEAP_OBJECT.unpack_from(data, place)
+        step = size if index == 0 else _HEAP_OBJECT.size + size + -size % 8
+        if not step:
+            return True
+        place += step
+    return False
+
+
+# -- B-trees of chunks -------------------------------------------------------------------------------------------------
+# Where the chunks of a dataset lie stands in a B-tree (III.A.1: version 1, which netCDF writes). The library reads it
+# depth first, one node after the other. A node lists its children, so all nodes of one level can come together.
+
+_NODE_MARK = b"TREE\x01"  # nodes of type 0 are those of groups
+_NODE_HEAD = struct.Struct("<4sBBHQQ")
+_ADDRESS = 8
+_FANOUT = 64  # children of a node: what HDF5 takes where nobody calls H5Pset_istore_k, and netCDF does not
+
+
+def has_wide_addresses(head: bytes) -> bool:
+    """Return True for an HDF5 file, by its ``head``, whose addresses have 8 bytes and count from its first byte."""
+    if not head.startswith(HDF5_MAGIC) or len(head) < 16:
+        return False
+    return head[13 if head[8] < 2 else 9] == _ADDRESS
+
+
+def is_node(data: bytes) -> bool:
+    """Return True if ``data`` begins with a node of such a tree."""
+    return data.startswith(_NODE_MARK)
+
+
+def read_below(node: bytes, fetch: Callable[[list[Span]], list[bytes]]) -> None:
+    """Fetch all nodes below one, level by level; bytes that are no such node have none below.
+
+    Damage is found later by the library, which reads the same bytes.
+    """
+    level, seen = [node], set[Span]()  # a damaged tree may lead back to itself: no node is fetched twice
+    while spans := {span for parent in level for span in _children(parent, len(node))} - seen:
+        seen |= spans
+        level = fetch(sorted(spans))
+
+
+def _children(node: bytes, size: int) -> list[Span]:
+    """Return where the children of a node lie; a leaf has none, since it lists chunks.
+
+    A key is as long as the rank of the dataset makes it, which follows from the ``size`` of the whole node.
+    """
+    key, rest = divmod(size - _NODE_HEAD.size - _FANOUT * _ADDRESS, _FANOUT + 1)
+    if not node.startswith(_NODE_MARK) or len(node) != size or rest or key <= 0:
+        return []
+    _, _, level, count, _, _ = _NODE_HEAD.unpack_from(node)
+    if not level or count > _FANOUT:
+        return []
+    starts = range(_NODE_HEAD.size + key, _NODE_HEAD.size + key + count * (key + _ADDRESS), key + _ADDRESS)
+    found = [struct.unpack_from("<Q", node, place)[0] for place in starts]
+    return [(address, address + size) for address in found]
