@@ -319,7 +319,7 @@ class Column:
         """Return the stamp of a file and its index, of one version."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
-            if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
+            if stamp is None and self._keys.has_stamps:  # one that appears now would have no stamp to hold it to
                 return None, None
             known = self._indexes.get(key)
             if known is not None and stamp is not None and known[0] == stamp:

@@ -398,7 +398,7 @@ class ArrayFolder:
         fields = columns(spec.numpy_dtype) if _in_columns(spec) else [((), spec.numpy_dtype)]
         if fields[0][0] == ():
             keys = self._keys((), layout)
-            kind = CasSuperchunks if keys.swaps else Superchunks
+            kind = CasSuperchunks if keys.uses_compare_and_swap else Superchunks
             return kind(keys, spec, exact=exact, counts=self._counts.get(()))
         found = []
         for path, dtype in fields:
@@ -406,7 +406,7 @@ class ArrayFolder:
             keys, counts = self._keys(path, layout), self._counts.get(path)
             column = Superchunks(keys, inner, fill_of(spec, path), exact=exact, counts=counts)
             found.append((path, column))
-        return Columns(spec, found, self._hold if found[0][1].keys.swaps else None)
+        return Columns(spec, found, self._hold if found[0][1].keys.uses_compare_and_swap else None)
 
     def _keys(self, path: Field, layout: str) -> DataKeys:
         return DataKeys(self.store, self.root, path, layout, self._settings, self._on_write)
@@ -424,7 +424,7 @@ class ArrayFolder:
         if inner[0][0] == ():
             return column_spec(spec, path, dtype), inner[0][1]
         narrow = spec.evolve(dtype=dtype, fill_value=fill_of(spec, path)[()], attrs={})
-        return narrow, Columns(narrow, inner, self._hold if whole.keys.swaps else None)
+        return narrow, Columns(narrow, inner, self._hold if whole.keys.uses_compare_and_swap else None)
 
 
 def _in_columns(spec: ArraySpec) -> bool:

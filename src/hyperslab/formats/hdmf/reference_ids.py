@@ -117,7 +117,7 @@ def open_reference_chunks(
     keys: ChunkKeys, spec: ArraySpec, fields: tuple[str, ...], find_id: ObjectIdLookup
 ) -> KeyedChunks:
     """Return the chunks of an array with references."""
-    made = CasReferenceChunks if keys.swaps else ReferenceChunks
+    made = CasReferenceChunks if keys.uses_compare_and_swap else ReferenceChunks
     return made(keys, spec, Grid.of(spec.shape, spec.chunks), fields, find_id)
 
 

@@ -55,7 +55,7 @@ class ChunkKeys:
         self.stamp: Callable[[str], Any] = getattr(store, "stamp", _unknown)
 
     @property
-    def tells_stamps(self) -> bool:
+    def has_stamps(self) -> bool:
         """Return whether a key without a stamp is one that is missing."""
         return self.stamp is not _unknown
 
@@ -77,7 +77,7 @@ class ChunkKeys:
         return self.store.get(key) if self.scratch is None else self.store.get_into(key, self.scratch, most)
 
     @property
-    def swaps(self) -> bool:
+    def uses_compare_and_swap(self) -> bool:
         """Return whether there are versions to compare in place of locks."""
         return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
 

@@ -236,7 +236,7 @@ class ShardedChunks:
         again."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
-            if stamp is None and self._keys.tells_stamps:  # one that appears now would have no stamp to hold it to
+            if stamp is None and self._keys.has_stamps:  # one that appears now would have no stamp to hold it to
                 return None, None
             try:
                 return stamp, self._read_index(key, stamp)
@@ -488,8 +488,8 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
     keys = ChunkKeys(store, folder, key_of, settings)
     grid = Grid.of(spec.shape, spec.chunks)
     if cut_into_shards(spec, grid):
-        return (CasShards if keys.swaps else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
-    if keys.swaps:
+        return (CasShards if keys.uses_compare_and_swap else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
+    if keys.uses_compare_and_swap:
         return CasChunks(keys, spec, grid)
     chunks = KeyedChunks(keys, spec, grid)
     return UncompressedChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks

@@ -297,7 +297,9 @@ class TileTransaction:
         if not hasattr(store, "move"):
             for source, target in pairs:
                 self._copy(source, target)
-        elif keys.settings.durable and not keys.swaps:  # what is moved away does not come back after a power cut
+        elif (
+            keys.settings.durable and not keys.uses_compare_and_swap
+        ):  # what is moved away does not come back after a power cut
             store.move([*pairs, *removed], durable=True)
             removed = [(source, target) for target, source in removed]
         else:

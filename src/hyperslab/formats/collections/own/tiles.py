@@ -257,7 +257,7 @@ class TileStaging:
     def _publish(self, entry: JournalEntry) -> None:
         journal = self._switch.journal
         try:
-            if self._switch.keys.swaps:
+            if self._switch.keys.uses_compare_and_swap:
                 journal.put_after(entry, self._stamp, durable=self._durable)
             else:
                 journal.put(entry, durable=self._durable)
