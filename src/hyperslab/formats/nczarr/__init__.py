@@ -183,7 +183,7 @@ class NczarrFormat:
             writing=NczarrWriter,
         )
         if mode != "r":
-            dialect.require_written(where.url)
+            dialect.raise_if_only_read(where.url)
         return opened
 
 

@@ -121,8 +121,8 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
         return spec if isinstance(spec, GroupSpec) else None
 
     metadata_dialect = NczarrDialect(NCZarrOptions(dialect=dialect))
-    metadata_dialect.bind(group, lambda path: {})
-    metadata_dialect.learn(None)
+    metadata_dialect.bind_lookups(group, lambda path: {})
+    metadata_dialect.learn_generation(None)
     docs, problems = {}, []
     # the root comes last: who dies before leaves a plain dataset
     for path in reversed(whole):

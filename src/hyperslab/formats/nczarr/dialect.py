@@ -27,7 +27,7 @@ from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.keys import is_key
 
-CONSOLIDATED = ".zmetadata"
+CONSOLIDATED = document.CONSOLIDATED
 DRAFT_KEY = "nczarr"
 """The second top-level key of ``.zmetadata``, where the documents stand that plain readers of Zarr do not know."""
 DECIDING = (".nczarr", ".zdataset")
@@ -55,7 +55,7 @@ class NczarrDialect(MetadataDialect):
         self._family = family
         self._context: Context | None = None
         self._is_part = False
-        self._is_read = False
+        self._is_stored = False
         self._bound: JsonObject = {}
         self.order: dict[str, list[str]] = {}
         """The names in each group in the order of their definition, where a copy is made that does not have it."""
@@ -78,7 +78,7 @@ class NczarrDialect(MetadataDialect):
         made = Generation.DRAFT if self._options.dialect == "draft" else Generation.V2C
         return Context(generation=made, options=self._options, **self._bound)
 
-    def bind(
+    def bind_lookups(
         self,
         group: Callable[[str], GroupSpec | None],
         texts: Callable[[str], Mapping[str, str]],
@@ -89,14 +89,14 @@ class NczarrDialect(MetadataDialect):
         if self._context is not None:
             self._context = replace(self._context, **self._bound)
 
-    def learn(self, root: Docs | None) -> None:
+    def learn_generation(self, root: Docs | None) -> None:
         """Take the generation from the documents of the root; None: of a dataset that is being made."""
         if root is None:
             self._context = self.context
             return
         said = provenance_of(_attributes_of(root))
         found = generation_of(root)
-        self._is_read = True
+        self._is_stored = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
         self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
 
@@ -107,9 +107,9 @@ class NczarrDialect(MetadataDialect):
             raise TypeError("a spelling without a format")
         return self._family.variant({"dialect": "draft" if self.generation is Generation.DRAFT else "current"})
 
-    def require_written(self, url: str) -> None:
+    def raise_if_only_read(self, url: str) -> None:
         """ReadOnly for a dataset of a generation that is read, not changed."""
-        if self.generation is Generation.DRAFT and self.context.provenance == {} and self._is_read:
+        if self.generation is Generation.DRAFT and self.context.provenance == {} and self._is_stored:
             said = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
             raise ReadOnly(said, url=url, remedy="convert it to format nczarr")
         if self.generation not in _WRITTEN:
@@ -136,7 +136,7 @@ class NczarrDialect(MetadataDialect):
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec, by the dialect of the dataset; what is wrong goes to ``problems``."""
         if not node and self._context is None:
-            self.learn(docs)
+            self.learn_generation(docs)
         spec: GroupSpec | ArraySpec = self._module.parse(docs, node, self.context, problems)
         return spec
 

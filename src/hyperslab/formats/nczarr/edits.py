@@ -28,18 +28,21 @@ _UNSEEN = ("hidden", "kept")
 
 @dataclass
 class Edits:
-    """``known``: what is at a path (None: nothing); ``walk``: every array of the dataset; ``rows``: how far an array
-    was given cells along an axis, be it by single writes; ``changed``: what becomes of which node."""
+    """One change of a dataset, worked out on specs: ``changed`` is what becomes of which node.
 
-    known: Callable[[str], Spec | None]
-    walk: Callable[[], Iterable[tuple[str, ArraySpec]]]
-    rows: Callable[[str, int], int]
+    ``find_node`` returns what is at a path (None: nothing), ``walk_arrays`` every array of the dataset,
+    ``written_length`` how far an array was given cells along an axis, be it by single writes.
+    """
+
+    find_node: Callable[[str], Spec | None]
+    walk_arrays: Callable[[], Iterable[tuple[str, ArraySpec]]]
+    written_length: Callable[[str, int], int]
     draft: bool
     changed: dict[str, Spec] = field(default_factory=dict)
 
     def node(self, path: str) -> Spec | None:
         """Return what will be at ``path``."""
-        return self.changed[path] if path in self.changed else self.known(path)
+        return self.changed[path] if path in self.changed else self.find_node(path)
 
     def group(self, path: str) -> GroupSpec:
         """Return the group at ``path``, as it will be; Invalid for an array."""
@@ -50,7 +53,7 @@ class Edits:
 
     def arrays(self) -> list[tuple[str, ArraySpec]]:
         """Return every array of the dataset, as it will be."""
-        found = dict(self.walk()) | self.changed
+        found = dict(self.walk_arrays()) | self.changed
         return [(path, spec) for path, spec in found.items() if isinstance(spec, ArraySpec)]
 
     # -- nodes ------------------------------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ class Edits:
     def _resize_dimensions(self, path: str, wish: ArraySpec, dims: list[Dimension]) -> None:
         """Make dimensions as long as the array that was put wants them, and all arrays as long as their dimensions."""
         spec = self.changed[path]
-        before = self.known(path)
+        before = self.find_node(path)
         for axis, (size, fqn) in enumerate(zip(wish.shape, spec.layout["dimensions"], strict=True)):
             dim = self._declared(fqn) or dims[axis]
             old = before.shape[axis] if isinstance(before, ArraySpec) and len(before.shape) == len(wish.shape) else None
@@ -307,7 +310,9 @@ class Edits:
             said = spec.layout.get("dimensions") or ()
             axes = [axis for axis, name in enumerate(said) if name == fqn]
             rows = written_lengths(spec) or ()
-            longest = max([longest, *(rows[axis] if other == path else self.rows(other, axis) for axis in axes)])
+            longest = max(
+                [longest, *(rows[axis] if other == path else self.written_length(other, axis) for axis in axes)]
+            )
         self._lengthen(fqn, longest)
 
     @staticmethod

@@ -78,7 +78,7 @@ class NczarrReader(ZarrReader):
         self._draft_order: Consolidated | None = None
         self._being_read = threading.local()
         self._structured_arrays: list[str] | None = None
-        dialect.bind(self._declared, self._texts, self._structured)
+        dialect.bind_lookups(self._declared, self._texts, self._structured)
 
     @property
     def generation(self) -> Generation:
@@ -185,7 +185,7 @@ class NczarrReader(ZarrReader):
         if root is None:
             root = self._read_root(again)
         if root is None:
-            self._dialect.learn(self._without_root())
+            self._dialect.learn_generation(self._without_root())
             return
         # documents of Zarr alone do not tell the draft and 4.8.0: their own are asked for, by as few requests as can be
         if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
@@ -193,7 +193,7 @@ class NczarrReader(ZarrReader):
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
             if from_copy and generation_of(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
                 self._consolidated.clear()
-        self._dialect.learn(root)
+        self._dialect.learn_generation(root)
         self._remembered |= again
 
     def _without_root(self) -> Docs | None:

@@ -193,7 +193,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def _rendered(self, changed: Mapping[str, Spec]) -> dict[str, Docs]:
         """Return the documents of what changes, in the order in which they are stored."""
         if self._dialect.generation is None:
-            self._dialect.learn(None)
+            self._dialect.learn_generation(None)
         # readers beside see arrays grow before the groups that declare their dimensions
         places = sorted(changed, key=lambda place: _write_order(place, isinstance(changed[place], ArraySpec)))
         with self._with_upcoming(changed):

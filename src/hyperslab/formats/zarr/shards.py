@@ -127,9 +127,9 @@ class ShardedChunks:
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
-        self._size = self._index.size
+        self._chunks_per_shard = self._index.size
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
-        self._joined = Scratch()
+        self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
 
     @property
@@ -156,7 +156,7 @@ class ShardedChunks:
         numbers: list[int] = (local @ self._strides).tolist()
         return numbers
 
-    def _by_shard(self, coords: Sequence[Coords]) -> dict[Coords, tuple[list[Coords], list[int]]]:
+    def _group_by_shard(self, coords: Sequence[Coords]) -> dict[Coords, tuple[list[Coords], list[int]]]:
         """Return the inner chunks of each shard, and their numbers in it."""
         found: dict[Coords, tuple[list[Coords], list[int]]] = {}
         for each, number in zip(coords, self._numbers(coords), strict=True):
@@ -184,7 +184,7 @@ class ShardedChunks:
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of these chunks, of any shards: by ranges, or shards whole when most of them is wanted."""
         keys, prefix, most = self._keys, self._keys.prefix, self._most
-        shards = self._by_shard(coords)
+        shards = self._group_by_shard(coords)
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
         if room is not None and len(shards) > 1:
             room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + _PAGE)
@@ -193,7 +193,7 @@ class ShardedChunks:
             key = prefix + keys.key_of(place)
             try:  # keys.get, without its calls: this is done for every shard
                 # few chunks: the index and their ranges; from half of the shard on it is fetched whole, by one request
-                if 2 * len(members) < self._size:
+                if 2 * len(members) < self._chunks_per_shard:
                     found = self._from_ranges(key, numbers)
                 elif (shard := keys.store.get_into(key, room, most) if room else keys.store.get(key)) is None:
                     found = [None] * len(members)
@@ -312,24 +312,26 @@ class ShardedChunks:
 
     def is_whole_shard(self, coords: Sequence[Coords]) -> bool:
         """Return whether these chunks of one shard are all that it has."""
-        return len(coords) == self._size
+        return len(coords) == self._chunks_per_shard
 
     def merge_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: object) -> memoryview | None:
         """Return the shard with some inner chunks replaced, valid until this thread makes another; None: it holds
         nothing."""
         parts = self._new_parts(self._locate(coords)[1], values, old)
-        return None if all(part is None for part in parts) else self._join(parts)
+        return None if all(part is None for part in parts) else self._join_shard(parts)
 
     def _new_parts(self, numbers: Sequence[int], values: Sequence[Any], old: Any) -> list[Part]:
         """Return the stored inner chunks of a shard with some of them replaced."""
-        parts: list[Part] = [None] * self._size if old is None else self._index.cut(old, range(self._size))
+        parts: list[Part] = (
+            [None] * self._chunks_per_shard if old is None else self._index.cut(old, range(self._chunks_per_shard))
+        )
         for number, value in zip(numbers, values, strict=True):
             parts[number] = value
         return parts
 
-    def _join(self, parts: Sequence[Part]) -> memoryview:
+    def _join_shard(self, parts: Sequence[Part]) -> memoryview:
         """Return a shard of these inner chunks; valid until this thread joins again."""
-        return self._index.join(parts, self._joined.reserve)
+        return self._index.join(parts, self._shard_buffer.reserve)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
@@ -390,7 +392,7 @@ class CasShards(ShardedChunks):
         count = len(coords)
         try:
             # as above; here the version comes with the value, so that no second look is needed
-            if 2 * count >= self._size:
+            if 2 * count >= self._chunks_per_shard:
                 parts, stamp = self._parts_of_whole(key, numbers)
             else:
                 parts, stamp = self._parts_of_ranges(key, numbers)
@@ -460,15 +462,15 @@ class CasShards(ShardedChunks):
         self._keys.require_writable()
         key, numbers = self._locate(coords)
         parts = self._new_parts(numbers, values, None if old is None else old.data)
-        data, durable = self._join(parts), self._keys.settings.durable
+        data, durable = self._join_shard(parts), self._keys.settings.durable
         self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
         """A shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it."""
         self._keys.require_writable()
         key, numbers = self._locate(coords)
-        if len(coords) == self._size and any(value is not None for value in values):
-            self._keys.put_many([(key, self._join(self._new_parts(numbers, values, None)))], durable)
+        if len(coords) == self._chunks_per_shard and any(value is not None for value in values):
+            self._keys.put_many([(key, self._join_shard(self._new_parts(numbers, values, None)))], durable)
             return
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:

@@ -35,8 +35,8 @@ class ZarrWriter(ZarrReader):
         self._target = store
         self._pending: dict[str, Docs] = {}
         self._batches = BatchBlocks(self._mutex)
-        self._batch_held: set[str] = set()
-        self._held = threading.local()
+        self._batch_locks: set[str] = set()
+        self._thread_locks = threading.local()
         self._node_mutex = threading.RLock()
         self._commits = DocumentCommits(store, dialect, durable=settings.durable, consolidated=consolidated)
 
@@ -175,10 +175,10 @@ class ZarrWriter(ZarrReader):
         """Hold a node's documents against other writers; afterwards reads see the newest. In a batch, until its end."""
         if self._batches:
             with self._node_mutex:
-                if path not in self._batch_held:
+                if path not in self._batch_locks:
                     self._batches.held.enter_context(self._locked(path))
-                    self._batches.held.callback(self._batch_held.discard, path)
-                    self._batch_held.add(path)
+                    self._batches.held.callback(self._batch_locks.discard, path)
+                    self._batch_locks.add(path)
                     self.refresh(path)
                 yield
             return
@@ -189,9 +189,9 @@ class ZarrWriter(ZarrReader):
     @contextmanager
     def _locked(self, path: str) -> Iterator[None]:
         """Hold the node's lock in the store, once per thread."""
-        held: set[str] = self._held.__dict__.setdefault("paths", set())
+        held: set[str] = self._thread_locks.__dict__.setdefault("paths", set())
         # the store's locks are not taken twice by one thread, and a batch holds its own until its end
-        if path in held or path in self._batch_held or not isinstance(self._store, LocksNodes):
+        if path in held or path in self._batch_locks or not isinstance(self._store, LocksNodes):
             yield
             return
         with self._store.lock_node(path, self._settings.lock_timeout):
