@@ -14,8 +14,8 @@ import pytest
 import hyperslab as hs
 from hyperslab.conversion import Progress, convert
 from hyperslab.conversion.copy import ConversionJob
-from hyperslab.conversion.dry_run import dry_run
 from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.plan import dry_run
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import Select
 from hyperslab.conversion.source_nodes import find_source_nodes, select_nodes

@@ -6,9 +6,8 @@ selection        which cells and labels of an array ``select=`` means
 losses           what a format's features cannot hold, and what becomes of it
 references       links and references, as they are at the target's place
 columns          rows as groups of arrays; variable_length: cells of any length in cells of one length
-target_nodes     the nodes that a target's features allow; rechunk: their chunks and shards
+plan             what is written and lost: nodes as features allow, tried on an empty target; rechunk: their chunks
 adapt            chunks, codecs, labels, names and attributes in the target's own words
-dry_run          the whole plan, tried on an empty target
 staging          where the target is built; journal: what a resumed conversion knows
 copy             cells, box by box; distributed: by the workers of a cluster; verify: both sides compared
 report           what was done

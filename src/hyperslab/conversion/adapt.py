@@ -1,6 +1,6 @@
 """A target's nodes in its format's own words: codecs, shards, labels, dimension names, fill values, attributes.
 
-What a format's features say of a node is in :mod:`hyperslab.conversion.target_nodes`. Here the format itself is asked,
+What a format's features say of a node is in :mod:`hyperslab.conversion.plan`. Here the format itself is asked,
 node by node and before anything is written, by its ``new_array`` (:data:`Adapt`): it gives its own spelling, or raises
 Unsupported, which becomes a loss that no feature tells of.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -22,11 +22,16 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.source import CarriesBlosc, ChunkSource, ListsChunks
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.default import parse_codec
-from hyperslab.conversion.losses import Loss, Node, fallback_type, is_left_out, losses_of
+from hyperslab.conversion.losses import (
+    Loss,
+    Node,
+    fallback_type,
+    is_left_out,
+    losses_of,
+)
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import select_labels
 from hyperslab.conversion.source_nodes import DAMAGE, SourceNode
-from hyperslab.conversion.target_nodes import TargetNode
 from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
 from hyperslab.formats.base import Feature, Format, HoldsMoreBeside, SharesDimensions
 from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, inner_codecs
@@ -47,6 +52,15 @@ Adapt = Callable[[ArraySpec], ArraySpec]
 _AS_JSON = "becomes JSON text"
 # What a format says of an attribute is learnt from an array of one cell that has no other.
 _BARE_ARRAY = ArraySpec(shape=(), dtype=np.dtype(np.int8), chunks=())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetNode:
+    """A node that is to be written, and the one it comes from. ``is_native``: the spec is the target's own already."""
+
+    source: SourceNode
+    node: Node
+    is_native: bool = True
 
 
 # -- nodes as the format takes them ------------------------------------------------------------------------------------
@@ -367,7 +381,7 @@ def read_labels(source: OpenDataset, path: str, spec: ArraySpec) -> dict[str, In
     """Return all labels of an array by dimension, those of coordinate arrays too; not those that cannot be read."""
     found = {}
     for dim in spec.dims:
-        with suppress(*DAMAGE):  # which is told where the coordinate itself is copied
+        with suppress(*DAMAGE):  # which is an error where the coordinate itself is copied
             index = None if dim is None else find_index(source, path, spec, dim)
             if dim is not None and index is not None:
                 found[dim] = index

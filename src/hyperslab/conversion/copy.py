@@ -30,11 +30,11 @@ from hyperslab.chunks.progress import Progress, Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, CarriesBlosc, ChunkSource
 from hyperslab.codecs.blosc import config_of, may_move, same_settings
+from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.columns import ColumnChunks, Columns, add_columns
 from hyperslab.conversion.journal import ConversionJournal
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import Picked
-from hyperslab.conversion.target_nodes import TargetNode
 from hyperslab.errors import CorruptChunk, FormatError, MissingChunks
 from hyperslab.formats.base import Format
 from hyperslab.model.cells import Values, as_type

@@ -18,9 +18,9 @@ from hyperslab.chunks.progress import Progress, Report, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns, split_rows
 from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
-from hyperslab.conversion.dry_run import DryRun, dry_run, write_documents
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.plan import DryRun, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.references import build_reference_map
 from hyperslab.conversion.report import ConversionReport, describe_recut

@@ -17,12 +17,11 @@ import numpy as np
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.codecs.reference_text import text_of
-from hyperslab.conversion.adapt import Adapt
+from hyperslab.conversion.adapt import Adapt, TargetNode
 from hyperslab.conversion.losses import FITS, Features, Loss, target_type
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import Picked
 from hyperslab.conversion.source_nodes import SourceNode
-from hyperslab.conversion.target_nodes import TargetNode
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import BoundsText, Feature
 from hyperslab.model.cells import Values, as_bytes, longest_text
@@ -58,13 +57,13 @@ def drop_non_utf8(
 ) -> tuple[list[TargetNode], tuple[Loss, ...]]:
     """Return the nodes without arrays of bytes that are no UTF-8, for a target that spells bytes as text; and the
     losses."""
-    asked = [plan for plan in nodes if _has_bytes(plan)]
-    if adapt is None or not asked or all(codec.name != "utf8_bytes" for codec in adapt(_BYTES).codecs):
+    candidates = [plan for plan in nodes if _has_bytes(plan)]
+    if adapt is None or not candidates or all(codec.name != "utf8_bytes" for codec in adapt(_BYTES).codecs):
         return nodes, ()
     message = "bytes that are no UTF-8 have no place where bytes are stored as text: the array is left out"
-    unheld = {plan.source.path for plan in asked if not _is_utf8(source, plan)}
-    losses = tuple(Loss(plan.source.path, Feature.VLEN, message) for plan in asked if plan.source.path in unheld)
-    return [plan for plan in nodes if plan.source.path not in unheld], losses
+    dropped = {plan.source.path for plan in candidates if not _is_utf8(source, plan)}
+    losses = tuple(Loss(plan.source.path, Feature.VLEN, message) for plan in candidates if plan.source.path in dropped)
+    return [plan for plan in nodes if plan.source.path not in dropped], losses
 
 
 def _has_bytes(plan: TargetNode) -> bool:

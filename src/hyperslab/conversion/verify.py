@@ -17,12 +17,12 @@ from hyperslab.chunks.progress import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.chain import as_codecs
 from hyperslab.codecs.checksums import WORDS
+from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check, ConversionJob, CopyProgress, copy_box
-from hyperslab.conversion.dry_run import render_documents
 from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.plan import render_documents
 from hyperslab.conversion.report import Verification
 from hyperslab.conversion.staging import StagedTarget, copy_optional_methods
-from hyperslab.conversion.target_nodes import TargetNode
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_cells
