@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.cli import labelled
-from hyperslab.cli.axes import Axis, axis_of
-from hyperslab.cli.date_ticks import date_text
+from hyperslab.cli import labelled_part
+from hyperslab.cli.plot_axes import Axis, axis_of, date_text
 from hyperslab.stores import MemoryStore
 
 
@@ -27,7 +26,7 @@ def made(cells: Any, bounds: Any = None, item: Any = slice(None), **attrs: Any) 
     if bounds is not None:
         root.create_array("x_bnds", data=np.asarray(bounds, "f8"), dims=("x", "two"))
     array = root.create_array("a", data=np.arange(cells.size), dims=("x",))
-    part = labelled.take(root, array, (item,), decoded=False)
+    part = labelled_part.take(root, array, (item,), decoded=False)
     return axis_of(root, part, 0, item, np.arange(cells.size)[item])
 
 

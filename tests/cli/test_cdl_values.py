@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperslab.cli.cdl_values import attribute_text, cell_texts, name_text, quoted, type_name
+from hyperslab.cli.cdl import attribute_text, cell_texts, name_text, quoted, type_name
 from hyperslab.model.dtypes import Char, Enum, ObjectRef, VlenBytes, VlenString, tagged
 from hyperslab.model.spec import ArraySpec
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.cli.date_ticks import MOST, date_text, date_ticks
+from hyperslab.cli.plot_axes import MOST, date_text, date_ticks
 from hyperslab.model.calendars import CALENDARS
 
 UNITS = {"julian": "seconds since 1969-12-19"} | dict.fromkeys(set(CALENDARS) - {"julian"}, "seconds since 1970-01-01")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import hyperslab as hs
 from hyperslab import errors
 from hyperslab.cli import COMMANDS, main
-from hyperslab.cli.failing import exit_code
+from hyperslab.cli.exit_codes import exit_code
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import hyperslab as hs
 from cdl.compiling import NEEDS_NCGEN, compiled
 from hyperslab.cli import main
-from hyperslab.cli.failing import DEFECT
+from hyperslab.cli.exit_codes import DEFECT
 
 NUMBERS = (
     "int v ; byte v:b = -128b ; ubyte v:ub = 255ub ; short v:s = -1s ; ushort v:us = 65535us ; "

@@ -16,11 +16,10 @@ from click.testing import CliRunner, Result
 from matplotlib.collections import QuadMesh
 
 import hyperslab as hs
-from hyperslab.cli import drawing, main
+from hyperslab.cli import main
+from hyperslab.cli.arguments import find_array, parse_selections, selection_key
 from hyperslab.cli.commands import plot
-from hyperslab.cli.opening import find_array, selection_key
-from hyperslab.cli.selection import parse_selections
-from hyperslab.cli.tour.walking import sample
+from hyperslab.cli.tour.runner import sample
 from hyperslab.stores import MemoryStore
 
 PAYLOADS = ["$\\frac{$", "<script>alert(1)</script>", "\x00\x1b[31m\u202e", "\\input{/etc/passwd}", "漢字 🦉", "%s{}"]
@@ -30,7 +29,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["plot", *map(str, arguments)])
 
 
-def picture(root: Any, path: str, *selections: str, decoded: bool | None = None) -> drawing.Picture:
+def picture(root: Any, path: str, *selections: str, decoded: bool | None = None) -> plot.Picture:
     """What the command would draw."""
     array = find_array(root, path)
     chosen = plot._Chosen.of(array, selection_key(array, parse_selections(selections)))
@@ -57,7 +56,7 @@ def root() -> Any:
 
 def test_an_image_of_real_data() -> None:
     root = america()
-    figure = drawing.draw(picture(root, "air_temperature", "time=2050-06-01"), "magma")
+    figure = plot.draw(picture(root, "air_temperature", "time=2050-06-01"), "magma")
     axes, bar = figure.axes
     mesh = next(child for child in axes.get_children() if isinstance(child, QuadMesh))
     assert np.array_equal(mesh.get_array(), root["air_temperature"].sel(time="2050-06-01"))
@@ -77,7 +76,7 @@ def test_an_image_of_real_data() -> None:
 def test_a_line_over_dates_of_360_days() -> None:
     root = america()
     drawn = picture(root, "air_temperature", "latitude=50.0", "longitude=260.625")
-    axes = drawing.draw(drawn, "viridis").axes[0]
+    axes = plot.draw(drawn, "viridis").axes[0]
     values = axes.lines[0].get_ydata()
     assert np.array_equal(values, root["air_temperature"].sel(latitude=50.0, longitude=260.625))
     assert axes.get_xlabel() == "time (360_day calendar)"
@@ -96,10 +95,10 @@ def test_years_that_the_dataset_bounds_are_drawn_between_their_bounds() -> None:
 
 def test_depths_go_down_and_profiles_stand_upright() -> None:
     root = hs.open(sample("atlantic_profiles.nc"))
-    profile = drawing.draw(picture(root, "theta", "lat=2", "lon=3"), "viridis").axes[0]
+    profile = plot.draw(picture(root, "theta", "lat=2", "lon=3"), "viridis").axes[0]
     assert profile.get_ylabel() == "depth (m)" and profile.yaxis_inverted()
     assert profile.get_xlabel() == "sea water potential temperature (K)"
-    section = drawing.draw(picture(root, "theta", "lat=2"), "viridis").axes[0]
+    section = plot.draw(picture(root, "theta", "lat=2"), "viridis").axes[0]
     assert section.yaxis_inverted() and section.get_xlabel() == "longitude (degrees)"
     assert section.get_aspect() == "auto"
 
@@ -108,7 +107,7 @@ def test_an_image_with_the_depth_last_is_turned() -> None:
     root = hs.create(MemoryStore(), format="zarr3")
     root.create_array("z", data=np.array([0.0, 10.0, 100.0]), dims=("z",), units="m", attrs={"positive": "down"})
     root.create_array("a", data=np.arange(6).reshape(2, 3), dims=("x", "z"))
-    axes = drawing.draw(picture(root, "a"), "viridis").axes[0]
+    axes = plot.draw(picture(root, "a"), "viridis").axes[0]
     mesh = next(child for child in axes.get_children() if isinstance(child, QuadMesh))
     assert mesh.get_array().tolist() == [[0, 3], [1, 4], [2, 5]]
     assert axes.get_ylabel() == "z (m)" and axes.yaxis_inverted()
@@ -137,7 +136,7 @@ def test_infinities_small_floats_and_truths_are_drawn(root: Any) -> None:
     for dtype in (np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)):
         root.create_array(dtype.name, data=np.array([1.0, np.inf, np.nan, 4.0], dtype), dims=["x"])
         assert picture(root, dtype.name).cells.tolist() == [1.0, None, None, 4.0]
-        drawing.draw(picture(root, dtype.name), "viridis")
+        plot.draw(picture(root, dtype.name), "viridis")
 
 
 def test_positions_stand_where_no_coordinate_does() -> None:
@@ -154,7 +153,7 @@ def test_words_stand_below_dots(tmp_path: Path) -> None:
     names = np.array([f"station {number}" for number in range(40)], np.dtypes.StringDType())
     root.create_array("station", data=names, dims=("station",))
     root.create_array("a", data=np.arange(40), dims=("station",))
-    axes = drawing.draw(picture(root, "a"), "viridis").axes[0]
+    axes = plot.draw(picture(root, "a"), "viridis").axes[0]
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels == list(names[::3]) and axes.get_xticks().tolist() == list(range(0, 40, 3))
     assert axes.lines[0].get_linestyle() == "None"
@@ -176,7 +175,7 @@ def test_cells_between_missing_ones_are_seen() -> None:
     root = hs.create(MemoryStore(), format="zarr3")
     cells = np.full(500, np.nan)
     root.create_array("a", data=cells, dims=("x",))[250] = 1.0
-    assert drawing.draw(picture(root, "a"), "viridis").axes[0].lines[0].get_marker() == "."
+    assert plot.draw(picture(root, "a"), "viridis").axes[0].lines[0].get_marker() == "."
 
 
 @pytest.mark.parametrize("shape", [(10**12,), (10**7, 10**7)])
@@ -295,7 +294,7 @@ def test_an_array_over_one_dimension_twice_is_an_image() -> None:
     root.create_array("covariance", data=np.arange(9).reshape(3, 3), dims=("x", "x"))
     drawn = picture(root, "covariance")
     assert [axis.at.tolist() for axis in drawn.axes] == [[1, 2, 4], [1, 2, 4]]
-    drawing.draw(drawn, "viridis")
+    plot.draw(drawn, "viridis")
 
 
 def test_attributes_that_make_no_sense_do_not_keep_stored_values_from_being_drawn() -> None:
@@ -305,7 +304,7 @@ def test_attributes_that_make_no_sense_do_not_keep_stored_values_from_being_draw
     root.create_array("a", data=np.arange(3), dims=("x",), attrs=attrs)
     drawn = picture(root, "a")
     assert drawn.cells.tolist() == [0, 1, 2] and drawn.axes[0].label == "x (position)"
-    drawing.draw(drawn, "viridis")
+    plot.draw(drawn, "viridis")
 
 
 def test_long_names_stay_inside_the_picture(tmp_path: Path) -> None:
@@ -317,7 +316,7 @@ def test_long_names_stay_inside_the_picture(tmp_path: Path) -> None:
     for name in "xy":
         root.create_array(name, data=np.array([1.0, 2.0]), dims=(name,), attrs=attrs)
     root.create_array("a", data=np.ones((2, 2)), dims=("y", "x"), attrs=attrs)
-    figure = drawing.draw(picture(root, "a"), "viridis")
+    figure = plot.draw(picture(root, "a"), "viridis")
     figure.savefig(tmp_path / "a.png")
     box = figure.get_tightbbox()
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()
@@ -342,7 +341,7 @@ def test_a_curved_grid_is_drawn_where_its_cells_are(turned: bool, part: tuple[st
     root = hs.create(MemoryStore(), format="zarr3")
     lat, lon = curved(root, turned=turned)
     cut = (slice(None, None, 2), slice(8, 2, -1)) if part else ...
-    axes = drawing.draw(picture(root, "t", *part), "viridis").axes[0]
+    axes = plot.draw(picture(root, "t", *part), "viridis").axes[0]
     mesh = next(child for child in axes.get_children() if isinstance(child, QuadMesh))
     assert np.array_equal(mesh.get_array(), root["t"][0][cut])
     corners = mesh.get_coordinates()
@@ -357,7 +356,7 @@ def test_a_curved_grid_around_the_globe() -> None:
     """That of an ocean model with two poles in the north: no cell is drawn across the picture."""
     root = hs.open(sample("orca2_votemper.nc"))
     drawn = picture(root, "votemper")
-    axes = drawing.draw(drawn, "viridis").axes[0]
+    axes = plot.draw(drawn, "viridis").axes[0]
     assert axes.get_xlim() == (-180, 180) and axes.get_ylabel() == "Latitude (degrees)"
     meshes = [child for child in axes.get_children() if isinstance(child, QuadMesh)]
     places = np.concatenate([mesh.get_coordinates()[40, :, 0] for mesh in meshes])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.cli.selection import parse_selections, parse_value
+from hyperslab.cli.arguments import parse_selections, parse_value
 from hyperslab.errors import Invalid
 
 

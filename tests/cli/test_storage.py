@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import hyperslab as hs
 from hyperslab.cli import main
-from hyperslab.cli.storage import parse_options
+from hyperslab.cli.arguments import parse_options
 from hyperslab.errors import Invalid
 
 

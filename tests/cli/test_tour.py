@@ -18,13 +18,21 @@ from rich.console import Console
 import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.cli.commands import tour as command
-from hyperslab.cli.tour.charts import bar
-from hyperslab.cli.tour.folders import Line, shortened, tree
-from hyperslab.cli.tour.looking import look
-from hyperslab.cli.tour.programs import damage_a_chunk, text_of
-from hyperslab.cli.tour.steps import STEPS, Need, Step, Typed
-from hyperslab.cli.tour.telling import Guide
-from hyperslab.cli.tour.walking import MADE, clear, missing, refuse_lacking, sample, take, walk
+from hyperslab.cli.tour.report import Guide, bar
+from hyperslab.cli.tour.runner import (
+    MADE,
+    Line,
+    clear,
+    look,
+    missing,
+    refuse_lacking,
+    sample,
+    shortened,
+    take,
+    tree,
+    walk,
+)
+from hyperslab.cli.tour.steps import STEPS, Need, Step, Typed, damage_a_chunk, text_of
 from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
 
 WIDTH = 80

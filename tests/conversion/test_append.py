@@ -183,7 +183,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_cells(tmp_path: Path) -> None:
-    from hyperslab.cli.commands.append import _load
+    from hyperslab.cli.commands.convert import _load
 
     with pytest.raises(NotFound):
         _load(str(tmp_path / "a.npy"))

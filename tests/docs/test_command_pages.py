@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "docs" / "making"))
 import usage
 
 from hyperslab.cli import main
-from hyperslab.cli.failing import CODES, DEFECT
+from hyperslab.cli.exit_codes import CODES, DEFECT
 
 PAGE = ROOT / "docs" / "cli.md"
 

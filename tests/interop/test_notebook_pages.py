@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.cli.tour.walking import sample
+from hyperslab.cli.tour.runner import sample
 from hyperslab.stores import MemoryStore
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """The command line: parse arguments, call the floors below, print. Each command is a module, imported when it is used.
 
 Data goes to stdout, everything else to stderr; ``--json`` gives one document with a ``schema`` name. Exit codes: see
-:mod:`hyperslab.cli.failing`.
+:mod:`hyperslab.cli.exit_codes`.
 """
 
 from __future__ import annotations
 
 import click
 
-from hyperslab.cli.failing import Commands
+from hyperslab.cli.exit_codes import Commands
 
 COMMANDS = {
     "info": "format, sizes, dimensions and arrays of a dataset",
@@ -28,8 +28,19 @@ COMMANDS = {
     "tour": "real data through every format, step by step, with a chart at the end",
 }
 
+# Commands that share a file with others. Only those do that import the same floors: each import costs start-up time.
+FILES = {
+    "tree": "info",
+    "dump": "info",
+    "plan": "info",
+    "append": "convert",
+    "diff": "convert",
+    "repair": "check",
+    "formats": "doctor",
+}
 
-@click.command(cls=Commands, commands=COMMANDS, epilog="Each command has its own --help with an example.")
+
+@click.command(cls=Commands, commands=COMMANDS, files=FILES, epilog="Each command has its own --help with an example.")
 @click.version_option(package_name="hyperslab", prog_name="hyperslab")
 def main() -> None:
     """Large labelled N-dimensional arrays: look at them, slice them by label, convert them."""

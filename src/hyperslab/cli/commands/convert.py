@@ -7,14 +7,27 @@ from inspect import signature
 from typing import Any
 
 import click
+import numpy as np
 
-from hyperslab.cli.opening import as_words, corrected, open_dataset, selection_option, within
+from hyperslab.checks import diff
+from hyperslab.checks.report import as_line
+from hyperslab.cli.arguments import (
+    TypedSelection,
+    allow_option,
+    as_words,
+    corrected,
+    open_dataset,
+    parse_options,
+    parse_selections,
+    selection_option,
+    storage_option,
+    within,
+)
 from hyperslab.cli.output import is_quiet, json_option, print_json, say
-from hyperslab.cli.selection import TypedSelection, parse_selections
-from hyperslab.cli.storage import allow_option, parse_options, storage_option
 from hyperslab.conversion import ConversionReport, Select, convert
-from hyperslab.errors import Invalid, LabelError
-from hyperslab.model.amounts import parse_size
+from hyperslab.conversion.append import append_cells, append_dataset
+from hyperslab.errors import FormatError, Invalid, LabelError, NotFound
+from hyperslab.model.amounts import counted, parse_size
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
@@ -45,7 +58,7 @@ from hyperslab.model.amounts import parse_size
 @storage_option("--dst-option", "DST")
 @allow_option("SRC")
 @json_option
-def command(
+def convert_command(
     src: str,
     dst: str,
     chunks: str | None,
@@ -116,3 +129,94 @@ def lengths(text: str | None, option: str) -> dict[str, int] | str | None:
             raise Invalid(f"{option} {text!r}", remedy=f"write {option} time=100,lat=50 or {option} auto")
         sizes[name] = int(size)
     return sizes
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``hyperslab append``: rows of a file or dataset behind those of another.
+
+
+_NPY = ".npy"
+
+
+@click.command("append", epilog="Example: hyperslab append station.zarr today.nc --dim time")
+@click.argument("target")
+@click.argument("source")
+@click.option("--dim", metavar="NAME", help="The dimension that gets longer; else the unlimited one, or the first.")
+@click.option("--path", default="", metavar="PATH", help="Only this array of TARGET, with its coordinate.")
+@storage_option("--src-option", "SOURCE")
+@storage_option("--dst-option", "TARGET")
+@json_option
+def append_command(
+    target: str,
+    source: str,
+    dim: str | None,
+    path: str,
+    src_option: dict[str, Any] | None,
+    dst_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """Put the rows of SOURCE, an .npy file or a dataset, behind those of TARGET.
+
+    Every array along the dimension gets its rows, or none does.
+    """
+    options = {"storage_options": dst_option}
+    with corrected(path, target, dst_option):
+        if source.endswith(_NPY):
+            done = append_cells(target, _load(source), path, dim, **options)
+        else:
+            theirs = {"storage_options": src_option}
+            done = append_dataset(target, source, path, dim, source_options=theirs, **options)
+    if as_json:
+        print_json("append", target=target, **asdict(done))
+        return
+    names = ", ".join(f"/{name}" for name in done.arrays)
+    say(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
+    for name in done.shorter:
+        say(f"the coordinate /{name} got none: append it by --path {name}")
+
+
+def _load(path: str) -> np.ndarray[Any, Any]:
+    """The array of an .npy file, mapped; FormatError when it is none."""
+    try:
+        found: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise NotFound("there is no such file", url=path) from None
+    except (ValueError, EOFError, OSError) as error:
+        raise FormatError(f"this is no .npy file of plain cells: {error}", url=path) from None
+    return found
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``hyperslab diff``: what differs between two datasets.
+
+
+@click.command("diff", epilog="Example: hyperslab diff air.nc air.zarr")
+@click.argument("a")
+@click.argument("b")
+@click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
+@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
+@storage_option("--a-option", "A")
+@storage_option("--b-option", "B")
+@json_option
+def diff_command(
+    a: str,
+    b: str,
+    no_cells: bool,
+    memory: str,
+    a_option: dict[str, Any] | None,
+    b_option: dict[str, Any] | None,
+    as_json: bool,
+) -> int:
+    """How dataset B differs from dataset A, whatever their formats, one difference a line; nothing when they are equal.
+
+    Attributes, types, dimensions, shapes, fill values and every cell are compared; how arrays are cut and encoded means
+    nothing. The exit code is 1 when something differs.
+    """
+    found = diff(a, b, cells=not no_cells, memory=parse_size(memory, "--memory"), storage_options=(a_option, b_option))
+    if as_json:
+        differences = [asdict(problem) for problem in found]
+        print_json("diff", a=a, b=b, equal=not found, arrays=found.arrays, cells=found.cells, differences=differences)
+    else:
+        for problem in found:
+            click.echo(as_line(problem))
+    return int(bool(found))

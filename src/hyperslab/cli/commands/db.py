@@ -5,30 +5,156 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import click
 
-from hyperslab.cli.collecting import is_server
-from hyperslab.cli.commands import db_collections
-from hyperslab.cli.commands.get import write
+from hyperslab import api
+from hyperslab.checks import check as check_dataset
+from hyperslab.cli import labelled_part
+from hyperslab.cli.arguments import (
+    find_array,
+    open_dataset,
+    parse_selections,
+    selection_key,
+    selection_option,
+    storage_option,
+)
+from hyperslab.cli.commands.get import check_ending, give_out, write
+from hyperslab.cli.commands.info import cut_text
 from hyperslab.cli.databases import (
     DatabaseObjects,
+    array_facts,
+    array_of,
+    array_rows,
     attribute_option,
+    client_of,
+    collection_of,
+    collection_rows,
+    conditions_of,
     dimension_option,
+    facts_of,
+    is_server,
     open_objects,
+    schema_rows,
     table,
     tell_problems,
 )
-from hyperslab.cli.describing import cut_text
-from hyperslab.cli.failing import manners
-from hyperslab.cli.labelled import take
-from hyperslab.cli.opening import find_array, open_dataset, selection_option
+from hyperslab.cli.exit_codes import manners
+from hyperslab.cli.labelled_part import take
 from hyperslab.cli.output import columns, echo_rows, json_option, print_json, say
-from hyperslab.cli.storage import storage_option
 from hyperslab.conversion import convert
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.database import Collection
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.model.amounts import size_text
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What ``hyperslab db`` does with collections of arrays: the verbs that they alone have, and their side of others.
+
+
+def refuse_server(url: str, verb: str) -> None:
+    """Unsupported for a database server, which holds objects and no collections."""
+    if is_server(url):
+        raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
+
+
+def list_collections(url: str, storage: dict[str, Any] | None, as_json: bool, limit: int | None) -> None:
+    """The collections of a place, one a line."""
+    with client_of(url, storage) as client:
+        shown = list(islice(client, limit))
+        facts = [facts_of(collection) for collection in shown]
+        for collection in shown:
+            _tell_unreadable(url, collection)
+    if as_json:
+        print_json("db-list", url=url, collections=facts)
+    else:
+        echo_rows(facts, collection_rows, "no collections")
+
+
+def show_schema(url: str, name: str, storage: dict[str, Any] | None, as_json: bool) -> None:
+    """What the arrays of a collection have in common."""
+    refuse_server(url, "schema")
+    with client_of(url, storage) as client:
+        collection = collection_of(client, name)
+    if as_json:
+        print_json("db-schema", url=url, collection=collection.as_dict)
+        return
+    click.echo("\n\n".join(columns(rows) for rows in schema_rows(collection)))
+
+
+def show_arrays(
+    url: str,
+    name: str,
+    conditions: tuple[str, ...],
+    storage: dict[str, Any] | None,
+    as_json: bool,
+    *,
+    order: str | None,
+    limit: int | None,
+) -> None:
+    """The arrays of a collection that meet conditions, one a line."""
+    with client_of(url, storage) as client:
+        collection = collection_of(client, name)
+        wanted = conditions_of(collection, conditions)
+        found = (array_facts(array) for array in collection.query(wanted, order=order, limit=limit))
+        if as_json:
+            print_json("db-query", url=url, collection=name, arrays=list(found))
+        else:
+            echo_rows(found, array_rows, "no arrays")
+        _tell_unreadable(url, collection)
+
+
+def _tell_unreadable(url: str, collection: Collection) -> None:
+    if lost := collection.unreadable:
+        arrays = "array that cannot be read is" if lost == 1 else "arrays that cannot be read are"
+        say(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
+
+
+def get_part(
+    url: str,
+    wanted: tuple[str, ...],
+    selections: tuple[str, ...],
+    output: str | None,
+    storage: dict[str, Any] | None,
+    as_json: bool,
+    *,
+    nearest: bool,
+) -> None:
+    """A labelled part of one array, to a file or stdout."""
+    if not wanted:
+        raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
+    check_ending(output)
+    with client_of(url, storage) as client:
+        array = array_of(collection_of(client, wanted[0]), wanted[1:])
+        path = f"{wanted[0]}/{array.id}"
+    cells = api.open_array(url, path=path, storage_options=storage)
+    key = selection_key(cells, parse_selections(selections), nearest)
+    part = labelled_part.take(cells, cells, key, decoded=False)
+    give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
+
+
+def check_collections(url: str, deep: bool, storage: dict[str, Any] | None, as_json: bool) -> int:
+    """Every problem of the collections at a place; 1 when there are some."""
+    report = check_dataset(url, deep, storage_options=storage)
+    return tell_problems(url, report, deep=deep, as_json=as_json)
+
+
+def relink_collections(
+    url: str, name: str | None, storage: dict[str, Any] | None, as_json: bool, *, relative: bool | None
+) -> None:
+    """Links of DEKER's layout lead to where its files are now."""
+    refuse_server(url, "relink")
+    with client_of(url, storage, writable=True) as client:
+        names = [collection_of(client, name).name] if name else [each.name for each in client if each.layout == "deker"]
+        for each in names:
+            client.relink(each, relative=relative)
+    if as_json:
+        print_json("db-relink", url=url, collections=names)
+    elif names:
+        say(f"the links of {', '.join(names)} lead to {url}")
+    else:
+        say(f"no collection of {url} has links: they are those of DEKER's layout")
 
 
 class _Verbs(click.Group):
@@ -45,7 +171,7 @@ class _Verbs(click.Group):
 
 
 @click.group("db", cls=_Verbs, epilog="Example: hyperslab db query weather.db temperature station=KEF")
-def command() -> None:
+def db_command() -> None:
     """Collections of arrays in a folder or at a URL, and objects in MongoDB: mongodb://host/database, ?collection= for
     others than xarray, #name or #id for one."""
 
@@ -54,7 +180,7 @@ def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Comma
     """A command below ``db`` with the options that all commands take."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
-        made: click.Command = command.command(name, epilog=f"Example: hyperslab db {name} {example}")(
+        made: click.Command = db_command.command(name, epilog=f"Example: hyperslab db {name} {example}")(
             storage_option()(json_option(function))
         )
         made.params.extend(manners())
@@ -96,7 +222,7 @@ def list_objects(
     """The collections at URL; of a server the objects that have these attributes, dimensions, variables and name."""
     if not is_server(url):
         _refuse_for_collections(attrs, dims, newest, *(wanted[name] for name in ("names", "name", "since", "until")))
-        db_collections.list_collections(url, storage_option, as_json, wanted["limit"])
+        list_collections(url, storage_option, as_json, wanted["limit"])
         return
     with _objects(url, storage_option) as objects:
         objects.refuse_object("list")
@@ -117,7 +243,7 @@ def _refuse_for_collections(*given: Any) -> None:
 @click.argument("collection")
 def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
-    db_collections.show_schema(url, collection, storage_option, as_json)
+    show_schema(url, collection, storage_option, as_json)
 
 
 _order = click.option("--order", metavar="ATTR", help="By this attribute; -ATTR: from the largest value down.")
@@ -138,8 +264,8 @@ def arrays(
     as_json: bool,
 ) -> None:
     """The arrays of COLLECTION with their ids and attributes, one a line, in the order of their keys."""
-    db_collections.refuse_server(url, "arrays")
-    db_collections.show_arrays(url, collection, (), storage_option, as_json, order=order, limit=limit)
+    refuse_server(url, "arrays")
+    show_arrays(url, collection, (), storage_option, as_json, order=order, limit=limit)
 
 
 @_verb("query", "weather.db temperature 'dt>=2023-01-01' 'dt<=2023-01-31' station^=K --order -dt")
@@ -162,8 +288,8 @@ def query(
     ATTR=VALUE (given several times: any of them), ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text, ATTR:=JSON
     (null: not set).
     """
-    db_collections.refuse_server(url, "query")
-    db_collections.show_arrays(url, collection, conditions, storage_option, as_json, order=order, limit=limit)
+    refuse_server(url, "query")
+    show_arrays(url, collection, conditions, storage_option, as_json, order=order, limit=limit)
 
 
 @_verb("info", "'mongodb://localhost/climate#temperature'")
@@ -220,7 +346,7 @@ def get(
     if not is_server(url):
         if overwrite or allow_loss:
             raise Invalid("options of db get that are for objects of a server", remedy="write the part to a new file")
-        db_collections.get_part(url, wanted, selections, output, storage_option, as_json, nearest=nearest)
+        get_part(url, wanted, selections, output, storage_option, as_json, nearest=nearest)
         return
     if wanted or selections or nearest:
         raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
@@ -307,7 +433,7 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
     The exit code is 1 when there are problems. Nothing is changed: hyperslab repair mends.
     """
     if not is_server(url):
-        return db_collections.check_collections(url, deep, storage_option, as_json)
+        return check_collections(url, deep, storage_option, as_json)
     with _objects(url, storage_option) as objects:
         return tell_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
 
@@ -323,7 +449,7 @@ def relink(
 
     Without an option they stay of the kind that they are.
     """
-    db_collections.relink_collections(url, collection, storage_option, as_json, relative=relative)
+    relink_collections(url, collection, storage_option, as_json, relative=relative)
 
 
 @_verb("gc", "mongodb://localhost/climate --apply")

@@ -11,11 +11,19 @@ import click
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.cli import labelled
-from hyperslab.cli.opening import find_array, open_dataset, path_argument, selection_key, selection_option, url_argument
+from hyperslab.cli import labelled_part
+from hyperslab.cli.arguments import (
+    allow_option,
+    find_array,
+    open_dataset,
+    parse_selections,
+    path_argument,
+    selection_key,
+    selection_option,
+    storage_option,
+    url_argument,
+)
 from hyperslab.cli.output import json_option, json_text, print_json, say
-from hyperslab.cli.selection import parse_selections
-from hyperslab.cli.storage import allow_option, storage_option
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
@@ -34,7 +42,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @storage_option()
 @allow_option()
 @json_option
-def command(
+def get_command(
     url: str,
     path: str,
     selections: tuple[str, ...],
@@ -55,8 +63,8 @@ def command(
     array = find_array(root, path)
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)
-    part = labelled.take(root, array, key, decoded=decoded)
-    for dim, course in labelled.empty_ranges(root, array, key, chosen.sel).items():
+    part = labelled_part.take(root, array, key, decoded=decoded)
+    for dim, course in labelled_part.empty_ranges(root, array, key, chosen.sel).items():
         typed = next(text for text in selections if text.partition("=")[0].strip() == dim)
         say(f"{typed} is an empty range: {course}")
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
@@ -75,7 +83,14 @@ def is_packed(array: Array) -> bool:
 
 
 def give_out(
-    schema: str, part: labelled.LabelledPart, path: str, url: str, *, nearest: bool, output: str | None, as_json: bool
+    schema: str,
+    part: labelled_part.LabelledPart,
+    path: str,
+    url: str,
+    *,
+    nearest: bool,
+    output: str | None,
+    as_json: bool,
 ) -> None:
     """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
     if nearest and (taken := labels_taken(part)):
@@ -96,26 +111,26 @@ def check_ending(output: str | None) -> None:
         raise Invalid(f"{output!r} has no ending that says what to write", remedy=remedy)
 
 
-def labels_taken(part: labelled.LabelledPart) -> str:
+def labels_taken(part: labelled_part.LabelledPart) -> str:
     """The one label of each dimension that the part no longer has."""
     single = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
-    return ", ".join(f"{dim}={labelled.cell_text(label)}" for dim, label in single.items())
+    return ", ".join(f"{dim}={labelled_part.cell_text(label)}" for dim, label in single.items())
 
 
-def show(part: labelled.LabelledPart) -> None:
+def show(part: labelled_part.LabelledPart) -> None:
     """Columns on stdout; a terminal gets the first thousand cells."""
-    text, left = labelled.as_text(part, _SCREEN if sys.stdout.isatty() else None)
+    text, left = labelled_part.as_text(part, _SCREEN if sys.stdout.isatty() else None)
     click.echo(text)
     if left:
         say(f"{left} more cells; -o writes them all to a file")
 
 
-def write(part: labelled.LabelledPart, output: str, url: str) -> None:
+def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:
     """The part in a file of the kind that its name says; complete or not there."""
     try:
         with building(output) as temporary:
             if output.endswith((".nc", ".zarr")):
-                labelled.save_dataset(part, temporary)
+                labelled_part.save_dataset(part, temporary)
             else:
                 Path(temporary).write_bytes(render(part, output, url))
     except AlreadyExists as error:
@@ -123,10 +138,10 @@ def write(part: labelled.LabelledPart, output: str, url: str) -> None:
         raise
 
 
-def render(part: labelled.LabelledPart, output: str, url: str) -> bytes:
+def render(part: labelled_part.LabelledPart, output: str, url: str) -> bytes:
     """The bytes of a .npy, .csv or .json file."""
     if output.endswith(".csv"):
-        return labelled.as_csv(part).encode()
+        return labelled_part.as_csv(part).encode()
     if output.endswith(".json"):
         return json_text("get", url=url, **part.as_json()).encode()
     if part.values.dtype.hasobject and part.values.dtype.kind != "T":

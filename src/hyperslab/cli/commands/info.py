@@ -2,22 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import PurePosixPath
 from typing import Any
 
 import click
 
 from hyperslab.array import Array
-from hyperslab.cli.describing import array_facts, codec_word, cut_text, hidden_nodes, link_facts, links_of
-from hyperslab.cli.naming import arrays_of
-from hyperslab.cli.opening import open_dataset, url_argument
+from hyperslab.chunks.pool import batched
+from hyperslab.cli.arguments import (
+    allow_option,
+    arrays_of,
+    find_array,
+    open_dataset,
+    parse_selections,
+    path_argument,
+    selection_key,
+    selection_option,
+    storage_option,
+    url_argument,
+)
+from hyperslab.cli.cdl import dump
 from hyperslab.cli.output import columns, json_option, print_json
-from hyperslab.cli.storage import storage_option
-from hyperslab.formats.base import omitted_below
+from hyperslab.errors import HyperslabError, Invalid, Problem
+from hyperslab.formats.base import TellsStorage, omitted_at, omitted_below
 from hyperslab.group import Group
+from hyperslab.group.tree import array_text
 from hyperslab.model.amounts import size_text
+from hyperslab.model.dtypes import describe
+from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, split
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
+from hyperslab.model.spec import Chunks, Codec
+from hyperslab.stores.location import Location
+from hyperslab.stores.redaction import redact
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What a dataset is, as plain values for ``info`` and ``tree``.
+
+
+_PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
+"""What only makes bytes of cells goes without saying."""
+_TOLD = {"blosc": ("cname", "clevel"), "lzma": ("preset",), "lz4": ("acceleration",), "bitround": ("keepbits",)}
+_TOLD |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
+
+
+def codec_text(codecs: tuple[Codec, ...]) -> str:
+    """The chain in a few words: ``bytes, zstd(level=3)``; a shard's inner chain in brackets."""
+    return ", ".join(map(_one_codec, codecs)) or "none"
+
+
+def _one_codec(codec: Codec) -> str:
+    if codec.name == "sharding_indexed":
+        return f"sharding[{codec_text(tuple(codec.config['codecs']))}]"
+    simple = {name: value for name, value in codec.config.items() if isinstance(value, str | int | float)}
+    return codec.name + (f"({', '.join(f'{name}={value}' for name, value in simple.items())})" if simple else "")
+
+
+def codec_word(codecs: Iterable[Codec]) -> str:
+    """The chain as ``--codec`` would take it: ``blosc:lz4:5 + crc32c``; of shards, the chain of their chunks."""
+    return " + ".join(filter(None, map(_one_word, codecs))) or "none"
+
+
+def _one_word(codec: Codec) -> str:
+    if codec.name in _PLAIN:
+        return ""
+    if codec.name == "sharding_indexed":
+        return codec_word(codec.config["codecs"])
+    given = [codec.config.get(name) for name in _TOLD.get(codec.name, ())]
+    return ":".join([codec.name, *(str(value) for value in given if value is not None)])
+
+
+def cut_text(chunks: Chunks | None) -> str:
+    """``10 x 37 x 49``; varying sizes in brackets."""
+    if chunks is None:
+        return ""
+    return " x ".join(str(cut) if isinstance(cut, int) else f"[{len(cut)} sizes]" for cut in chunks) or "1"
+
+
+def array_facts(path: str, array: Array) -> dict[str, Any]:
+    """One array: what ``info`` says of it."""
+    return {
+        "path": path,
+        "dtype": describe(array.data_type),
+        **({"sparse": array.spec.sparse} if array.spec.sparse else {}),
+        "shape": array.shape,
+        "dims": array.dims,
+        "chunks": array.chunks,
+        "shards": array.shards,
+        "codec": codec_text(array.codec),
+        "nbytes": array.nbytes,
+        "nbytes_stored": _stored_bytes(array),
+        "fill_value": array.spec.fill_value,
+        "units": array.units,
+        "problem": array.spec.problem,
+        "storage": _storage_facts(array),
+    }
+
+
+def _storage_facts(array: Array) -> dict[str, Any]:
+    """What the format tells beyond the spec."""
+    reader = array._session.reader
+    try:
+        return dict(reader.storage(array.path)) if isinstance(reader, TellsStorage) else {}
+    except HyperslabError:
+        return {}
+
+
+def _stored_bytes(array: Array) -> int | None:
+    try:
+        return array.nbytes_stored
+    except HyperslabError:
+        return None
+
+
+def nodes_of(node: Group | Array) -> Iterator[dict[str, Any]]:
+    """Kind and path of every node at or below this one, in order; a damaged one says its problem."""
+    return flattened(_nodes(node, ""))
+
+
+def _nodes(node: Group | Array, path: str) -> Generator[Any]:
+    if isinstance(node, Array):
+        yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
+        return
+    yield {"path": path, "kind": "group"}
+    links = dict(node.links())
+    yield from hidden_nodes(omitted_at(node._session.reader, node.path))
+    for name in node:
+        place = child(path, name)
+        if name in links:
+            yield {"path": place, "kind": "link", **link_facts(links[name])}
+            continue
+        try:
+            below = node[name]
+        except HyperslabError as error:
+            yield {"path": place, "kind": "problem", "message": str(error)}
+            continue
+        yield _nodes(below, place)
+
+
+def hidden_nodes(found: Iterable[Problem]) -> Iterator[dict[str, Any]]:
+    """Return what a dataset holds and is not shown, as plain values."""
+    for problem in found:
+        yield {"path": problem.node, "kind": "not shown", "message": problem.message}
+
+
+def link_facts(link: Link) -> dict[str, Any]:
+    """Where a link leads to: a path, in this dataset (``.``) or another one."""
+    known = {"object_id": link.object_id} if link.object_id is not None else {}
+    return {"target": link.target, "source": redact(link.source), **known}
+
+
+def links_of(node: Group | Array) -> Iterator[tuple[str, Link]]:
+    """Path and link of every link below a node; none is followed."""
+    return flattened(_links(node))
+
+
+def _links(node: Group | Array) -> Generator[Any]:
+    if isinstance(node, Array):
+        return
+    links = dict(node.links())
+    yield from ((child(node.path, name), link) for name, link in links.items())
+    with suppress(HyperslabError):
+        for _, group in node.groups():
+            yield _links(group)
 
 
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
@@ -25,7 +174,7 @@ from hyperslab.model.refs import Link, ObjectReference, RegionReference
 @click.option("--format", help="The format, where it is not to be found out.")
 @storage_option()
 @json_option
-def command(url: str, format: str | None, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+def info_command(url: str, format: str | None, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
     root = open_dataset(url, storage_option, format)
     found = list(arrays_of(root))  # once: an array of consolidated metadata may turn out to be gone
@@ -117,3 +266,93 @@ def _row(array: dict[str, Any], codec: str) -> tuple[str, ...]:
     note = array["problem"] or codec
     sizes = (size_text(array["nbytes"]), size_text(array["nbytes_stored"]))
     return (f"/{array['path']}", array["dtype"], cells, cut, note, *sizes)
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``hyperslab tree``: the names in a dataset.
+
+
+@click.command("tree", epilog="Example: hyperslab tree air.zarr")
+@url_argument
+@storage_option()
+@json_option
+def tree_command(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+    """The tree of groups, arrays and links of the dataset at URL."""
+    root = open_dataset(url, storage_option)
+    if as_json:
+        print_json("tree", url=url, nodes=list(nodes_of(root)))
+    elif isinstance(root, Group):
+        click.echo(root.tree())
+    else:
+        click.echo(f"{Location.of(url).name}{array_text(root.spec)}")
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``hyperslab dump``: CDL text.
+
+
+_AT_ONCE = 1000  # lines that are written together: each write is flushed
+
+
+@click.command("dump", epilog="Example: hyperslab dump air.zarr -h; hyperslab dump air.zarr --array t2m")
+@url_argument
+@click.option("-h", "--header", is_flag=True, help="The header alone, no cells.")
+@click.option("--array", "arrays", multiple=True, metavar="PATH", help="Cells of this array only; repeatable.")
+@storage_option()
+@json_option
+def dump_command(
+    url: str, header: bool, arrays: tuple[str, ...], storage_option: dict[str, Any] | None, as_json: bool
+) -> None:
+    """The dataset at URL as CDL text, as ncdump prints it."""
+    root = open_dataset(url, storage_option)
+    name = PurePosixPath(url.rstrip("/")).name
+    name = name.rsplit(".", 1)[0] or name
+    only = frozenset(_own_path(root, path) for path in arrays) if arrays else None
+    if isinstance(root, Array):
+        only = None
+    lines = dump(root, name, header=header, only=only)
+    if as_json:
+        print_json("dump", url=url, cdl="\n".join(lines))
+        return
+    for some in batched(lines, _AT_ONCE):
+        click.echo("\n".join(some))
+
+
+def _own_path(root: Group | Array, path: str) -> str:
+    """Where an array of this dataset is; a link to one of another dataset is shown as a link alone."""
+    array = find_array(root, path)
+    if array.url != root.url:
+        raise Invalid(
+            f"/{path.strip('/')} leads to another dataset", url=array.url, node=array.path, remedy="dump that"
+        )
+    return array.path
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# ``hyperslab plan``: what a selection costs, before it runs.
+
+
+@click.command("plan", epilog="Example: hyperslab plan air.zarr t2m -s time=2013-01..2013-03 -s lat=50.0")
+@url_argument
+@path_argument
+@selection_option
+@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@storage_option()
+@allow_option()
+@json_option
+def plan_command(
+    url: str,
+    path: str,
+    selections: tuple[str, ...],
+    nearest: bool,
+    storage_option: dict[str, Any] | None,
+    allow_external: tuple[str, ...] | bool,
+    as_json: bool,
+) -> None:
+    """Which chunks, bytes and requests a selection of the array PATH costs; no cell is read."""
+    array = find_array(open_dataset(url, storage_option, allow=allow_external), path)
+    price = array.plan(selection_key(array, parse_selections(selections), nearest))
+    if as_json:
+        print_json("plan", url=url, path=array.path, **price.as_json())
+    else:
+        click.echo(str(price))

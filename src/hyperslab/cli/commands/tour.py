@@ -15,17 +15,16 @@ from rich.console import Console
 
 from hyperslab.cli import main
 from hyperslab.cli.output import json_option, print_json
-from hyperslab.cli.tour.charts import PICTURE, bars, draw
+from hyperslab.cli.tour.report import PICTURE, Guide, bars, draw
+from hyperslab.cli.tour.runner import Taken, sample_file, walk
 from hyperslab.cli.tour.steps import ARRAY, SLICE, STEPS, Step
-from hyperslab.cli.tour.telling import Guide
-from hyperslab.cli.tour.walking import Taken, sample_file, walk
 
 
 @click.command("tour", epilog="Example: hyperslab tour --dir /data/tour")
 @click.option("--dir", "folder", default=".tour", show_default=True, help="Where the datasets are written.")
 @click.option("--short", is_flag=True, help="Ten years of the data instead of 240.")
 @json_option
-def command(folder: str, short: bool, as_json: bool) -> None:
+def tour_command(folder: str, short: bool, as_json: bool) -> None:
     """Walk real climate data (air temperature over North America, 1860 to 2099) through the formats.
 
     Each step shows what is typed, what then lies on disk, and what it took; all cells, and a slice that is chosen by

@@ -1,17 +1,26 @@
-"""Where the cells of a part stand along an axis of a picture: numbers, dates, words or positions, and their edges."""
+"""Where the cells of a part stand along an axis of a picture: numbers, dates, words or positions, and their edges.
+
+Grids that follow no parallels: the cells of an image by two coordinates that have both its dimensions.
+
+Ticks of a time axis in any CF calendar: round dates, as few as fit, with no more text than tells them apart.
+
+Places are instants of :mod:`hyperslab.model.calendars` in seconds, as floats: exact to some microseconds, which no
+picture shows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array import Array, cf, times
-from hyperslab.cli.labelled import LabelledAxis, LabelledPart, cell_text
+from hyperslab.cli.labelled_part import LabelledAxis, LabelledPart, cell_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
-from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
+from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length
 from hyperslab.model.paths import child, split
 
 Values = np.ndarray[Any, Any]
@@ -193,3 +202,169 @@ def _bounds(root: Group | Array, found: LabelledAxis, item: Any, scale: NumberSc
     side_by_side = bool(np.array_equal(pairs[1:, 0], pairs[:-1, 1]) and ((steps > 0).all() or (steps < 0).all()))
     around = bool(((pairs.min(axis=1) <= at) & (at <= pairs.max(axis=1))).all())
     return edges if side_by_side and around else None
+
+
+_ROWS = ("latitude", "projection_y_coordinate")
+_COLUMNS = ("longitude", "projection_x_coordinate")
+
+
+def curved_axes(root: Group | Array, array: Array, kept: dict[str, Any]) -> tuple[Axis, Axis] | None:
+    """The axes of rows and columns, ``at`` places of every cell. ``kept``: the two dimensions with their keys.
+
+    None where there are no such coordinates, or some cells have no place.
+    """
+    found: dict[bool, Axis] = {}
+    for coordinate in _candidates(root, array):
+        rows = _is_rows(coordinate)
+        if rows is not None and rows not in found and set(coordinate.dims) == set(kept) and coordinate.ndim == 2:
+            axis = _curved_axis(coordinate, kept, rows)
+            if axis is not None:
+                found[rows] = axis
+    return (found[True], found[False]) if len(found) == 2 else None
+
+
+def _candidates(root: Group | Array, array: Array) -> Iterator[Array]:
+    """What the attribute ``coordinates`` names (CF 1.11, 5), then all beside the array."""
+    folder = split(array.path)[0]
+    group = root.get(folder) if isinstance(root, Group) and folder else root
+    if not isinstance(root, Group) or not isinstance(group, Group):
+        return
+    for name in str(array.attrs.get("coordinates", "")).split():
+        try:
+            node = root.get(child(folder, name))
+        except HyperslabError:  # a name that none can have, or damage
+            continue
+        if isinstance(node, Array):
+            yield node
+    yield from (node for _, node in group.arrays())
+
+
+def _is_rows(array: Array) -> bool | None:
+    """Return whether it is a coordinate of rows, such as latitudes, or of columns; None for another array."""
+    name, units = array.attrs.get("standard_name"), array.units
+    if name in _ROWS or units in NORTH:
+        return True
+    return False if name in _COLUMNS or units in EAST else None
+
+
+def _curved_axis(array: Array, kept: dict[str, Any], rows: bool) -> Axis | None:
+    cells = np.asarray(array.oindex[tuple(kept[dim] for dim in array.dims if dim)])
+    try:
+        at = NumberScale.of(LabelledAxis(array, cells, cells)).places(cells)
+    except HyperslabError:
+        return None
+    if not np.isfinite(at).all():
+        return None
+    at = at if array.dims == tuple(kept) else at.T
+    name, units = array.attrs.get("standard_name"), str(array.units or "")
+    circle = units in EAST or name == "longitude"
+    return Axis(
+        dim=list(kept)[0 if rows else 1],
+        title=title_of(array, array.name),
+        at=_unrolled(at) if circle else at,
+        units="" if units == "1" else units,
+        circle=circle,
+        limit=90.0 if units in NORTH or name == "latitude" else np.inf,
+    )
+
+
+def _unrolled(degrees: Values) -> Values:
+    """Longitudes that go on beyond 180 or 360 where their neighbours do, the middle one within 180 of zero."""
+    along = np.unwrap(degrees, period=360.0, axis=1)
+    along += (np.unwrap(along[:, 0], period=360.0) - along[:, 0])[:, None]
+    return np.asarray(along - 360.0 * np.round(np.median(along) / 360.0))
+
+
+def without_torn(cells: Any, columns: Axis) -> Any:
+    """The cells without those that reach over half of the globe, as they do beside a pole: masked."""
+    edges = columns.edges()
+    corners = np.stack([edges[:-1, :-1], edges[1:, :-1], edges[:-1, 1:], edges[1:, 1:]])
+    torn = np.ptp(corners, axis=0) > 180.0
+    return np.ma.masked_where(torn, cells) if columns.circle else cells
+
+
+SECOND = 10**9
+MOST = 7
+
+_YEARS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_MONTHS = (1, 2, 3, 6)
+_DAYS = (1, 2, 5, 10)
+_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
+
+Tick = tuple[float, str]
+
+
+def date_ticks(first: float, last: float, calendar: str, most: int = MOST) -> list[Tick]:
+    """Place and text of at most ``most`` ticks from ``first`` to ``last``; none where these are less than 2 s apart."""
+    low, high = round(min(first, last) * SECOND), round(max(first, last) * SECOND)
+    for kind in (_clock_ticks, _day_ticks, _month_ticks, _year_ticks):
+        found = kind(low, high, calendar, most)
+        if found:
+            return [(instant / SECOND, text) for instant, text in found]
+    return []
+
+
+def date_text(place: float, calendar: str) -> str:
+    """One place as ISO 8601 text, to the second."""
+    return iso_text(round(place) * SECOND, calendar)
+
+
+def _clock_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+    """Times of day; the date stands below the first one of each day."""
+    for step in (seconds * SECOND for seconds in _SECONDS):
+        if (high - low) // step < most:
+            instants = range(-(-low // step) * step, high + 1, step)
+            found: list[tuple[int, str]] = []
+            for before, instant in zip((None, *instants), instants, strict=False):
+                date, _, clock = iso_text(instant, calendar).partition("T")
+                text = (clock or "00:00:00")[: 8 if step < 60 * SECOND else 5]
+                new_day = before is None or before // DAY != instant // DAY
+                found.append((instant, f"{text}\n{date}" if new_day else text))
+            return found if len(found) > 1 else []
+    return []
+
+
+def _day_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+    for step in _DAYS:
+        if (high - low) // (step * DAY) >= 2 * most:
+            continue
+        found = [instant for instant in _days(low, high, calendar, step) if low <= instant <= high]
+        if 1 < len(found) <= most:
+            return [(instant, iso_text(instant, calendar)) for instant in found]
+    return []
+
+
+def _days(low: int, high: int, calendar: str, step: int) -> Iterator[int]:
+    """Midnights of days 1, 1 + step … of each month (of steps over 1 those that are not close to the next month)."""
+    for number in range(low // DAY, high // DAY + 1):
+        day = date_of(number, calendar)[2]
+        if (day - 1) % step == 0 and (step == 1 or day + step // 2 <= 29):
+            yield number * DAY
+
+
+def _month_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+    first, last = date_of(low // DAY, calendar)[0], date_of(high // DAY, calendar)[0]
+    if last - first > most:
+        return []
+    for step in _MONTHS:
+        months = [(year, number) for year in range(first, last + 1) for number in range(1, 13, step)]
+        found = _inside(low, high, [(Moment(year, number), calendar) for year, number in months])
+        if 1 < len(found) <= most:
+            return [(instant, iso_text(instant, calendar)[:-3]) for instant in found]
+    return []
+
+
+def _year_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+    first, last = date_of(low // DAY, calendar)[0], date_of(high // DAY, calendar)[0]
+    steps = (unit * thousand for thousand in (1000**power for power in range(8)) for unit in _YEARS)
+    step = next((step for step in steps if (last - first) // step < most), None)
+    if step is None:
+        return []
+    years = range(-(-first // step) * step, last + 1, step)
+    found = _inside(low, high, [(Moment(year), calendar) for year in years])
+    return [(instant, iso_text(instant, calendar)[:-6]) for instant in found]
+
+
+def _inside(low: int, high: int, moments: list[tuple[Moment, str]]) -> list[int]:
+    starts = [moment.start(calendar) for moment, calendar in moments]
+    return [start for start in starts if start is not None and low <= start <= high]

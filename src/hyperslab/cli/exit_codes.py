@@ -105,11 +105,16 @@ def manners() -> list[click.Option]:
 
 
 class Commands(click.Group):
-    """Commands by name: ``hyperslab.cli.commands.<name>`` is imported when it is called; errors become exit codes."""
+    """Commands by name, each imported when it is called; errors become exit codes.
 
-    def __init__(self, *args: Any, commands: Mapping[str, str], **options: Any) -> None:
+    ``commands``: what each does. ``files``: the module of ``hyperslab.cli.commands`` that has it, where it is not named
+    like the command.
+    """
+
+    def __init__(self, *args: Any, commands: Mapping[str, str], files: Mapping[str, str], **options: Any) -> None:
         super().__init__(*args, **options)
         self.summaries = dict(commands)
+        self.files = dict(files)
         self.params.extend(manners())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -120,7 +125,8 @@ class Commands(click.Group):
         """Import the command."""
         if cmd_name not in self.summaries:
             return None
-        command: click.Command = importlib.import_module(f"hyperslab.cli.commands.{cmd_name}").command
+        module = importlib.import_module(f"hyperslab.cli.commands.{self.files.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         if not any(option.name == "debug" for option in command.params):
             command.params.extend(manners())
         return command

@@ -1,0 +1,410 @@
+"""What arrays and dimensions of a dataset are called here, and what is said of a path that leads to no array.
+
+Selections as netCDF people type them: ``time=2013-01..2013-03``, ``lat=50.0..40.0``, ``level=3``.
+
+``dim=start..stop[..step]`` (``:`` serves where no bound holds a colon). A whole number is a position, a float, a date
+or a word a label, as is ``20200228`` where no cell has that position; ``dim=@850`` forces a label and quotes a word.
+Ranges by label are inclusive, by position exclusive.
+
+
+Open what the command line names; a wrong name is answered with the nearest right one.
+
+Storage options as they are typed: ``NAME=TEXT``, or ``NAME:=JSON`` for what is no text; each side has its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any, Literal
+
+import click
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
+from hyperslab.formats.base import HoldsOne
+from hyperslab.group import Group
+from hyperslab.model.guessing import meant
+from hyperslab.model.nesting import flattened
+
+_DATABASES = ("collections", "deker")
+_SHOWN = 10
+_IN_DATABASES = 2  # whose names are ids
+_LOOKED_AT = 1000
+
+
+def named_dims(dims: Iterable[str | None]) -> list[str]:
+    """The names of dimensions; one without a name is called by its place, ``dim_0``."""
+    return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
+
+
+def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
+    """Path and array of every array at or below a node; damaged nodes are passed over, and links, which may lead up."""
+    return flattened(_arrays(node))
+
+
+def _arrays(node: Group | Array) -> Generator[Any]:
+    if isinstance(node, Array):
+        yield node.path, node
+        return
+    links = dict(node.links())
+    for name in node:
+        if name in links:
+            continue
+        try:
+            found = node[name]
+        except HyperslabError:
+            continue
+        yield _arrays(found)
+
+
+def listing(group: Group) -> str:
+    """The first arrays at and below a group; of a collection how to find one."""
+    most = _IN_DATABASES if group._session.format.name in _DATABASES else _SHOWN
+    some = [path for path, _ in islice(arrays_of(group), most + 1)]
+    more = ["…"] if len(some) > most else []
+    return f"there are {', '.join(some[:most] + more) or 'none'}{_of_database(group)}"
+
+
+def _of_database(group: Group) -> str:
+    if group._session.format.name not in _DATABASES:
+        return ""
+    url, name = group._session.url, group.path.partition("/")[0]
+    return f"; see hyperslab db arrays {url} {name}" if name else f"; see hyperslab db list {url}"
+
+
+def instead(root: Group, path: str) -> str:
+    """What may have been meant by a path that leads nowhere: looked for in the last group on the way that is there."""
+    group, done, parts = root, "", path.split("/")
+    while parts:
+        try:
+            node = group[parts[0]]
+        except NodeNotFound:
+            break
+        except HyperslabError:
+            return "see what hyperslab tree shows"
+        done = f"{done}/{parts.pop(0)}".lstrip("/")
+        if isinstance(node, Array):
+            return f"take /{done} itself: it is an array, with nothing below it"
+        group = node
+    if parts and (near := get_close_matches(parts[0], list(group), 1)):
+        guess = f"{done}/{near[0]}".lstrip("/")
+        return f"did you mean {_whole(root, guess, parts[1:])!r}?"
+    if group._session.format.name in _DATABASES:
+        return listing(group)
+    known = [path for path, _ in islice(arrays_of(root), _LOOKED_AT)]
+    return meant(path, known) if get_close_matches(path, known, 1) else listing(root)
+
+
+def _whole(root: Group, guess: str, left: list[str]) -> str:
+    """The guess with the rest of the path, where that leads to something."""
+    whole = "/".join([guess, *left])
+    try:
+        return whole if root[whole] is not None else guess
+    except HyperslabError:
+        return guess
+
+
+_WHOLE = re.compile(r"[+-]?\d+")
+_DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01..2013-03 or level=3"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedSelection:
+    """What was typed, sorted by meaning: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
+
+    isel: dict[str, Any] = field(default_factory=dict)
+    sel: dict[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.isel or self.sel)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Every dimension that is named."""
+        return (*self.isel, *self.sel)
+
+
+def parse_selections(texts: Iterable[str]) -> TypedSelection:
+    """Several ``dim=…`` texts as one selection; a dimension may be named once."""
+    selection = TypedSelection()
+    for text in texts:
+        dim, mark, value = text.partition("=")
+        dim, value = dim.strip(), value.strip()
+        if not mark or not dim or not value:
+            raise Invalid(f"{text!r} is not a selection", remedy=_SYNTAX)
+        if dim in selection.dims:
+            raise Invalid(f"dimension {dim!r} is selected twice", remedy="name each dimension once")
+        by_label, chosen = parse_value(value)
+        (selection.sel if by_label else selection.isel)[dim] = chosen
+    return selection
+
+
+def with_dates(selection: TypedSelection, sizes: Mapping[str, int]) -> TypedSelection:
+    """Take whole numbers for labels that are dates, such as ``20200228``, and no positions of so long a dimension."""
+    dates = {dim: item for dim, item in selection.isel.items() if _is_date(item, sizes.get(dim, 0))}
+    kept = {dim: item for dim, item in selection.isel.items() if dim not in dates}
+    return TypedSelection(kept, {**selection.sel, **dates})
+
+
+def _is_date(item: Any, size: int) -> bool:
+    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
+    numbers = [bound for bound in bounds if bound is not None]
+    return bool(numbers) and all(number >= size and _DATE.fullmatch(str(number)) for number in numbers)
+
+
+def parse_value(text: str) -> tuple[bool, Any]:
+    """``(by_label, value)`` of the text after ``dim=``: an int, a label, or a slice of either."""
+    parts = _split(text)
+    if len(parts) == 1:
+        return _bound(parts[0])
+    if len(parts) > 3:
+        raise Invalid(f"{text!r} has {len(parts) - 1} separators", remedy=_SYNTAX)
+    bounds = [_bound(part) if part else None for part in parts[:2]]
+    step = _step(parts[2]) if len(parts) == 3 and parts[2] else None
+    kinds = {bound[0] for bound in bounds if bound is not None}
+    if len(kinds) == 2:
+        raise Invalid(
+            f"{text!r} mixes a position and a label",
+            remedy="write labels as floats, dates or words, or force one: @850",
+        )
+    start, stop = (None if bound is None else bound[1] for bound in bounds)
+    return kinds == {True}, slice(start, stop, step)
+
+
+def _split(text: str) -> list[str]:
+    """Cut at ``..``, else at ``:`` where that is no time of day; quoted text stays whole."""
+    pieces = re.findall(r"'[^']*'|\"[^\"]*\"|\.\.|:|[^'\".:]+|.", text)
+    if ".." in pieces:
+        return _join(pieces, "..")
+    if ":" in pieces and not re.search(r"\d[T ]\d\d:\d\d", text):
+        return _join(pieces, ":")
+    return [text]
+
+
+def _join(pieces: list[str], mark: str) -> list[str]:
+    parts = [""]
+    for piece in pieces:
+        if piece == mark:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts]
+
+
+def _bound(text: str) -> tuple[bool, Any]:
+    """One bound: ``(by_label, value)``."""
+    if text.startswith("@") and len(text) > 1:
+        return True, _label(text[1:])
+    if _WHOLE.fullmatch(text):
+        return False, int(text)
+    return True, _label(text)
+
+
+def _label(text: str) -> Any:
+    """A quoted word as itself, a number as int or float, else a word or date."""
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _step(text: str) -> int:
+    if not _WHOLE.fullmatch(text) or int(text) == 0:
+        raise Invalid(f"the step {text!r} is not a whole number other than 0", remedy=_SYNTAX)
+    return int(text)
+
+
+url_argument = click.argument("url")
+path_argument = click.argument("path", default="")
+selection_option = click.option(
+    "-s", "--select", "selections", multiple=True, metavar="DIM=VALUE", help="A label, position or range; repeatable."
+)
+
+
+def open_dataset(
+    url: str,
+    storage: Mapping[str, Any] | None,
+    format: str | None = None,
+    allow: Sequence[str] | bool = (),
+) -> Group | Array:
+    """The dataset at ``url``, read-only, with all that it holds; ``storage``: its storage options; ``allow``: places
+    that links may lead to."""
+    options: dict[str, Any] = {"allow_external": allow} if allow else {}
+    node = api.open(url, format=format, storage_options=storage, **options)
+    return Group(node._session, "") if isinstance(node._session.reader, HoldsOne) else node
+
+
+def find_array(root: Group | Array, path: str) -> Array:
+    """The array at ``path``; with no path the only array there is."""
+    if isinstance(root, Array):
+        if path.strip("/"):
+            raise Invalid(f"the dataset is one array, it has no /{path.strip('/')}", remedy="leave the path out")
+        return root
+    if not path.strip("/"):
+        return _only_array(root)
+    try:
+        node = root[path]
+    except NodeNotFound as error:
+        error.remedy = instead(root, path.strip("/"))
+        raise
+    if isinstance(node, Group):
+        raise Invalid(f"/{path.strip('/')} is a group", remedy=listing(node))
+    return node
+
+
+@contextmanager
+def corrected(path: str, url: str, storage: Mapping[str, Any] | None) -> Iterator[None]:
+    """Where the block finds nothing at ``path`` of the dataset at ``url``, say what may have been meant."""
+    try:
+        yield
+    except NodeNotFound as error:
+        if path.strip("/") and error.node is not None and error.node.strip("/") == path.strip("/"):
+            root = open_dataset(url, storage)
+            error.remedy = instead(root, path.strip("/")) if isinstance(root, Group) else error.remedy
+        raise
+
+
+def _only_array(root: Group) -> Array:
+    reader = root._session.reader
+    main = reader.main if isinstance(reader, HoldsOne) else None
+    pairs = arrays_of(root)
+    mains = (array for path, array in pairs if (path == main if main is not None else array.dims != (array.name,)))
+    found = list(islice(mains, 2))
+    if len(found) != 1:
+        raise Invalid("the dataset holds several arrays: name one", remedy=listing(root))
+    return found[0]
+
+
+def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[Any, ...]:
+    """The positional key that the selection means for this array, one entry per dimension.
+
+    A dimension without a name has positions alone.
+    """
+    names = named_dims(array.dims)
+    selection = with_dates(selection, dict(zip(names, array.shape, strict=True)))
+    for dim in selection.dims:
+        if dim not in names:
+            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, names))
+        if dim in selection.sel and dim not in array.dims:
+            raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
+    for dim, item in selection.isel.items():
+        _refuse_beyond(dim, item, array.shape[names.index(dim)])
+    key = _label_key(array, selection.sel, nearest) if selection.sel else []
+    key += [slice(None)] * (array.ndim - len(key))
+    return tuple(selection.isel.get(dim, item) for dim, item in zip(names, key, strict=True))
+
+
+def within(root: Group | Array, selection: TypedSelection) -> TypedSelection:
+    """Return the selection with dates as labels; refuse a position that some array with that dimension has not."""
+    pairs = [(dim, size) for _, array in arrays_of(root) for dim, size in zip(array.dims, array.shape, strict=True)]
+    selection = with_dates(selection, {dim: size for dim, size in sorted(pairs, key=lambda pair: pair[1]) if dim})
+    for dim, size in pairs:
+        if dim in selection.isel:
+            _refuse_beyond(dim, selection.isel[dim], size)
+    return selection
+
+
+def _refuse_beyond(dim: str, item: Any, size: int) -> None:
+    """A position that no cell has is mostly a label that was typed as a whole number, such as a year."""
+    first = item.start if isinstance(item, slice) else item
+    forwards = not isinstance(item, slice) or item.step is None or item.step > 0
+    if first is not None and forwards and not -size <= first < size and (first > 0 or not isinstance(item, slice)):
+        raise SelectionError(
+            f"{dim} has {size} positions, {first} is none of them",
+            remedy=f"whole numbers are positions; write @{first} for the label {first}",
+        )
+
+
+def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]:
+    """The key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
+    method: Literal["nearest"] | None = "nearest" if nearest else None
+    try:
+        return list(array.sel_key(labels, method=method))
+    except LabelError as error:
+        error.remedy = _typed(error.remedy)
+        words = as_words(labels)
+        if words == labels:
+            raise
+        try:
+            return list(array.sel_key(words, method=method))
+        except LabelError:
+            raise error from None
+
+
+def as_words(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The labels with whole numbers as words, as years are."""
+    return {dim: _as_words(label) for dim, label in labels.items()}
+
+
+def _as_words(label: Any) -> Any:
+    if isinstance(label, slice):
+        return slice(_as_words(label.start), _as_words(label.stop), label.step)
+    return str(label) if isinstance(label, int) else label
+
+
+def _typed(remedy: str | None) -> str | None:
+    """The remedy as it is typed here."""
+    return remedy.replace('sel(..., method="nearest")', "--nearest") if remedy else remedy
+
+
+ANY = "any"
+"""What stands for every place."""
+
+
+def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, Any] | None:
+    """Several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        as_json = name.endswith(":")
+        name = name.removesuffix(":").strip()
+        if not mark or not name:
+            raise Invalid(f"{what} without name or value", remedy="write NAME=TEXT or NAME:=JSON")
+        found = _json(name, value, what) if as_json else value
+        if name not in options:
+            options[name] = found
+        else:
+            before = options[name]
+            options[name] = [*(before if isinstance(before, list) else [before]), found]
+    return options or None
+
+
+def _json(name: str, text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # what it says may quote a secret
+        remedy = f"write {name}=TEXT for text"
+        raise Invalid(f"{what} that is no JSON: {name}", remedy=remedy) from None
+
+
+def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:
+    """The places besides that links may lead to: a tuple of them, or True for all."""
+    return click.option(
+        "--allow-external",
+        multiple=True,
+        metavar="PLACE",
+        callback=lambda context, parameter, texts: True if ANY in texts else texts,
+        help=f"A folder or URL that links of {whose} may lead to, or {ANY}; repeatable.",
+    )
+
+
+def storage_option(flag: str = "--storage-option", whose: str = "the place") -> Callable[[Any], Any]:
+    """An option of a command that opens something; its value is a mapping or None."""
+    return click.option(
+        flag,
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=lambda context, parameter, texts: parse_options(texts),
+        help=f"A storage option of {whose}, such as region=eu-west-1 or allow_external=FOLDER; repeatable.",
+    )

@@ -1,0 +1,420 @@
+"""What lies on disk, as a short tree: of many entries some, of many folders the largest one opened.
+
+Open a dataset of the tour anew, read all of it and a labelled slice, and say what that took.
+
+Take the steps: run what is typed, look at what it made, compare it with the source."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from hyperslab import api
+from hyperslab.array import Array
+from hyperslab.cli.arguments import parse_selections, selection_key
+from hyperslab.cli.databases import collection_of, is_server, open_objects
+from hyperslab.cli.tour.steps import (
+    ARRAY,
+    COLLECTION,
+    IN_NWB,
+    LAST_YEARS,
+    SAMPLE,
+    SLICE,
+    SOURCE,
+    STEPS,
+    Reading,
+    Step,
+    Typed,
+)
+from hyperslab.database import Client
+from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
+
+_FEW = 5
+"""Entries of a folder that are shown when there are more."""
+_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the tree: branches, name, bytes."""
+
+    branches: str
+    name: str
+    nbytes: int
+
+    def text(self, width: int) -> str:
+        """Branches and name, the middle of which is left out where they are wider."""
+        return self.branches + shortened(self.name, width - len(self.branches))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    path: Path
+    name: str
+    nbytes: int
+    is_folder: bool
+
+
+def shortened(text: str, width: int) -> str:
+    """The text with its middle left out where it is longer."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def stored(place: Path) -> tuple[int, int]:
+    """Bytes and number of the files of a dataset; links are not followed."""
+    if place.is_file():
+        return place.stat().st_size, 1
+    sizes = [path.lstat().st_size for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+    return sum(sizes), len(sizes)
+
+
+def tree(place: Path) -> list[Line]:
+    """The dataset and some of what is in it."""
+    if place.is_file():
+        return [Line("", place.name, place.stat().st_size)]
+    return [Line("", f"{place.name}/", stored(place)[0]), *_below(place, "", _DEPTH)]
+
+
+def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
+    entries = _entries(folder)
+    opened = max((entry for entry in entries if entry.is_folder), key=lambda entry: entry.nbytes, default=None)
+    shown = entries if len(entries) <= _FEW + 1 else _some(entries, opened)
+    left = [entry for entry in entries if entry not in shown]
+    for entry in shown:
+        last = entry is shown[-1] and not left
+        yield Line(indent + ("└── " if last else "├── "), entry.name, entry.nbytes)
+        if entry is opened and depth:
+            yield from _below(entry.path, indent + ("    " if last else "│   "), depth - 1)
+    if left:
+        yield Line(f"{indent}└── ", f"… {len(left)} more", sum(entry.nbytes for entry in left))
+
+
+def _some(entries: list[_Entry], opened: _Entry | None) -> list[_Entry]:
+    """The first ones, and the folder that is opened wherever it stands."""
+    first = entries[: _FEW - 1]
+    return first if opened is None or opened in first else [*first[:-1], opened]
+
+
+def _entries(folder: Path) -> list[_Entry]:
+    """Files, then folders; for a folder with one entry stands that one (``0/0/0``). Locks (empty) are left out."""
+    found = [_entry(folder, name) for name in sorted(os.listdir(folder), key=_natural)]
+    return sorted((entry for entry in found if entry.nbytes or entry.is_folder), key=lambda entry: "/" in entry.name)
+
+
+def _entry(folder: Path, name: str) -> _Entry:
+    path = folder / name
+    while path.is_dir() and not path.is_symlink() and len(inside := os.listdir(path)) == 1:
+        path /= inside[0]
+    is_folder = path.is_dir() and not path.is_symlink()
+    nbytes = stored(path)[0] if is_folder else path.lstat().st_size
+    return _Entry(path, path.relative_to(folder).as_posix() + "/" * is_folder, nbytes, is_folder)
+
+
+def _natural(name: str) -> tuple[int, str]:
+    """Numbers by their value."""
+    return (int(name), name) if name.isdecimal() else (-1, name)
+
+
+_TIMES = 5
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found at a place: all cells, the slice, the best times of reading them, and what is stored.
+
+    ``files``: of a folder or file; ``documents``: of a database, by their kind.
+    """
+
+    place: str
+    whole: Values = field(repr=False)
+    part: Values = field(repr=False)
+    read_seconds: float
+    slice_seconds: float
+    nbytes: int
+    files: int | None = None
+    documents: dict[str, int] | None = None
+    tree: tuple[Line, ...] = ()
+
+
+def look(place: str, kind: Reading) -> Look:
+    """The dataset at a place, read in the way of its kind."""
+    read_seconds, whole = _timed(lambda: _WHOLE[kind](place))
+    slice_seconds, part = _timed(_PART[kind](place))
+    if is_server(place):
+        totals = open_objects(place.partition("#")[0], None).totals()
+        documents = {"objects": totals["objects"], "chunks": totals["chunk_documents"]}
+        return Look(place, whole, part, read_seconds, slice_seconds, totals["nbytes"], documents=documents)
+    path = Path(place)
+    nbytes, files = stored(path)
+    return Look(place, whole, part, read_seconds, slice_seconds, nbytes, files, tree=tuple(tree(path)))
+
+
+def refuse_difference(found: Look, source: Look) -> None:
+    """CorruptChunk unless all cells and the slice are those of the source, in their type and every bit."""
+    for what, ours, theirs in (("slice", found.part, source.part), ("array", found.whole, source.whole)):
+        same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
+        if not same:
+            raise CorruptChunk(f"the {what} differs from that of {source.place}", url=found.place, node=ARRAY)
+
+
+def _timed(read: Callable[[], Values]) -> tuple[float, Values]:
+    """The best of some times, and what was read."""
+    best = float("inf")
+    for _ in range(_TIMES):
+        started = time.perf_counter()
+        values = read()
+        best = min(best, time.perf_counter() - started)
+    return best, values
+
+
+def _array(place: str) -> Array:
+    return api.open_array(place, path=ARRAY)
+
+
+def _key(array: Array) -> tuple[Any, ...]:
+    return selection_key(array, parse_selections(SLICE))
+
+
+def _dataset_part(place: str) -> Callable[[], Values]:
+    def read() -> Values:
+        array = _array(place)
+        return np.asarray(array.oindex[_key(array)])
+
+    return read
+
+
+def _nwb_part(place: str) -> Callable[[], Values]:
+    """By the positions that the labels have in the source, which are looked up before."""
+    key = _key(_array(SOURCE))
+    return lambda: np.asarray(api.open_array(place, path=IN_NWB).oindex[key])
+
+
+def _decades(place: str) -> Values:
+    with Client(place, mode="r") as client:
+        return np.concatenate(
+            [np.asarray(one[:].read()) for one in collection_of(client, COLLECTION).query(order="dt")]
+        )
+
+
+def _decade_part(place: str) -> Callable[[], Values]:
+    def read() -> Values:
+        with Client(place, mode="r") as client:
+            last = collection_of(client, COLLECTION).query(dt="2090-01-01")[0]
+            return np.asarray(last[:, 50.0, 260.625].read())
+
+    return read
+
+
+_WHOLE: dict[Reading, Callable[[str], Values]] = {
+    "dataset": lambda place: np.asarray(_array(place)[...]),
+    "nwb": lambda place: np.asarray(api.open_array(place, path=IN_NWB)[...]),
+    "collection": _decades,
+}
+_PART: dict[Reading, Callable[[str], Callable[[], Values]]] = {
+    "dataset": _dataset_part,
+    "nwb": _nwb_part,
+    "collection": _decade_part,
+}
+
+
+MADE = ".hyperslab-tour"
+"""A file of the folder that lists what the tour made there, so that the next one may take it away."""
+
+Run = Callable[[list[str]], int]
+"""Runs one command of hyperslab; what it ends with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A command that was run: what it printed, and how long it took."""
+
+    typed: str
+    output: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A step that was taken, or left out for want of something (``install`` says what brings it)."""
+
+    step: Step
+    answers: tuple[Answer, ...] = ()
+    program_seconds: float | None = None
+    found: Look | None = None
+    install: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the program and the commands took."""
+        return sum(answer.seconds for answer in self.answers) + (self.program_seconds or 0.0)
+
+
+class Listener(Protocol):
+    """Who is told of each step while it is taken."""
+
+    def step(self, number: int, step: Step) -> None:
+        """It begins."""
+        ...
+
+    def program(self, step: Step) -> None:
+        """Its program is going to run."""
+        ...
+
+    def typed(self, command: str) -> None:
+        """A command is going to run."""
+        ...
+
+    def answered(self, answer: Answer) -> None:
+        """It ended."""
+        ...
+
+    def taken(self, taken: Taken) -> None:
+        """The step is over."""
+        ...
+
+
+def walk(
+    folder: str, run: Run, listener: Listener, *, short: bool = False, steps: Sequence[Step] = STEPS
+) -> list[Taken]:
+    """Take the steps in a folder, which is made; what an earlier tour made there is made anew.
+
+    ``short``: ten years instead of 240. CorruptChunk when anything differs from the source.
+    """
+    found = sample_file()
+    os.makedirs(folder, exist_ok=True)
+    with ExitStack() as servers, contextlib.chdir(folder):
+        clear()
+        bring(found, run, short=short)
+        done: list[Taken] = []
+        here, server, source = SOURCE, "", None
+        for number, step in enumerate(steps, 1):
+            listener.step(number, step)
+            install = missing(step)
+            if install is None and step.name == "mongo":
+                server, install = _server(servers)
+            names = {"here": here, "server": server}
+            taken = Taken(step, install=install) if install else take(step, names, run, listener, source)
+            source = source or taken.found
+            listener.taken(taken)
+            done.append(taken)
+            if step.chained and taken.found:
+                here = step.place.format(**names)
+        return done
+
+
+def take(step: Step, names: dict[str, str], run: Run, listener: Listener, source: Look | None) -> Taken:
+    """One step, compared with the source (None: this is the source)."""
+    seconds = None
+    if step.program:
+        listener.program(step)
+        started = time.perf_counter()
+        step.program()
+        seconds = time.perf_counter() - started
+    answers = []
+    for typed in step.commands:
+        text = typed.text.format(**{name: shlex.quote(value) for name, value in names.items()})
+        listener.typed(text)
+        answers.append(answer(typed, text, run))
+        listener.answered(answers[-1])
+    found = look(step.place.format(**names), step.kind) if step.place else None
+    if found and source:
+        refuse_difference(found, source)
+    return Taken(step, tuple(answers), seconds, found)
+
+
+def answer(typed: Typed, text: str, run: Run) -> Answer:
+    """Run a command and take what it says; HyperslabError when it ends otherwise than it should."""
+    said = io.StringIO()
+    started = time.perf_counter()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = run(shlex.split(text)[1:])
+    seconds = time.perf_counter() - started
+    if code != typed.code:
+        raise HyperslabError(f"`{text}` ended with {code}, not {typed.code}: {said.getvalue()}")
+    lines = said.getvalue().splitlines()
+    shown = lines if typed.shows is None else lines[len(lines) - typed.shows :]
+    return Answer(text, "\n".join(shown), seconds)
+
+
+def missing(step: Step) -> str | None:
+    """What to install before the step can be taken; None when all is there."""
+    return next((need.install for need in step.needs if not _is_there(need.module)), None)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is missing
+        return False
+
+
+def _server(servers: ExitStack) -> tuple[str, str | None]:
+    """The URL of a server that ends with the others; or ``""`` and why there is none."""
+    from hyperslab.testing.mongod import running
+
+    try:
+        return servers.enter_context(running()), None
+    except (OSError, RuntimeError) as error:
+        return "", f"the server does not start here: {str(error).splitlines()[-1]}"
+
+
+def sample(name: str) -> Path:
+    """A file of the package iris-sample-data; Unsupported when that is not installed."""
+    refuse_lacking("iris_sample_data")
+    spec = find_spec("iris_sample_data")
+    return Path(str(spec and spec.origin)).parent / "sample_data" / name
+
+
+def sample_file() -> Path:
+    """Where the tour starts; Unsupported when something is missing that it cannot do without."""
+    refuse_lacking("iris_sample_data", "netCDF4", "h5py")
+    return sample(SAMPLE)
+
+
+def refuse_lacking(*modules: str) -> None:
+    """Unsupported unless all of them are installed."""
+    if lacking := [name.replace("_", "-") for name in modules if not _is_there(name)]:
+        named = ", ".join(lacking)
+        raise Unsupported(f"the tour cannot start without {named}", remedy="pip install 'hyperslab[tour]'")
+
+
+def clear() -> None:
+    """Take away what an earlier tour made here. AlreadyExists for something else under one of its names."""
+    marker = Path(MADE)
+    names = [step.place for step in STEPS if step.place and "{" not in step.place] + ["damaged.zarr", "news.nc"]
+    before = set(marker.read_text().split()) if marker.exists() else set()
+    for name in names:
+        if os.path.lexists(name) and name not in before:
+            remedy = "choose another folder by --dir"
+            raise AlreadyExists(
+                "the tour would replace this, and did not make it", url=os.path.abspath(name), remedy=remedy
+            )
+    for name in before & set(names):
+        shutil.rmtree(name) if os.path.isdir(name) else Path(name).unlink(missing_ok=True)
+    marker.write_text("\n".join(names) + "\n")
+
+
+def bring(sample: Path, run: Run, *, short: bool) -> None:
+    """The source into the tour's folder: the sample, or the last years of it."""
+    if short:
+        run(["convert", str(sample), SOURCE, "-s", LAST_YEARS, "-q"])
+    else:
+        shutil.copyfile(sample, SOURCE)
+    api.open(SOURCE).close()
