@@ -29,7 +29,10 @@ with suppress(ImportError):
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, suppress_health_check=_SLOW)
+# Few, the same on every run: new examples, and thousands, are the soak's.
+settings.register_profile(
+    "ci", deadline=None, max_examples=30, derandomize=True, database=None, suppress_health_check=_SLOW
+)
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -85,7 +85,7 @@ def is_exact(values: np.ndarray[Any, Any], attrs: dict[str, Any]) -> bool:
     return not (values.dtype.itemsize > 2 and offset is None and isinstance(scale, np.float32))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=min(settings.default.max_examples, 400), deadline=None)
 @given(packed())
 def test_missing_scale_offset_and_unsigned_as_xarray(case: tuple[np.ndarray[Any, Any], dict[str, Any]]) -> None:
     values, attrs = case
@@ -105,7 +105,7 @@ EPOCHS = (
 CALENDARS = (None, "standard", "gregorian", "proleptic_gregorian", "noleap", "360_day", "julian", "all_leap")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=min(settings.default.max_examples, 400), deadline=None)
 @given(
     stored(("i1", "u2", "i4", "i8", "f4", "f8", ">i4")),
     st.sampled_from(UNITS),

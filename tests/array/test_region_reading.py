@@ -56,7 +56,7 @@ def masked(values: Array, region: Blocks) -> Array:
 
 @pytest.mark.parametrize("few", [1, 7, 1 << 16])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 def test_blocks_are_numpys_mask(few: int, data: st.DataObject) -> None:
     shape = data.draw(shapes(min_dims=1, max_dims=4, min_side=1))
     values = np.arange(np.prod(shape)).reshape(shape)
@@ -71,7 +71,7 @@ def test_blocks_are_numpys_mask(few: int, data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 def test_products_are_numpys_open_mesh(data: st.DataObject) -> None:
     shape = data.draw(shapes(min_dims=1, max_dims=3, min_side=1))
     values = np.arange(np.prod(shape)).reshape(shape)
@@ -82,7 +82,7 @@ def test_products_are_numpys_open_mesh(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 def test_points_keep_their_order_and_are_repeated(data: st.DataObject) -> None:
     shape = data.draw(shapes(min_dims=1, max_dims=3, min_side=1))
     values = np.arange(np.prod(shape)).reshape(shape)
@@ -94,7 +94,7 @@ def test_points_keep_their_order_and_are_repeated(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 def test_a_region_of_a_key_is_the_keys_cells(data: st.DataObject) -> None:
     shape = data.draw(shapes(min_dims=1, max_dims=3, min_side=1))
     values = np.arange(np.prod(shape)).reshape(shape)
@@ -256,7 +256,7 @@ def test_blocks_that_cut_each_other_into_parts_without_end_are_refused(monkeypat
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 def test_a_view_is_read_into_a_part_of_another_array(data: st.DataObject) -> None:
     """In place where shape and dtype are those of the cells, else by a copy: the same result, and nothing beside it."""
     shape = data.draw(shapes(min_dims=1, max_dims=3, min_side=1))

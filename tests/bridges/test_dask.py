@@ -705,7 +705,7 @@ def layouts(draw):
 
 
 @given(layouts(), st.booleans(), st.sampled_from(["locks", "none", "turned"]))
-@settings(max_examples=150)
+@settings(max_examples=min(settings.default.max_examples, 150))
 def test_any_cuts_lose_nothing(layout, inside, kind):
     """Blocks and chunks as they come, in stores with locks and without, in a part of the array, turned round."""
     shape, chunks, shards, cuts = layout

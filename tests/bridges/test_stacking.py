@@ -134,7 +134,10 @@ def test_keys_that_run_together(arrays, data, count):
 
 
 @given(st.tuples(*map(axis_key, CELLS.shape)), st.lists(st.integers(0, 3), min_size=4, max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=min(settings.default.max_examples, 40),
+)
 def test_shorter_arrays_are_filled_up(tmp_path_factory, key, hours):
     cells = [CELLS[number, :size] for number, size in enumerate([*hours, 4])]
     arrays = saved(tmp_path_factory.mktemp("short"), cells)

@@ -359,7 +359,7 @@ def datasets(draw: st.DrawFn) -> xr.Dataset:
     return xr.Dataset({name: variable.drop_encoding() for name, variable in variables.items()})
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=min(settings.default.max_examples, 60), suppress_health_check=[HealthCheck.too_slow])
 @given(datasets(), st.sampled_from(["zarr2", "zarr3"]))
 def test_any_dataset_comes_back(dataset: xr.Dataset, name: str) -> None:
     store = MemoryStore()

@@ -77,7 +77,7 @@ def test_any_flipped_byte_is_found(layout: str, tmp_path: Path) -> None:
     assert list(hs.check(str(place), deep=True)) == []
     sizes = [path.stat().st_size for path in files]
 
-    @settings(max_examples=300)
+    @settings(max_examples=min(settings.default.max_examples, 300))
     @given(number=st.integers(0, sum(sizes) - 1), mask=st.integers(1, 255))
     def flip(number: int, mask: int) -> None:
         path = files[int(np.searchsorted(np.cumsum(sizes), number, side="right"))]

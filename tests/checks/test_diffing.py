@@ -103,7 +103,7 @@ def test_counts_and_first_places() -> None:
     assert "[4, 3] 43.0 -> -1.0" in problem.message
 
 
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 @given(data=st.data())
 def test_numpy_agrees(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))

@@ -72,7 +72,7 @@ def test_a_varying_axis():
     assert grid.chunk_shape((2,)) == (4,)
 
 
-@settings(max_examples=300)
+@settings(max_examples=min(settings.default.max_examples, 300))
 @given(seed=st.integers(0, 2**32))
 def test_pieces_take_every_cell_once_and_whole_means_whole(seed):
     rng = np.random.default_rng(seed)

@@ -75,7 +75,7 @@ def chains(draw: st.DrawFn) -> tuple[list[str], SampleTree]:
     return [first, *steps, first], draw(datasets(_features(first)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=min(settings.default.max_examples, 40))
 @given(chains(), st.data())
 def test_chains(bases: tuple[Path, str], chain: tuple[list[str], SampleTree], data: st.DataObject) -> None:
     _walk(bases, chain, data)

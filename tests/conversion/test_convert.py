@@ -36,7 +36,7 @@ def _lengths(draw: Any, ndim: int) -> tuple[int, ...]:
     return tuple(draw(st.lists(st.integers(1, 10), min_size=ndim, max_size=ndim)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 @given(arrays(), st.sampled_from(["zarr2", "zarr3"]), st.sampled_from(["zarr2", "zarr3"]), st.booleans(), st.data())
 def test_any_chunks_give_the_same_cells(
     data: np.ndarray[Any, Any], old: str, new: str, sharded: bool, draws: st.DataObject
@@ -58,7 +58,7 @@ def test_any_chunks_give_the_same_cells(
     assert report.verified is not None and report.verified.cells == data.size
 
 
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 @given(arrays().filter(lambda data: data.ndim > 0), st.data())
 def test_a_selection_is_numpys(data: np.ndarray[Any, Any], draws: st.DataObject) -> None:
     dims = [f"d{axis}" for axis in range(data.ndim)]

@@ -120,7 +120,9 @@ def test_who_may_not_write_reads_on(shelf):
 
 
 @given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=min(settings.default.max_examples, 60), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_damage_never_matters(shelf, data):
     if shelf.stored is None:
         AttributeIndex(shelf).count()

@@ -47,7 +47,7 @@ def test_chains_of_random_keys_equal_numpy_in_turn() -> None:
     assert coupled > 0.05 * CHAINS
 
 
-@settings(max_examples=200)
+@settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_chains_of_keys_equal_numpy_in_turn(data: st.DataObject) -> None:
     base = base_of(data.draw(strategies.shapes(max_dims=3, max_side=4)))

@@ -61,14 +61,14 @@ def check_as_numpy(key: Any, shape: tuple[int, ...]) -> bool:
     return True
 
 
-@settings(max_examples=600)
+@settings(max_examples=min(settings.default.max_examples, 600))
 @given(st.data())
 def test_a_key_selects_what_numpy_selects(data: st.DataObject) -> None:
     shape = data.draw(strategies.shapes(max_dims=4, max_side=5))
     check_as_numpy(data.draw(strategies.numpy_keys(shape)), shape)
 
 
-@settings(max_examples=200)
+@settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_keys_that_numpy_refuses_are_refused_alike(data: st.DataObject) -> None:
     shape = data.draw(strategies.shapes(max_dims=3, min_dims=1))
@@ -187,7 +187,7 @@ def test_arrays_that_run_together_are_coupled() -> None:
     assert region.shape == (2, 3)
 
 
-@settings(max_examples=200)
+@settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_outer_takes_each_axis_for_itself(data: st.DataObject) -> None:
     shape = data.draw(strategies.shapes(max_dims=3, max_side=5))
@@ -221,7 +221,7 @@ def test_outer_refuses_what_is_not_orthogonal(key: Any) -> None:
         outer(key, (2, 3))
 
 
-@settings(max_examples=200)
+@settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_vectorised_puts_the_points_first(data: st.DataObject) -> None:
     shape = data.draw(strategies.shapes(max_dims=3, max_side=5))

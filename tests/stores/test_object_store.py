@@ -235,7 +235,9 @@ def test_versions(store: ObjectStore) -> None:
 
 
 @given(data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=min(settings.default.max_examples, 60), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_ranges(store: ObjectStore, draw: DataObject) -> None:
     """Whatever is asked for together, it is what bytes would give."""
     value = bytes(i % 251 for i in range(draw.draw(integers(0, 900_000))))

@@ -156,4 +156,6 @@ class BcolzDirectory(Directory):
 
 @pytest.mark.parametrize("machine", [Directory, BcolzDirectory])
 def test_machine(machine: type) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=25))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=min(settings.default.max_examples, 40), stateful_step_count=25)
+    )

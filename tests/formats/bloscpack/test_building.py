@@ -35,7 +35,7 @@ def front_of(lengths: Sequence[int], size: int | None) -> bytes | None:
     room=st.sampled_from([10, 64]),
     count=st.integers(1, 14),
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=min(settings.default.max_examples, 300), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_order(tmp_path: Path, changes: list[tuple[str, int, int]], gathered: int, room: int, count: int) -> None:
     target = tmp_path / "a"
     new_file, slots = NewFile(str(target), lambda: b"?" * room, gathered), dict[int, bytes]()

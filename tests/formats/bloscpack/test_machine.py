@@ -146,5 +146,8 @@ class Files(RuleBasedStateMachine):
 
 TestFiles = Files.TestCase
 TestFiles.settings = settings(
-    max_examples=60, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=min(settings.default.max_examples, 60),
+    stateful_step_count=12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -35,7 +35,7 @@ def test_chunks_of_any_size(tmp_path: Path, order: Any, size: int, cache: int) -
         assert_array_equal(array[key], CELLS[key])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=min(settings.default.max_examples, 60), deadline=None)
 @given(st.data())
 def test_selections(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Whatever is selected, by whichever way parts are read."""

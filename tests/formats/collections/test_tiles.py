@@ -38,7 +38,7 @@ def journal_of(store: Any) -> JournalEntry | None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(settings.default.max_examples, 60))
 def test_writes_are_numpys(data: st.DataObject) -> None:
     """Whatever is selected, of tiles that reach past the edge, and cleared now and then."""
     shape = (7, 9)

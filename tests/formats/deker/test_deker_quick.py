@@ -86,7 +86,7 @@ def test_other_files_are_left_to_the_library(tmp_path: Path, how: str) -> None:
     assert (opened.text, opened.shape, opened.others) == ("{}", (3,), how in ("attribute", "group", "more"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=min(settings.default.max_examples, 150))
 @given(data=st.data())
 def test_damage_never_raises(files: list[Path], data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(files))

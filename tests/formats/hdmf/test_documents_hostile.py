@@ -183,7 +183,7 @@ def spoilt(draw):
 
 
 @given(spoilt(), st.sampled_from(["", "a", "specifications/a/1/b"]))
-@settings(max_examples=600)
+@settings(max_examples=min(settings.default.max_examples, 600))
 def test_no_document_does_harm(docs, node):
     spelling = profile_of(docs)
     given_docs = repr(docs)

@@ -120,7 +120,7 @@ def test_an_object_is_opened_by_one_query_for_all_its_variables(mongo: Mongo, li
     assert counted.queries == 0
 
 
-@settings(max_examples=200)
+@settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_spans_are_what_numpy_selects(data: st.DataObject) -> None:
     """Any forward slices, any length of documents."""

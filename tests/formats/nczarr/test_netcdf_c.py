@@ -450,7 +450,9 @@ def cells_in(draw: st.DrawFn, shape: list[int]) -> np.ndarray[Any, Any]:
     return np.frombuffer(draw(st.binary(min_size=count, max_size=count)), "S1").reshape(shape)
 
 
-moderate = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+moderate = settings(
+    max_examples=min(settings.default.max_examples, 40), deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 @moderate
