@@ -17,6 +17,8 @@ class Shelf:
     ``asked`` counts what was asked for, and how many records were read.
     """
 
+    stores_index = False
+
     def __init__(self, schema: AnyArraySchema, *, letters: int = 1) -> None:
         self.document = CollectionDocument("shelf", schema)
         self.documents: dict[str, tuple[int, Record]] = {}
@@ -86,11 +88,11 @@ class Shelf:
         self._count("generations")
         return dict(self._stamps)
 
-    def listing(self, part: str) -> Mapping[str, int]:
-        self._count("listing")
+    def list_part(self, part: str) -> Mapping[str, int]:
+        self._count("list_part")
         return {id: stamp for id, (stamp, _) in dict(self.documents).items() if id.startswith(part)}
 
-    def unsettled(self) -> Collection[str]:
+    def unsettled_ids(self) -> Collection[str]:
         return set(self.marked)
 
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
@@ -99,7 +101,7 @@ class Shelf:
             if id in self.documents and id not in self.damaged:
                 yield self.documents[id][1]
 
-    def committed(self, records: Iterable[Record]) -> Iterator[Record]:
+    def filter_committed(self, records: Iterable[Record]) -> Iterator[Record]:
         return (record for record in records if self.keys.get(self._key(record)) == record.id)
 
     def id_of(self, key: tuple[object, ...]) -> str | None:

@@ -46,7 +46,7 @@ def many(count: int, seed: int = 0) -> list[Record]:
 
 
 def asked(index: AttributeIndex, where=None, /, order=None, limit=None, **conditions) -> list[Record]:
-    return list(hits(index, parse(index.holding.document.schema, where, conditions, order, limit)))
+    return list(hits(index, parse(index.store.document.schema, where, conditions, order, limit)))
 
 
 # -- against a plain filter ---------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_what_did_not_change_is_not_asked_for_again():
     shelf.create(many(2000))
     index = AttributeIndex(shelf)
     assert index.count() == 2000
-    assert shelf.asked == {"generations": 2, "listing": 256, "records": 2000}  # have others come meanwhile?
+    assert shelf.asked == {"generations": 2, "list_part": 256, "records": 2000}  # have others come meanwhile?
     shelf.asked.clear()
     assert len(asked(index, run=(100, 199))) == 100
     assert shelf.asked == {"generations": 1, "records": 100}
@@ -167,7 +167,7 @@ def test_what_did_not_change_is_not_asked_for_again():
     changed = shelf.living[7]
     shelf.change(Record(changed.id, changed.primary, changed.custom | {"run": -5}))
     assert [record.id for record in asked(index, run=-5)] == [changed.id]
-    assert shelf.asked == {"generations": 1, "listing": 1, "records": 2}
+    assert shelf.asked == {"generations": 1, "list_part": 1, "records": 2}
 
 
 def test_a_range_costs_the_same_among_a_hundred_times_as_many():

@@ -44,14 +44,14 @@ class Keeping(Shelf):
     """A shelf with a place for an index."""
 
     stored: bytes | None = None
-    keeps_index = True
+    stores_index = True
     is_read_only = False
     kept = 0
 
-    def cached_index(self) -> bytes | None:
+    def read_index(self) -> bytes | None:
         return self.stored
 
-    def keep_index(self, data: bytes) -> None:
+    def write_index(self, data: bytes) -> None:
         if self.is_read_only:
             raise ReadOnly("it takes no writes")
         self.kept += 1
@@ -88,7 +88,7 @@ def test_whoever_opens_next_reads_no_documents(shelf):
     shelf.change(Record(changed.id, changed.primary, changed.custom | {"i": 99}))
     shelf.asked.clear()
     assert [found.id for found in hits(AttributeIndex(shelf), parse(SCHEMA, None, {"i": 99}))] == [changed.id]
-    assert shelf.asked == {"generations": 1, "listing": 1, "records": 2}
+    assert shelf.asked == {"generations": 1, "list_part": 1, "records": 2}
 
 
 def test_it_is_stored_again_when_enough_has_changed(shelf):
@@ -115,7 +115,7 @@ def test_what_is_not_sure_is_not_in_it(shelf):
 def test_who_may_not_write_reads_on(shelf):
     shelf.is_read_only = True
     assert AttributeIndex(shelf).count() == COUNT and shelf.stored is None
-    shelf.keeps_index, shelf.is_read_only = False, False
+    shelf.stores_index, shelf.is_read_only = False, False
     assert AttributeIndex(shelf).count() == COUNT and shelf.stored is None
 
 

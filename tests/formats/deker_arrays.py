@@ -167,7 +167,7 @@ def anything(root: str, name: str, seed: int, turns: int) -> None:
         what = chosen.choice(["create", "write", "read", "update", "remove", "list", "clear"])
         id = holding.id_of(tuple(key.values()))
         if what == "list":
-            list(holding.committed(holding.records(holding.listing(""))))
+            list(holding.filter_committed(holding.records(holding.list_part(""))))
         elif what == "create" or id is None:
             with suppress(AlreadyExists):
                 new(holding, key)

@@ -24,8 +24,8 @@ from hyperslab.formats.collections.base import (
     document_problems,
     document_to_json,
     parse_document,
+    parse_schema,
     record_of,
-    schema_of,
 )
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json import records
@@ -382,9 +382,9 @@ def test_what_users_leave_out_is_completed() -> None:
 
 def test_a_schema_alone() -> None:
     problems = Problems("a")
-    assert schema_of("array", json.loads(WEATHER)["schema"], problems) == weather()
+    assert parse_schema("array", json.loads(WEATHER)["schema"], problems) == weather()
     assert not problems
-    assert schema_of("array", None, problems) is None
+    assert parse_schema("array", None, problems) is None
     assert problems.is_fatal
 
 

@@ -24,7 +24,7 @@ def test_what_is_written_is_read_again() -> None:
             "a/b/v",
             ArrayEntry(("t", None), {"scale": np.float32(0.5)}, "a.b.v", "6f0c2d5e-0d51-4c3e-9d5e-2f3a8d1f7b11"),
         )
-        .with_array("a/empty", ArrayEntry(("n", None), {}, empty=EMPTY))
+        .with_array("a/empty", ArrayEntry(("n", None), {}, inline_spec=EMPTY))
     )
     again = parse_tree(render_tree(tree))
     assert list(again.groups) == ["", "a", "a/b"]
@@ -33,7 +33,7 @@ def test_what_is_written_is_read_again() -> None:
     kept = again.arrays["a/b/v"]
     assert (kept.dims, kept.collection) == (("t", None), "a.b.v")
     assert type(kept.attrs["scale"]) is np.float32
-    found = again.arrays["a/empty"].empty
+    found = again.arrays["a/empty"].inline_spec
     assert found is not None
     assert (found.shape, found.dtype, found.chunks, found.dims) == (EMPTY.shape, EMPTY.dtype, EMPTY.chunks, EMPTY.dims)
     assert np.isnan(found.fill_value)
@@ -42,10 +42,10 @@ def test_what_is_written_is_read_again() -> None:
 
 def test_what_is_below_and_without() -> None:
     tree = Tree().with_array("a/b/v", ArrayEntry(("x",), {}, "a.b.v", "i")).with_group("ab", GroupSpec())
-    assert (tree.below(""), tree.below("a"), tree.below("a/b")) == (["a", "ab"], ["b"], ["v"])
-    assert tree.without("a").below("") == ["ab"]
-    assert [kept.collection for kept in tree.within("a")] == ["a.b.v"]
-    assert tree.without("").below("") == []
+    assert (tree.names_below(""), tree.names_below("a"), tree.names_below("a/b")) == (["a", "ab"], ["b"], ["v"])
+    assert tree.without_node("a").names_below("") == ["ab"]
+    assert [kept.collection for kept in tree.entries_within("a")] == ["a.b.v"]
+    assert tree.without_node("").names_below("") == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The arrays of a collection: records of attributes that hold a :class:`hyperslab.Array` of cells."""
+"""The arrays of a collection: records of attributes with a :class:`hyperslab.Array` of cells; parts of arrays."""
 
 from __future__ import annotations
 
@@ -47,36 +47,286 @@ from hyperslab.model.schemas.arrays import changed
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The attributes of an array as any file of arrays holds them: numbers, text, lists of numbers.
+Values = np.ndarray[Any, Any]
 
 
-_LARGEST = 2**63
+# Errors that are about one tile, so that the others may be read or written all the same.
+_OF_A_TILE = (CorruptChunk, FormatError, MissingChunks, StorageError)
 
 
-def plain_attributes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Every attribute that has a value, by name."""
-    return {name: plain(value) for name, value in values.items() if value is not None}
+class Array:
+    """An array of a collection: an ``id``, primary attributes that are its key, custom ones that may change, cells.
+
+    ``array[key]`` is a :class:`Subset`, which reads nothing before it is asked to: ints are positions; floats, text and
+    datetimes are values of a scale, labels and times; stops are exclusive. ``array.array`` are the cells themselves.
+    """
+
+    _kind = "Array"
+
+    def __init__(self, collection: OpenCollection, record: Record) -> None:
+        self._collection = collection
+        self._record = record
+        self._cells: Cells | None = None
+        self._session: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is pickled as where it is and what is known of it, without secrets."""
+        return type(self), (self._collection, self._record)
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The id, a UUID."""
+        return self._record.id
+
+    @property
+    def collection(self) -> str:
+        """The name of the collection."""
+        return self._collection.name
+
+    @property
+    def schema(self) -> ArraySchema:
+        """The schema that all arrays of the collection follow."""
+        return self._collection.schema
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the cells."""
+        return self.schema.dtype
+
+    @property
+    def fill_value(self) -> Any:
+        """The value that cells without data read as."""
+        return self.schema.fill_value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each dimension, as they are now where some of these are unlimited."""
+        return self.array.shape if self.schema.unlimited else self.schema.shape
+
+    @property
+    def named_shape(self) -> tuple[tuple[str, int], ...]:
+        """The names of the dimensions with their sizes."""
+        return tuple((each.name, size) for each, size in zip(self.schema.dimensions, self.shape, strict=True))
+
+    @property
+    def dimensions(self) -> tuple[Dimension | TimeDimension, ...]:
+        """The dimensions with what their positions are called; times start where this array's do."""
+        schema, values = self.schema, self._record.values
+        return tuple(dimension(each, values, size) for each, size in zip(schema.dimensions, self.shape, strict=True))
+
+    @property
+    def primary_attributes(self) -> dict[str, Any]:
+        """The key, in the schema's order; it never changes."""
+        return dict(self._record.primary)
+
+    @property
+    def custom_attributes(self) -> dict[str, Any]:
+        """The other attributes as this object knows them; None where one has no value."""
+        return dict(self._record.custom)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all cells in memory."""
+        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All that is said of the array, as plain values."""
+        return {
+            "id": self.id,
+            "collection": self.collection,
+            "dimensions": tuple(each.as_dict for each in self.dimensions),
+            "shape": self.shape,
+            "named_shape": self.named_shape,
+            "primary_attributes": self.primary_attributes,
+            "custom_attributes": self.custom_attributes,
+        }
+
+    @property
+    def array(self) -> Cells:
+        """The cells as a :class:`hyperslab.Array`, with NumPy's indexing, ``sel``, ``to_dask`` and the rest.
+
+        NodeNotFound when the array is gone; ClientError when the client is closed.
+        """
+        session = self._collection.session
+        if self._cells is None or self._session is not session:
+            store = self._collection.store
+            spec = store.spec(self.id)
+            self._cells = array_with(session, self._path, spec, store.chunks(self.id, spec))
+            self._session = session
+        elif self.schema.unlimited:
+            self._cells.refresh()
+        return self._cells
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that one subset may take."""
+        return self._collection.connection.memory_limit
+
+    # -- cells ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Subset:
+        """Return the part that a key selects; SelectionError or LabelError (IndexErrors) for what is not there,
+        MemoryLimit for more than the client may take. Nothing is read."""
+        with self._collection.locate_errors(self.id):
+            self._collection.connection.require_open()
+            named, values = self.named_shape, self._record.values
+            indexes = self.schema.indexes(values, [size for _, size in named])
+            return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self[...].__array__(dtype, copy)
+
+    def _subset(self, resolved: Any) -> Subset:
+        return Subset(self, resolved)
+
+    def append(self, data: Any, dim: str | int = 0) -> None:
+        """Add cells at the end of an unlimited dimension; ``data`` has the array's shape but for its length there, and
+        its type, or one that it holds without loss, as ``update`` takes it.
+
+        SchemaError for a dimension that does not grow; Conflict when another writer holds the array for too long.
+        """
+        names = [each.name for each in self.schema.dimensions]
+        name = names[dim] if isinstance(dim, int) and -len(names) <= dim < len(names) else dim
+        if name not in self.schema.unlimited:
+            message = f"dimension {name!r} does not grow"
+            raise SchemaError(message, url=self._collection.url, node=self._path, remedy="declare it with size=None")
+        self._exists()
+        self.array.append(self.cast_cells(data, None), str(name))
+
+    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+        """Return data as cells of this shape, or of any, in the array's type; the errors of :func:`.as_cells`."""
+        with self._collection.locate_errors(self.id):
+            return as_cells(data, self.dtype, shape, self.fill_value)
+
+    def read_cells(self, items: tuple[Item, ...]) -> Any:
+        """Return the cells of a key of positions, one item for each dimension; NodeNotFound when the array is gone."""
+        with self._collection.locate_errors(self.id):
+            values = self._read(self.array, items)
+            self._exists()  # asked last: what is removed meanwhile would read as fill
+        return values
+
+    def write_cells(self, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
+        """Store cells, of the shape of the key or one for all; NodeNotFound when the array is gone."""
+        with self._collection.locate_errors(self.id):
+            self._collection.connection.require_writable()
+            self._exists()
+            self._write(self.array, items, values)
+
+    def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
+        return cells.lazy[items].read()
+
+    def _write(self, cells: Cells, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
+        cells.lazy[items].write(values)
+
+    def _exists(self) -> None:
+        if self._collection.store.stamp(self.id) is None:
+            raise self._gone()
+
+    def _gone(self) -> NodeNotFound:
+        remedy = "it was deleted: create a new one"
+        return NodeNotFound(f"{self} is not there any more", url=self._collection.url, node=self._path, remedy=remedy)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.collection}/{self.id}"
+
+    # -- the record -------------------------------------------------------------------------------------------------
+
+    def update_custom_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Give custom attributes other values; the rest stay as they are stored, whoever changed them last.
+
+        SchemaError for none, for unknown or primary ones and for values of another type; NodeNotFound when the array
+        is gone.
+        """
+        strict = self._collection.document.strict
+        with self._collection.locate_errors(self.id):
+            self._collection.connection.require_writable()
+            self._record = self._collection.store.update(
+                self.id, lambda record: changed(self.schema, record, attributes, strict=strict)
+            )
+        self._cells = None
+
+    def read_meta(self) -> dict[str, Any]:
+        """Return the record as it is stored now, as JSON values; this object knows it from then on. NodeNotFound."""
+        with self._collection.locate_errors(self.id):
+            self._record = self._collection.store.record(self.id)
+        return record_to_json(self._record)
+
+    def delete(self) -> None:
+        """Remove the array with its cells; one that is gone already is fine."""
+        self._collection.connection.require_writable()
+        self._collection.store.remove(self.id)
+
+    # -- how it looks -----------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Array) and (self.id, self._collection.path) == (other.id, other._collection.path)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._collection.path))
+
+    def __str__(self) -> str:
+        return f"{self._kind}({self.id})"
+
+    def __repr__(self) -> str:
+        return (
+            f"{self._kind}(id={self.id!r}, collection={self.collection!r}, "
+            f"primary_attributes={self.primary_attributes}, custom_attributes={self.custom_attributes})"
+        )
+
+    def _repr_html_(self) -> str:
+        try:
+            spec = self.array.spec
+        except HyperslabError:  # it is gone, or its client is closed
+            spec = bare_spec(self._collection.document, self._record)
+        return array_html(self, spec)
 
 
-def plain(value: Any) -> Any:
-    """A value of an attribute as a number, text or list of numbers; times in ISO 8601, anything else as Python says."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, str | float):
-        return value
-    if isinstance(value, int):
-        return value if -_LARGEST <= value < _LARGEST else str(value)
-    if isinstance(value, tuple) and value:
-        if all(type(item) is int and -_LARGEST <= item < _LARGEST for item in value):
-            return list(value)
-        if all(type(item) in (int, float) for item in value):
-            return [float(item) for item in value]
-    return str(value)
+class VArray(Array):
+    """An array that is cut into a grid of tiles: it is used as any :class:`Array`, and reads and writes the tiles that
+    a key touches, several at a time."""
+
+    _kind = "VArray"
+
+    @property
+    def schema(self) -> VArraySchema:
+        """The schema that all arrays of the collection follow."""
+        return cast(VArraySchema, self._collection.schema)
+
+    @property
+    def vgrid(self) -> tuple[int, ...]:
+        """Tiles along each dimension."""
+        return tuple(-(-size // tile) for size, tile in zip(self.shape, self.arrays_shape, strict=True))
+
+    @property
+    def arrays_shape(self) -> tuple[int, ...]:
+        """The shape of a tile."""
+        return self.schema.arrays_shape
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All that is said of the array, as plain values."""
+        return {**super().as_dict, "vgrid": self.vgrid}
+
+    def _subset(self, resolved: Any) -> VSubset:
+        return VSubset(self, resolved)
+
+    def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
+        return read_tiles(cells, items, self.arrays_shape)
+
+    def _write(self, cells: Cells, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
+        write_tiles(cells, items, self.arrays_shape, values)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# A part of an array of a collection that is not read yet: ``array[...]``. Its key was checked when it was made.
+def array_of(collection: OpenCollection, record: Record) -> Array:
+    """Return the array of a record, of the kind that its collection has."""
+    return (VArray if isinstance(collection.schema, VArraySchema) else Array)(collection, record)
+
+
+# -- parts of an array ------------------------------------------------------------------------------------------------
 
 
 class Subset:
@@ -104,7 +354,7 @@ class Subset:
 
     @property
     def fill_value(self) -> Any:
-        """What cells without data read as."""
+        """The value that cells without data read as."""
         return self._array.fill_value
 
     @property
@@ -113,7 +363,7 @@ class Subset:
         return prod(self.shape) * self.dtype.itemsize
 
     def read(self) -> Any:
-        """The cells as an array, or as a NumPy scalar where every dimension is selected by an int.
+        """Return the cells as an array, or as a NumPy scalar where every dimension is selected by an int.
 
         NodeNotFound when the array is gone, CorruptChunk (TilesFailed of several tiles) for damage.
         """
@@ -138,7 +388,7 @@ class Subset:
         self._array.write_cells(self._resolved.items, np.asarray(self.fill_value, self.dtype))
 
     def describe(self) -> Mapping[str, list[Any]]:
-        """What the cells are called along each dimension: datetimes, labels, values of the scale, or positions."""
+        """Return the labels of the cells along each dimension: datetimes, labels, values of the scale, or positions."""
         dimensions = self._array.dimensions
         return {d.name: d.values(self._resolved.positions(i, d.size)) for i, d in enumerate(dimensions)}
 
@@ -193,18 +443,11 @@ def _item_text(item: Item) -> str:
     return ":".join(ends if item.step is None else [*ends, str(item.step)])
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Arrays in tiles: the schema of a tile, which of them have data, and their cells, read and written whole.
-#
-# When that fails, an error says what is wrong with each tile.
-
-
-Values = np.ndarray[Any, Any]
-_OF_A_TILE = (CorruptChunk, FormatError, MissingChunks, StorageError)
+# -- arrays in tiles --------------------------------------------------------------------------------------------------
 
 
 def tile_schema(schema: VArraySchema) -> ArraySchema:
-    """The schema of the tiles of a VArray: its dimensions cut, without labels; whose tile one is, and which."""
+    """Return the schema of the tiles of a VArray: its dimensions cut, without labels; whose tile one is, and which."""
     starts = sorted(schema.start_attributes)
     dimensions: list[DimensionSchema | TimeDimensionSchema] = []
     for each, size in zip(schema.dimensions, schema.arrays_shape, strict=True):
@@ -219,7 +462,7 @@ def tile_schema(schema: VArraySchema) -> ArraySchema:
 
 
 def stored_tiles(cells: Cells) -> list[tuple[int, ...]]:
-    """The positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
+    """Return the positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
     source = cells.lazy[...].cells.source
     grid = source.grid
     places = source.stored() if isinstance(source, ListsChunks) else iter(grid)
@@ -229,7 +472,7 @@ def stored_tiles(cells: Cells) -> list[tuple[int, ...]]:
 
 
 def read_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Any:
-    """The cells of a key. TilesFailed when tiles are damaged: it has the error of each."""
+    """Return the cells of a key. TilesFailed when tiles are damaged: it has the error of each."""
     try:
         return cells.lazy[items].read()
     except _OF_A_TILE as error:
@@ -261,7 +504,7 @@ def _pieces(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Ite
 
 
 def _tile_box(piece: Piece, tile: tuple[int, ...]) -> tuple[slice, ...]:
-    """The cells of a piece as positions in the array."""
+    """Return the cells of a piece as positions in the array."""
     starts = [place * length for place, length in zip(piece.coords, tile, strict=True)]
     return tuple(
         slice(start + part.start, start + part.stop, part.step)
@@ -281,280 +524,37 @@ def _run_each(pieces: list[Piece], work: Callable[[Piece], Any], what: str, firs
         raise TilesFailed(message, exceptions=failed, url=first.url, node=first.node) from first
 
 
-class Array:
-    """An array of a collection: an ``id``, primary attributes that are its key, custom ones that may change, cells.
-
-    ``array[key]`` is a :class:`Subset`, which reads nothing before it is asked to: ints are positions; floats, text and
-    datetimes are values of a scale, labels and times; stops are exclusive. ``array.array`` are the cells themselves.
-    """
-
-    _kind = "Array"
-
-    def __init__(self, held: OpenCollection, record: Record) -> None:
-        self._held = held
-        self._record = record
-        self._cells: Cells | None = None
-        self._session: Any = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """It is pickled as where it is and what is known of it, without secrets."""
-        return type(self), (self._held, self._record)
-
-    # -- what it is -------------------------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """The id, a UUID."""
-        return self._record.id
-
-    @property
-    def collection(self) -> str:
-        """The name of the collection."""
-        return self._held.name
-
-    @property
-    def schema(self) -> ArraySchema:
-        """The schema that all arrays of the collection follow."""
-        return self._held.schema
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the cells."""
-        return self.schema.dtype
-
-    @property
-    def fill_value(self) -> Any:
-        """What cells without data read as."""
-        return self.schema.fill_value
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Cells along each dimension, as they are now where some of these are unlimited."""
-        return self.array.shape if self.schema.unlimited else self.schema.shape
-
-    @property
-    def named_shape(self) -> tuple[tuple[str, int], ...]:
-        """The names of the dimensions with their sizes."""
-        return tuple((each.name, size) for each, size in zip(self.schema.dimensions, self.shape, strict=True))
-
-    @property
-    def dimensions(self) -> tuple[Dimension | TimeDimension, ...]:
-        """The dimensions with what their positions are called; times start where this array's do."""
-        schema, values = self.schema, self._record.values
-        return tuple(dimension(each, values, size) for each, size in zip(schema.dimensions, self.shape, strict=True))
-
-    @property
-    def primary_attributes(self) -> dict[str, Any]:
-        """The key, in the schema's order; it never changes."""
-        return dict(self._record.primary)
-
-    @property
-    def custom_attributes(self) -> dict[str, Any]:
-        """The other attributes as this object knows them; None where one has no value."""
-        return dict(self._record.custom)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all cells in memory."""
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """All that is said of the array, as plain values."""
-        return {
-            "id": self.id,
-            "collection": self.collection,
-            "dimensions": tuple(each.as_dict for each in self.dimensions),
-            "shape": self.shape,
-            "named_shape": self.named_shape,
-            "primary_attributes": self.primary_attributes,
-            "custom_attributes": self.custom_attributes,
-        }
-
-    @property
-    def array(self) -> Cells:
-        """The cells as a :class:`hyperslab.Array`, with NumPy's indexing, ``sel``, ``to_dask`` and the rest.
-
-        NodeNotFound when the array is gone; ClientError when the client is closed.
-        """
-        session = self._held.session
-        if self._cells is None or self._session is not session:
-            holding = self._held.holding
-            spec = holding.spec(self.id)
-            self._cells = array_with(session, self._path, spec, holding.chunks(self.id, spec))
-            self._session = session
-        elif self.schema.unlimited:
-            self._cells.refresh()
-        return self._cells
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes that one subset may take."""
-        return self._held.connection.memory_limit
-
-    # -- cells ------------------------------------------------------------------------------------------------------
-
-    def __getitem__(self, key: Any) -> Subset:
-        """The part that a key selects; SelectionError or LabelError (IndexErrors) for what is not there, MemoryLimit
-        for more than the client may take. Nothing is read."""
-        with self._held.located(self.id):
-            self._held.connection.require_open()
-            named, values = self.named_shape, self._record.values
-            indexes = self.schema.indexes(values, [size for _, size in named])
-            return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return self[...].__array__(dtype, copy)
-
-    def _subset(self, resolved: Any) -> Subset:
-        return Subset(self, resolved)
-
-    def append(self, data: Any, dim: str | int = 0) -> None:
-        """Add cells at the end of an unlimited dimension; ``data`` has the array's shape but for its length there, and
-        its type, or one that it holds without loss, as ``update`` takes it.
-
-        SchemaError for a dimension that does not grow; Conflict when another writer holds the array for too long.
-        """
-        names = [each.name for each in self.schema.dimensions]
-        name = names[dim] if isinstance(dim, int) and -len(names) <= dim < len(names) else dim
-        if name not in self.schema.unlimited:
-            message = f"dimension {name!r} does not grow"
-            raise SchemaError(message, url=self._held.url, node=self._path, remedy="declare it with size=None")
-        self._exists()
-        self.array.append(self.cast_cells(data, None), str(name))
-
-    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
-        """Cells of this shape, or of any, in the array's type; what :func:`.given.as_cells` raises tells the array."""
-        with self._held.located(self.id):
-            return as_cells(data, self.dtype, shape, self.fill_value)
-
-    def read_cells(self, items: tuple[Item, ...]) -> Any:
-        """The cells of a key of positions, one item for each dimension; NodeNotFound when the array is gone."""
-        with self._held.located(self.id):
-            values = self._read(self.array, items)
-            self._exists()  # asked last: what is removed meanwhile would read as fill
-        return values
-
-    def write_cells(self, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
-        """Store cells, of the shape of the key or one for all; NodeNotFound when the array is gone."""
-        with self._held.located(self.id):
-            self._held.connection.require_writable()
-            self._exists()
-            self._write(self.array, items, values)
-
-    def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
-        return cells.lazy[items].read()
-
-    def _write(self, cells: Cells, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
-        cells.lazy[items].write(values)
-
-    def _exists(self) -> None:
-        if self._held.holding.stamp(self.id) is None:
-            raise self._gone()
-
-    def _gone(self) -> NodeNotFound:
-        remedy = "it was deleted: create a new one"
-        return NodeNotFound(f"{self} is not there any more", url=self._held.url, node=self._path, remedy=remedy)
-
-    @property
-    def _path(self) -> str:
-        return f"{self.collection}/{self.id}"
-
-    # -- the record -------------------------------------------------------------------------------------------------
-
-    def update_custom_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Give custom attributes other values; the rest stay as they are stored, whoever changed them last.
-
-        SchemaError for none, for unknown or primary ones and for values of another type; NodeNotFound when the array
-        is gone.
-        """
-        strict = self._held.document.strict
-        with self._held.located(self.id):
-            self._held.connection.require_writable()
-            self._record = self._held.holding.update(
-                self.id, lambda record: changed(self.schema, record, attributes, strict=strict)
-            )
-        self._cells = None
-
-    def read_meta(self) -> dict[str, Any]:
-        """The record as it is stored now, as JSON values; this object knows it from then on. NodeNotFound."""
-        with self._held.located(self.id):
-            self._record = self._held.holding.record(self.id)
-        return record_to_json(self._record)
-
-    def delete(self) -> None:
-        """Remove the array with its cells; one that is gone already is fine."""
-        self._held.connection.require_writable()
-        self._held.holding.remove(self.id)
-
-    # -- how it looks -----------------------------------------------------------------------------------------------
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and (self.id, self._held.path) == (other.id, other._held.path)
-
-    def __hash__(self) -> int:
-        return hash((self.id, self._held.path))
-
-    def __str__(self) -> str:
-        return f"{self._kind}({self.id})"
-
-    def __repr__(self) -> str:
-        return (
-            f"{self._kind}(id={self.id!r}, collection={self.collection!r}, "
-            f"primary_attributes={self.primary_attributes}, custom_attributes={self.custom_attributes})"
-        )
-
-    def _repr_html_(self) -> str:
-        try:
-            spec = self.array.spec
-        except HyperslabError:  # it is gone, or its client is closed
-            spec = bare_spec(self._held.document, self._record)
-        return array_html(self, spec)
+# -- attributes as plain values, and the page of a notebook -----------------------------------------------------------
 
 
-class VArray(Array):
-    """An array that is cut into a grid of tiles: it is used as any :class:`Array`, and reads and writes the tiles that
-    a key touches, several at a time."""
-
-    _kind = "VArray"
-
-    @property
-    def schema(self) -> VArraySchema:
-        """The schema that all arrays of the collection follow."""
-        return cast(VArraySchema, self._held.schema)
-
-    @property
-    def vgrid(self) -> tuple[int, ...]:
-        """Tiles along each dimension."""
-        return tuple(-(-size // tile) for size, tile in zip(self.shape, self.arrays_shape, strict=True))
-
-    @property
-    def arrays_shape(self) -> tuple[int, ...]:
-        """The shape of a tile."""
-        return self.schema.arrays_shape
-
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """All that is said of the array, as plain values."""
-        return {**super().as_dict, "vgrid": self.vgrid}
-
-    def _subset(self, resolved: Any) -> VSubset:
-        return VSubset(self, resolved)
-
-    def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
-        return read_tiles(cells, items, self.arrays_shape)
-
-    def _write(self, cells: Cells, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
-        write_tiles(cells, items, self.arrays_shape, values)
+# Whole numbers beyond 64 bits are text in files of arrays.
+_LARGEST = 2**63
 
 
-def array_of(held: OpenCollection, record: Record) -> Array:
-    """The array of a record, of the kind that its collection has."""
-    return (VArray if isinstance(held.schema, VArraySchema) else Array)(held, record)
+def plain_attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every attribute that has a value, by name."""
+    return {name: plain(value) for name, value in values.items() if value is not None}
+
+
+def plain(value: Any) -> Any:
+    """Return a value of an attribute as a number, text or list of numbers; times in ISO 8601, anything else as Python
+    says."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str | float):
+        return value
+    if isinstance(value, int):
+        return value if -_LARGEST <= value < _LARGEST else str(value)
+    if isinstance(value, tuple) and value:
+        if all(type(item) is int and -_LARGEST <= item < _LARGEST for item in value):
+            return list(value)
+        if all(type(item) in (int, float) for item in value):
+            return [float(item) for item in value]
+    return str(value)
 
 
 def array_html(array: Array, spec: ArraySpec) -> str:
-    """The page of one array: its attributes, and how its cells are stored."""
+    """Return the page of one array: its attributes, and how its cells are stored."""
     header = (
         f'<span class="hs-kind">hyperslab.database.{type(array).__name__}</span> '
         f'<span class="hs-name">{text(array.collection)}/{text(array.id)}</span> '

@@ -9,6 +9,7 @@ import numpy as np
 from hyperslab.errors import Invalid, SelectionError, WrongType
 
 Values = np.ndarray[Any, Any]
+# One number, of Python or NumPy, which stands for all cells.
 _PLAIN = (bool, int, float, complex, np.number, np.bool_)
 
 
@@ -41,7 +42,7 @@ def as_cells(data: Any, dtype: np.dtype[Any], shape: tuple[int, ...] | None, fil
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Values:
-    """One number, which stays what it is; floats may be rounded to a smaller type, and to nothing else."""
+    """Return one number as a cell, unchanged; floats may be rounded to a smaller type, and to nothing else."""
     given = np.asarray(value)
     if given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
         return _rounded(given, dtype)
@@ -83,7 +84,7 @@ def _numbers(given: Values, dtype: np.dtype[Any]) -> Values:
 
 
 def _cast(given: Values, dtype: np.dtype[Any]) -> Values:
-    """An array of the same type in any byte order, or of a type whose values the cells hold."""
+    """Return an array of the same type in any byte order, or of a type whose values the cells hold."""
     if given.dtype == dtype:
         return given
     if given.dtype.kind not in "biufc" or not np.can_cast(given.dtype, dtype, "safe"):
@@ -92,7 +93,7 @@ def _cast(given: Values, dtype: np.dtype[Any]) -> Values:
 
 
 def _kept(given: Values, dtype: np.dtype[Any]) -> Values:
-    """A cast to a type that need not hold every whole number (int64 to float64): none of these may change."""
+    """Return a cast to a type that need not hold every whole number (int64 to float64): none of these may change."""
     cells = given.astype(dtype)
     if given.dtype.kind in "iu" and dtype.kind in "fc":
         with np.errstate(all="ignore"):

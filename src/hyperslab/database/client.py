@@ -37,81 +37,15 @@ from hyperslab.formats.collections.base import (
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The memory that a client's arrays may take: ``8G``, ``512m`` or bytes; at most what the machine has.
-
-
-_LIMIT_TEXT = re.compile(r"\s*(\d+)\s*([kKmMgGtT])\s*")
-_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def parse_memory_limit(given: object) -> int:
-    """The limit in bytes: as given where it is above 0 and the machine has so much, else all that the machine has."""
-    if isinstance(given, str):
-        match = _LIMIT_TEXT.fullmatch(given)
-        if match is None:
-            raise _not_a_limit(given)
-        wanted = int(match[1]) * 1024 ** _POWERS[match[2].lower()]
-    elif isinstance(given, int) and not isinstance(given, bool):
-        wanted = given
-    else:
-        raise _not_a_limit(given)
-    whole = installed()
-    return wanted if 0 < wanted < whole else whole
-
-
-def _not_a_limit(given: object) -> ClientError:
-    return ClientError(f"memory_limit={given!r}", remedy='give bytes, or a number with k, m, g or t, such as "8G"')
-
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# What is wrong with the collections of a place, as deep as is asked for.
-
-
-_CELLS = 4
-_ARRAYS = 2
-
-
-def examine_collections(reader: Any, url: str, level: int, collection: str | None, *, first: bool) -> Report:
-    """Every problem of a level, or the ``first`` one, of all collections or of one."""
-    found = _problems(reader, level, collection)
-    return Report(islice(found, 1) if first else found, url=url, deep=level >= _CELLS)
-
-
-def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Problem]:
-    names = reader.collections() if collection is None else [collection]
-    if level >= _ARRAYS and collection is None:
-        yield from reader.problems(deep=level >= _CELLS, workers=1)
-        return
-    for name in names:
-        try:
-            holding = reader.holding(name)
-        except FormatError as error:
-            known = error.problems or [Problem(name, "invalid-document", error.said)]
-            yield from (replace(problem, node=problem.node or name) for problem in known)
-            continue
-        except HyperslabError as error:
-            yield Problem(name, "unreadable-node", error.said)
-            continue
-        if level < _ARRAYS:
-            yield from getattr(holding, "document_problems", tuple)()
-        else:
-            yield from (remedy.problem for remedy in holding.remedies(deep=level >= _CELLS) if not remedy.sound)
-
-
-def write_report(report: Report, to_file: bool | str | os.PathLike[str]) -> Path:
-    """The report as a text file, one problem a line."""
-    now = f"integrity_report_{datetime.now(UTC):%Y%m%dT%H%M%SZ}.txt"
-    name = now if isinstance(to_file, bool) else os.fspath(to_file)
-    lines = [str(problem) for problem in report] or ["no problems"]
-    path = Path(name)
-    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return path
-
-
 LOGGER = logging.getLogger("hyperslab.database")
+
+
 ADAPTER = "HDF5StorageAdapter"
+
+
 LayoutName = Literal["hyperslab", "deker"]
+
+
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
 
 
@@ -211,16 +145,16 @@ class Client:
         """The folder of the collections; a URL where there are no folders."""
         return self._connection.folder
 
-    def _holdings(self, name: str | None = None) -> Iterator[CollectionStore]:
-        """All collections, or the one that is named; those that are damaged are passed over, with a warning."""
-        for found in self._connection.holdings(name):
+    def _collection_stores(self, name: str | None = None) -> Iterator[CollectionStore]:
+        """Yield all collections, or the one that is named; those that are damaged are passed over, with a warning."""
+        for found in self._connection.collection_stores(name):
             if isinstance(found, HyperslabError):
                 LOGGER.warning("a collection is passed over: %s", found)
             else:
                 yield found
 
-    def _of(self, holding: CollectionStore) -> Collection:
-        return Collection(OpenCollection(self._connection, holding.document, (self._connection.session, holding)))
+    def _of(self, store: CollectionStore) -> Collection:
+        return Collection(OpenCollection(self._connection, store.document, (self._connection.session, store)))
 
     # -- collections ------------------------------------------------------------------------------------------------
 
@@ -236,7 +170,7 @@ class Client:
         relative_links: bool = False,
         index: Literal["stored"] | None = None,
     ) -> Collection:
-        """A new collection of arrays that follow ``schema``.
+        """Make a new collection of arrays that follow ``schema``.
 
         ``layout``: our own, or DEKER's, whose options are ``collection_options`` and ``relative_links`` (links that
         stay right when the store moves; DEKER's own check wants absolute ones). ``strict=False`` lets datetime
@@ -274,12 +208,13 @@ class Client:
         return self._of(self._connection.create(document))
 
     def get_collection(self, name: str) -> Collection | None:
-        """The collection of this name; None when there is none. FormatError when its document is damaged or newer."""
-        found = self._connection.named(name)
+        """Return the collection of this name; None when there is none. FormatError when its document is damaged or
+        newer."""
+        found = self._connection.find_collection(name)
         return None if found is None else self._of(found)
 
     def collection_from_dict(self, document: Mapping[str, Any], *, layout: LayoutName | None = None) -> Collection:
-        """A new collection of what :attr:`Collection.as_dict` said of another.
+        """Make a new collection of what :attr:`Collection.as_dict` said of another.
 
         A fill value, attributes, labels, scales and options that are left out are those of a schema without them.
         FormatError lists what is wrong with the document.
@@ -292,10 +227,10 @@ class Client:
 
     def __iter__(self) -> Iterator[Collection]:
         self._connection.require_open()
-        return map(self._of, self._holdings())
+        return map(self._of, self._collection_stores())
 
     def __contains__(self, name: object) -> bool:
-        return self._connection.named(name) is not None
+        return self._connection.find_collection(name) is not None
 
     # -- looking after them -----------------------------------------------------------------------------------------
 
@@ -306,7 +241,7 @@ class Client:
         to_file: bool | str | os.PathLike[str] = False,
         collection: str | None = None,
     ) -> Report:
-        """What is wrong with the collections, or with one of them: a list of problems, empty when they are sound.
+        """Return the problems of the collections, or of one of them: a list of problems, empty when they are sound.
 
         Levels: 1 documents of collections, 2 also those of all arrays, 3 also links and keys, 4 also every cell.
         ``stop_on_error``: FormatError at the first problem. ``to_file``: the report as text, in a file of this name or
@@ -325,23 +260,21 @@ class Client:
         return report
 
     def calculate_storage_size(self, collection_name: str = "") -> StorageSize:
-        """Bytes that the collections, or one of them, take where they are stored. CollectionNotFound."""
-        size = sum(holding.nbytes_stored() for holding in self._holdings(collection_name))
+        """Return the bytes that the collections, or one of them, take where they are stored. CollectionNotFound."""
+        size = sum(store.nbytes_stored() for store in self._collection_stores(collection_name))
         return StorageSize(size, _human(size))
 
     def clear_locks(self, collection_name: str | None = None) -> None:
         """Remove the lock files that a dead DEKER process left; our own locks die with their process."""
         self._connection.require_writable()
-        for holding in self._holdings(collection_name):
-            if callable(clear := getattr(holding, "clear_locks", None)):
-                clear()
+        for store in self._collection_stores(collection_name):
+            store.clear_locks()
 
     def relink(self, collection_name: str | None = None, *, relative: bool | None = None) -> None:
         """Make the links of DEKER's layout lead to where its files are now, after a store was moved or copied."""
         self._connection.require_writable()
-        for holding in self._holdings(collection_name):
-            if callable(relink := getattr(holding, "relink", None)):
-                relink(relative=relative)
+        for store in self._collection_stores(collection_name):
+            store.relink(relative=relative)
 
     def __repr__(self) -> str:
         return f"<hyperslab Client of {self._connection.folder}{', closed' if self.is_closed else ''}>"
@@ -365,7 +298,7 @@ def _set_level(name: object) -> None:
 
 
 def _extra(url: str, layout: Any, relative_links: bool, index: Any) -> dict[str, Any]:
-    """What one layout alone can be asked for, as a document says it."""
+    """Return the keys of a document that one layout alone knows."""
     if relative_links and layout != "deker":
         raise Unsupported(f"links in the layout {layout!r}", url=url, remedy='they are those of layout="deker"')
     if index not in (None, "stored"):
@@ -387,3 +320,79 @@ def _human(size: int) -> str:
     power = max(size.bit_length() - 1, 0) // 10
     power = min(power, len(_UNITS) - 1)
     return f"{size / 1024**power:.2f} {_UNITS[power]}" if power else f"{size} bytes"
+
+
+# -- limits of memory -------------------------------------------------------------------------------------------------
+
+
+_LIMIT_TEXT = re.compile(r"\s*(\d+)\s*([kKmMgGtT])\s*")
+
+
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_memory_limit(given: object) -> int:
+    """Return the limit in bytes: as given where it is above 0 and the machine has so much, else all that the machine
+    has."""
+    if isinstance(given, str):
+        match = _LIMIT_TEXT.fullmatch(given)
+        if match is None:
+            raise _not_a_limit(given)
+        wanted = int(match[1]) * 1024 ** _POWERS[match[2].lower()]
+    elif isinstance(given, int) and not isinstance(given, bool):
+        wanted = given
+    else:
+        raise _not_a_limit(given)
+    whole = installed()
+    return wanted if 0 < wanted < whole else whole
+
+
+def _not_a_limit(given: object) -> ClientError:
+    return ClientError(f"memory_limit={given!r}", remedy='give bytes, or a number with k, m, g or t, such as "8G"')
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+# Levels of check_integrity, as DEKER numbers them.
+_CELLS = 4
+
+
+_ARRAYS = 2
+
+
+def examine_collections(reader: Any, url: str, level: int, collection: str | None, *, first: bool) -> Report:
+    """Return every problem of a level, or the ``first`` one, of all collections or of one."""
+    found = _problems(reader, level, collection)
+    return Report(islice(found, 1) if first else found, url=url, deep=level >= _CELLS)
+
+
+def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Problem]:
+    names = reader.collections() if collection is None else [collection]
+    if level >= _ARRAYS and collection is None:
+        yield from reader.problems(deep=level >= _CELLS, workers=1)
+        return
+    for name in names:
+        try:
+            store = reader.collection_store(name)
+        except FormatError as error:
+            known = error.problems or [Problem(name, "invalid-document", error.said)]
+            yield from (replace(problem, node=problem.node or name) for problem in known)
+            continue
+        except HyperslabError as error:
+            yield Problem(name, "unreadable-node", error.said)
+            continue
+        if level < _ARRAYS:
+            yield from store.document_problems()
+        else:
+            yield from (remedy.problem for remedy in store.remedies(deep=level >= _CELLS) if not remedy.sound)
+
+
+def write_report(report: Report, to_file: bool | str | os.PathLike[str]) -> Path:
+    """Write the report as a text file, one problem a line."""
+    now = f"integrity_report_{datetime.now(UTC):%Y%m%dT%H%M%SZ}.txt"
+    name = now if isinstance(to_file, bool) else os.fspath(to_file)
+    lines = [str(problem) for problem in report] or ["no problems"]
+    path = Path(name)
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path

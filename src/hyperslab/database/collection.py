@@ -19,33 +19,236 @@ from hyperslab.model.schemas import AnyDimensionSchema, ArraySchema, HDF5Options
 from hyperslab.model.schemas.arrays import check_id, check_new, new_id
 from hyperslab.model.schemas.attributes import type_name
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The records of arrays that are to be made, out of what users give.
+
+class Collection:
+    """Arrays of one schema. Going through it gives them in the order of their keys; ``len`` counts them.
+
+    It is pickled, as its arrays are, as where it lies, without secrets, and opened when it is first used.
+    """
+
+    def __init__(self, collection: OpenCollection) -> None:
+        self._collection = collection
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._collection.name
+
+    @property
+    def schema(self) -> ArraySchema | VArraySchema:
+        """The schema of its arrays."""
+        return self._collection.schema
+
+    @property
+    def array_schema(self) -> ArraySchema:
+        """The schema of its arrays; of a collection of VArrays, that of their tiles."""
+        schema = self.schema
+        return tile_schema(schema) if isinstance(schema, VArraySchema) else schema
+
+    @property
+    def varray_schema(self) -> VArraySchema | None:
+        """The schema of its VArrays; None when it has none."""
+        schema = self.schema
+        return schema if isinstance(schema, VArraySchema) else None
+
+    @property
+    def options(self) -> HDF5Options | None:
+        """The chunks and filters of HDF5 files; None where none were chosen."""
+        return self._collection.document.options
+
+    @property
+    def layout(self) -> str:
+        """The layout in the store: ``hyperslab`` or ``deker``."""
+        return self._collection.document.layout
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """Its document, as JSON values: what :meth:`Client.collection_from_dict` makes a collection of."""
+        return self._collection.document.as_dict
+
+    @property
+    def url(self) -> str:
+        """The URL, without secrets."""
+        return self._collection.url
+
+    @property
+    def path(self) -> Path | str:
+        """The folder of its data; the URL where there are no folders."""
+        return self._collection.path
+
+    @property
+    def arrays(self) -> Manager | TileMembers:
+        """Its arrays; of a collection of VArrays, their tiles."""
+        return Manager(self) if self.varray_schema is None else TileMembers(self)
+
+    @property
+    def varrays(self) -> Manager:
+        """Its VArrays; Invalid where it has Arrays."""
+        if self.varray_schema is None:
+            message = f"the collection {self.name!r} has no VArrays"
+            raise Invalid(message, url=self.url, node=self.name, remedy="use .arrays")
+        return Manager(self)
+
+    # -- making -----------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        primary_attributes: Mapping[str, Any] | None = None,
+        custom_attributes: Mapping[str, Any] | None = None,
+        id_: str | None = None,
+    ) -> Array:
+        """Make a new array without data. Every primary attribute is needed, and every custom one that is a datetime.
+
+        SchemaError for attributes that do not fit, AlreadyExists for a key (or an ``id_``) that is taken, also where
+        several processes create it at once.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            record = new_record(self._collection.document, primary_attributes, custom_attributes, id_)
+            self._collection.required_store().create([record])
+        return array_of(self._collection, record)
+
+    def create_many(self, arrays: Iterable[Any]) -> list[Array]:
+        """Make arrays, all of them or none, made durable together: far faster than one by one.
+
+        Readers see all of them or none, and so does who comes after a kill; but in DEKER's layout, or without primary
+        attributes, each shows when it is made, and a kill leaves those that were.
+        ``arrays``: of each the primary and the custom attributes, as a pair of mappings or as one mapping of all.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            records = [record_of_attributes(self._collection.document, attributes) for attributes in arrays]
+            store = self._collection.required_store()
+            if records:
+                store.create(records)
+        return [array_of(self._collection, record) for record in records]
+
+    # -- finding ----------------------------------------------------------------------------------------------------
+
+    def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
+        """Return the array with an ``id`` or with all these primary attributes; also those with any other attributes.
+
+        ``.first()`` and ``.last()`` give an array or None. SchemaError for attributes that are not in the schema, for
+        values of another type, and for an ``id`` that no array can have.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_open()
+            return FilteredManager(self._collection, wanted)
+
+    def query(
+        self, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **conditions: Any
+    ) -> QueryResult:
+        """Return the arrays whose attributes, primary or custom, meet all conditions, as a list.
+
+        A value is met by its equal; ``(low, high)`` or a slice by what lies between, both included, None open; a list
+        or set by its members; ``Prefix("A")`` by text that begins so. ``order`` names an attribute (``"-dt"``:
+        descending); else they come in the order of keys. ``limit``: so many at the most.
+        """
+        with self._collection.locate_errors():
+            self._collection.required_store()
+            return find(self._collection, where, order=order, limit=limit, **conditions)
+
+    def to_xarray(
+        self,
+        where: Any = None,
+        /,
+        *,
+        stack: str | None = None,
+        dim: str | None = None,
+        chunks: Any = None,
+        **conditions: Any,
+    ) -> Any:
+        """Return the arrays that meet the conditions of :meth:`query` as one lazy ``xarray.Dataset`` along the
+        attribute ``stack``, as :meth:`QueryResult.to_xarray` makes it."""
+        with self._collection.locate_errors():
+            self._collection.required_store()
+            return find_to_stack(self._collection, stack, where, conditions).to_xarray(stack, dim=dim, chunks=chunks)
+
+    def get(self, id: str | Mapping[str, Any] | None = None, /, **attributes: Any) -> Array | None:
+        """Return the array with this id, or with these attributes; None when there is none. SchemaError as for
+        filter."""
+        if isinstance(id, str):
+            return self.filter({"id": id, **attributes}).first()
+        return self.filter({**(id or {}), **attributes}).first()
+
+    def __getitem__(self, id: str) -> Array:
+        """Return the array with this id; NodeNotFound (a KeyError)."""
+        with self._collection.locate_errors():
+            return array_of(self._collection, self._collection.store.record(check_id(id)))
+
+    def __contains__(self, id: object) -> bool:
+        if isinstance(id, Array):
+            id = id.id
+        try:
+            self._collection.store.record(check_id(id))
+        except (NodeNotFound, Invalid):
+            return False
+        return True
+
+    def first(self) -> Array | None:
+        """Return the array with the first key; None when there is none."""
+        return next(iter(self), None)
+
+    def last(self) -> Array | None:
+        """Return the array with the last key; None when there is none."""
+        with self._collection.locate_errors():
+            self._collection.required_store()
+        return next(
+            (array_of(self._collection, record) for record in walk(self._collection.index, backwards=True)), None
+        )
+
+    def __iter__(self) -> Iterator[Array]:
+        with self._collection.locate_errors():
+            self._collection.required_store()
+        return map(partial(array_of, self._collection), walk(self._collection.index))
+
+    def __len__(self) -> int:
+        with self._collection.locate_errors():
+            self._collection.required_store()
+            return self._collection.index.count()
+
+    @property
+    def unreadable(self) -> int:
+        """The number of arrays that were left out when some were looked for last, since what is stored of them could
+        not be read; :func:`hyperslab.check` tells of each what is wrong."""
+        return self._collection.index.unread
+
+    def __bool__(self) -> bool:
+        return True
+
+    # -- removing ---------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Remove all its arrays; the collection stays."""
+        self._collection.connection.require_writable()
+        self._collection.required_store().clear()
+
+    def delete(self) -> None:
+        """Remove the collection with all that belongs to it; one that is gone already is fine."""
+        self._collection.connection.require_writable()
+        self._collection.connection.drop(self.name)
+
+    # -- how it looks -----------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Collection) and (self.path, self.schema) == (other.path, other.schema)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Collection(name={self.name!r}, schema={self.schema!r}, layout={self.layout!r})"
+
+    def _repr_html_(self) -> str:
+        return collection_html(self._collection.document)
 
 
-_REMEDY = "give (primary, custom), or one mapping of all attributes"
-
-
-def new_record(document: CollectionDocument, primary: Any, custom: Any, id: str | None = None) -> Record:
-    """The record of a new array; SchemaError for attributes that do not fit."""
-    key, rest = check_new(document.schema, primary, custom, strict=document.strict)
-    return Record(new_id() if id is None else check_id(id), key, rest)
-
-
-def record_of_attributes(document: CollectionDocument, attributes: Any) -> Record:
-    """The record of one of many: of a pair of primary and custom attributes, or of a mapping of all."""
-    if isinstance(attributes, Mapping):
-        known = {each.name for each in document.schema.primary_attributes}
-        primary = {name: value for name, value in attributes.items() if name in known}
-        custom = {name: value for name, value in attributes.items() if name not in known}
-        return new_record(document, primary, custom)
-    if isinstance(attributes, tuple | list) and len(attributes) in (1, 2):
-        return new_record(document, *attributes, *(None,) * (2 - len(attributes)))
-    raise SchemaError(f"{attributes!r} are no attributes of an array", remedy=_REMEDY)
-
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``collection.arrays`` and ``collection.varrays``: the arrays of a collection, and the tiles of those in tiles.
+# -- collection.arrays and collection.varrays -------------------------------------------------------------------------
 
 
 _OF_A_TILE = {"vid", "v_position"}
@@ -63,7 +266,7 @@ class Manager:
         custom_attributes: Mapping[str, Any] | None = None,
         id_: str | None = None,
     ) -> Array:
-        """A new array, as :meth:`Collection.create` makes it."""
+        """Make a new array, as :meth:`Collection.create` makes it."""
         return self._collection.create(primary_attributes, custom_attributes, id_)
 
     def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
@@ -91,7 +294,7 @@ class Tile:
 
     @property
     def primary_attributes(self) -> dict[str, Any]:
-        """Whose tile it is, and which one."""
+        """The VArray's id and the tile's position."""
         return {"vid": self.vid, "v_position": self.v_position}
 
     @property
@@ -122,17 +325,17 @@ class TileMembers:
         raise Unsupported("tiles are not made one by one", remedy="update() the VArray that they belong to")
 
     def filter(self, wanted: Mapping[str, Any]) -> TileMembers:
-        """Those of one VArray (``vid``), or those at one ``v_position``; SchemaError for anything else."""
+        """Return those of one VArray (``vid``), or those at one ``v_position``; SchemaError for anything else."""
         if not isinstance(wanted, Mapping) or not wanted.keys() <= _OF_A_TILE:
             raise SchemaError(f"a filter of tiles by {wanted!r}", remedy="give vid, v_position or both")
         return TileMembers(self._collection, {**self._wanted, **wanted})
 
     def first(self) -> Tile | None:
-        """The first of them; None when there is none."""
+        """Return the first of them; None when there is none."""
         return next(iter(self), None)
 
     def last(self) -> Tile | None:
-        """The last of them; None when there is none."""
+        """Return the last of them; None when there is none."""
         return next(iter([*self][-1:]), None)
 
     def __iter__(self) -> Iterator[Tile]:
@@ -142,237 +345,14 @@ class TileMembers:
                 yield from (Tile(array, place) for place in places if self._wanted.get("v_position", place) == place)
 
 
-class Collection:
-    """Arrays of one schema. Going through it gives them in the order of their keys; ``len`` counts them.
-
-    It is pickled, as its arrays are, as where it lies, without secrets, and opened when it is first used.
-    """
-
-    def __init__(self, held: OpenCollection) -> None:
-        self._held = held
-
-    # -- what it is -------------------------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """The name."""
-        return self._held.name
-
-    @property
-    def schema(self) -> ArraySchema | VArraySchema:
-        """The schema of its arrays."""
-        return self._held.schema
-
-    @property
-    def array_schema(self) -> ArraySchema:
-        """The schema of its arrays; of a collection of VArrays, that of their tiles."""
-        schema = self.schema
-        return tile_schema(schema) if isinstance(schema, VArraySchema) else schema
-
-    @property
-    def varray_schema(self) -> VArraySchema | None:
-        """The schema of its VArrays; None when it has none."""
-        schema = self.schema
-        return schema if isinstance(schema, VArraySchema) else None
-
-    @property
-    def options(self) -> HDF5Options | None:
-        """How HDF5 files are cut and compressed; None where nothing was said."""
-        return self._held.document.options
-
-    @property
-    def layout(self) -> str:
-        """How it lies in the store: ``hyperslab`` or ``deker``."""
-        return self._held.document.layout
-
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """Its document, as JSON values: what :meth:`Client.collection_from_dict` makes a collection of."""
-        return self._held.document.as_dict
-
-    @property
-    def url(self) -> str:
-        """Where it lies, without secrets."""
-        return self._held.url
-
-    @property
-    def path(self) -> Path | str:
-        """The folder of its data; the URL where there are no folders."""
-        return self._held.path
-
-    @property
-    def arrays(self) -> Manager | TileMembers:
-        """Its arrays; of a collection of VArrays, their tiles."""
-        return Manager(self) if self.varray_schema is None else TileMembers(self)
-
-    @property
-    def varrays(self) -> Manager:
-        """Its VArrays; Invalid where it has Arrays."""
-        if self.varray_schema is None:
-            message = f"the collection {self.name!r} has no VArrays"
-            raise Invalid(message, url=self.url, node=self.name, remedy="use .arrays")
-        return Manager(self)
-
-    # -- making -----------------------------------------------------------------------------------------------------
-
-    def create(
-        self,
-        primary_attributes: Mapping[str, Any] | None = None,
-        custom_attributes: Mapping[str, Any] | None = None,
-        id_: str | None = None,
-    ) -> Array:
-        """A new array without data. Every primary attribute is needed, and every custom one that is a datetime.
-
-        SchemaError for attributes that do not fit, AlreadyExists for a key (or an ``id_``) that is taken, also where
-        several processes create it at once.
-        """
-        with self._held.located():
-            self._held.connection.require_writable()
-            record = new_record(self._held.document, primary_attributes, custom_attributes, id_)
-            self._held.required().create([record])
-        return array_of(self._held, record)
-
-    def create_many(self, arrays: Iterable[Any]) -> list[Array]:
-        """New arrays, all of them or none, made durable together: far faster than one by one.
-
-        Readers see all of them or none, and so does who comes after a kill; but in DEKER's layout, or without primary
-        attributes, each shows when it is made, and a kill leaves those that were.
-        ``arrays``: of each the primary and the custom attributes, as a pair of mappings or as one mapping of all.
-        """
-        with self._held.located():
-            self._held.connection.require_writable()
-            records = [record_of_attributes(self._held.document, attributes) for attributes in arrays]
-            holding = self._held.required()
-            if records:
-                holding.create(records)
-        return [array_of(self._held, record) for record in records]
-
-    # -- finding ----------------------------------------------------------------------------------------------------
-
-    def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
-        """The array with an ``id`` or with all these primary attributes; also those with any other attributes.
-
-        ``.first()`` and ``.last()`` give an array or None. SchemaError for attributes that are not in the schema, for
-        values of another type, and for an ``id`` that no array can have.
-        """
-        with self._held.located():
-            self._held.connection.require_open()
-            return FilteredManager(self._held, wanted)
-
-    def query(
-        self, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **conditions: Any
-    ) -> QueryResult:
-        """The arrays whose attributes, primary or custom, meet all conditions, as a list.
-
-        A value is met by its equal; ``(low, high)`` or a slice by what lies between, both included, None open; a list
-        or set by its members; ``Prefix("A")`` by text that begins so. ``order`` names an attribute (``"-dt"``:
-        descending); else they come in the order of keys. ``limit``: so many at the most.
-        """
-        with self._held.located():
-            self._held.required()
-            return find(self._held, where, order=order, limit=limit, **conditions)
-
-    def to_xarray(
-        self,
-        where: Any = None,
-        /,
-        *,
-        stack: str | None = None,
-        dim: str | None = None,
-        chunks: Any = None,
-        **conditions: Any,
-    ) -> Any:
-        """The arrays that meet the conditions of :meth:`query` as one lazy ``xarray.Dataset`` along the attribute
-        ``stack``, as :meth:`QueryResult.to_xarray` makes it."""
-        with self._held.located():
-            self._held.required()
-            return find_to_stack(self._held, stack, where, conditions).to_xarray(stack, dim=dim, chunks=chunks)
-
-    def get(self, id: str | Mapping[str, Any] | None = None, /, **attributes: Any) -> Array | None:
-        """Return the array with this id, or with these attributes; None when there is none. SchemaError as for
-        filter."""
-        if isinstance(id, str):
-            return self.filter({"id": id, **attributes}).first()
-        return self.filter({**(id or {}), **attributes}).first()
-
-    def __getitem__(self, id: str) -> Array:
-        """The array with this id; NodeNotFound (a KeyError)."""
-        with self._held.located():
-            return array_of(self._held, self._held.holding.record(check_id(id)))
-
-    def __contains__(self, id: object) -> bool:
-        if isinstance(id, Array):
-            id = id.id
-        try:
-            self._held.holding.record(check_id(id))
-        except (NodeNotFound, Invalid):
-            return False
-        return True
-
-    def first(self) -> Array | None:
-        """The array with the first key; None when there is none."""
-        return next(iter(self), None)
-
-    def last(self) -> Array | None:
-        """The array with the last key; None when there is none."""
-        with self._held.located():
-            self._held.required()
-        return next((array_of(self._held, record) for record in walk(self._held.index, backwards=True)), None)
-
-    def __iter__(self) -> Iterator[Array]:
-        with self._held.located():
-            self._held.required()
-        return map(partial(array_of, self._held), walk(self._held.index))
-
-    def __len__(self) -> int:
-        with self._held.located():
-            self._held.required()
-            return self._held.index.count()
-
-    @property
-    def unreadable(self) -> int:
-        """How many arrays were left out when some were looked for last, since what is stored of them could not be read;
-        :func:`hyperslab.check` tells of each what is wrong."""
-        return self._held.index.unread
-
-    def __bool__(self) -> bool:
-        return True
-
-    # -- removing ---------------------------------------------------------------------------------------------------
-
-    def clear(self) -> None:
-        """Remove all its arrays; the collection stays."""
-        self._held.connection.require_writable()
-        self._held.required().clear()
-
-    def delete(self) -> None:
-        """Remove the collection with all that belongs to it; one that is gone already is fine."""
-        self._held.connection.require_writable()
-        self._held.connection.drop(self.name)
-
-    # -- how it looks -----------------------------------------------------------------------------------------------
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Collection) and (self.path, self.schema) == (other.path, other.schema)
-
-    def __hash__(self) -> int:
-        return hash(self.path)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return f"Collection(name={self.name!r}, schema={self.schema!r}, layout={self.layout!r})"
-
-    def _repr_html_(self) -> str:
-        return collection_html(self._held.document)
+# -- the page of a notebook -------------------------------------------------------------------------------------------
 
 
 _MOST_LABELS = 20
 
 
 def collection_html(document: CollectionDocument) -> str:
-    """The page of a collection: what its schema says."""
+    """Return the page of a collection: what its schema says."""
     schema = document.schema
     sizes = [each.size for each in schema.dimensions]
     header = (
@@ -405,3 +385,27 @@ def _size(size: int | None) -> str:
 def _dimension_text(dimension: AnyDimensionSchema) -> str:
     called = labels_text(dimension, _MOST_LABELS)
     return text(f"{_size(dimension.size)}: {called}" if called else _size(dimension.size))
+
+
+# -- records of new arrays --------------------------------------------------------------------------------------------
+
+
+_REMEDY = "give (primary, custom), or one mapping of all attributes"
+
+
+def new_record(document: CollectionDocument, primary: Any, custom: Any, id: str | None = None) -> Record:
+    """Return the record of a new array; SchemaError for attributes that do not fit."""
+    key, rest = check_new(document.schema, primary, custom, strict=document.strict)
+    return Record(new_id() if id is None else check_id(id), key, rest)
+
+
+def record_of_attributes(document: CollectionDocument, attributes: Any) -> Record:
+    """Return the record of one of many: of a pair of primary and custom attributes, or of a mapping of all."""
+    if isinstance(attributes, Mapping):
+        known = {each.name for each in document.schema.primary_attributes}
+        primary = {name: value for name, value in attributes.items() if name in known}
+        custom = {name: value for name, value in attributes.items() if name not in known}
+        return new_record(document, primary, custom)
+    if isinstance(attributes, tuple | list) and len(attributes) in (1, 2):
+        return new_record(document, *attributes, *(None,) * (2 - len(attributes)))
+    raise SchemaError(f"{attributes!r} are no attributes of an array", remedy=_REMEDY)

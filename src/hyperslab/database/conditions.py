@@ -22,6 +22,7 @@ from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.model.schemas.arrays import check_sought, settled
 
 Rank = tuple[Any, ...]
+# The first part of a rank: values in their order, then NaN, then what is unset.
 _KNOWN, _NAN, _UNSET = 0, 1, 2
 _LAST = 0x10FFFF  # the last code point
 
@@ -85,7 +86,7 @@ class Query:
     limit: int | None = None
 
     def key(self, schema: AnyArraySchema) -> tuple[Any, ...] | None:
-        """The values of all primary attributes, in their order, where each is asked to be equal to one."""
+        """Return the values of all primary attributes, in their order, where each is asked to be equal to one."""
         wanted = {condition.attribute.name: condition.only for condition in self.conditions if condition.only}
         names = [attribute.name for attribute in schema.primary_attributes]
         if not names or not all(name in wanted for name in names):
@@ -100,7 +101,8 @@ def parse(
     order: str | None = None,
     limit: int | None = None,
 ) -> Query:
-    """A query of ``where`` and ``conditions``, by name of attribute; SchemaError names the attribute and what would do.
+    """Return a query of ``where`` and ``conditions``, by name of attribute; SchemaError names the attribute and what
+    would do.
 
     A value means equality, ``(low, high)`` or a slice a range with both ends in it (None: no end; where the attribute
     is a tuple a tuple is a value), a list, set or NumPy array any of its members, :class:`Prefix` a beginning; None
@@ -189,7 +191,7 @@ def _beginning(attribute: AttributeSchema, text: str) -> Condition:
 
 
 def _value(attribute: AttributeSchema, wanted: Any) -> Any:
-    """The value that an attribute is to have, in its type."""
+    """Return the value that an attribute is to have, in its type."""
     if wanted is None:
         if attribute.primary:
             raise _refused(attribute, "None", "a primary attribute is never unset")
@@ -203,7 +205,7 @@ def _value(attribute: AttributeSchema, wanted: Any) -> Any:
 
 
 def _bound(attribute: AttributeSchema, end: Any) -> Any:
-    """The end of a range, which may lie beyond the limits of a type of whole numbers."""
+    """Return the end of a range, which may lie beyond the limits of a type of whole numbers."""
     whole = attribute.dtype is int or (issubclass(attribute.dtype, np.integer))
     return _value(replace(attribute, dtype=int) if whole else attribute, end)
 
@@ -227,7 +229,7 @@ def _refused(attribute: AttributeSchema, what: str, remedy: str) -> SchemaError:
 
 
 def ranker(attribute: AttributeSchema) -> Callable[[Any], Rank]:
-    """What gives the rank of a value of the attribute."""
+    """Return the function that gives the rank of a value of the attribute."""
     kind = attribute.dtype
     if kind in (float, complex) or issubclass(kind, np.inexact):
         return _rank_of_number

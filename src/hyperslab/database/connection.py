@@ -1,4 +1,4 @@
-"""What a client has open: a root of collections under the one face, opened and closed as often as asked."""
+"""What a client has open: a root of collections and each collection of it, opened and closed as often as asked."""
 
 from __future__ import annotations
 
@@ -33,69 +33,6 @@ from hyperslab.formats.collections.tree import CollectionTreeReader
 from hyperslab.model.schemas import ArraySchema, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 from hyperslab.stores.redaction import redact
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# Where a client's collections are: a URI, a URL of a store or a path becomes what ``hyperslab.open`` takes.
-
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_THIS_MACHINE = ("", "localhost")
-_PERMITTED = "look at the permissions of the folder above, or open it with mode='r'"
-
-
-def place_of(uri: object) -> str:
-    """The path or URL of a URI. ``file:rel`` and ``file://./rel`` are relative to the working directory, as paths are.
-
-    ClientError for what is empty, no text and no path, or on another machine.
-    """
-    if isinstance(uri, os.PathLike):
-        return os.path.abspath(os.fsdecode(uri))
-    if not isinstance(uri, str) or not uri.strip():
-        raise ClientError(f"{uri!r} is no place", remedy="give a URI such as file:///data/store, or a path")
-    if uri.lower().startswith("file:"):
-        return os.path.abspath(_file_path(uri[len("file:") :], uri))
-    return uri if _SCHEME.match(uri) else os.path.abspath(uri)
-
-
-def _file_path(rest: str, uri: str) -> str:
-    if not rest.startswith("//"):
-        return unquote(rest) or "."
-    host, slash, path = rest[2:].partition("/")
-    if host == ".":
-        return f"./{unquote(path)}"
-    if host.lower() not in _THIS_MACHINE:
-        raise ClientError(f"{redact(uri)!r} names another machine", remedy="use file:///path, with three slashes")
-    return unquote(slash + path) or "."
-
-
-def local_folder(place: str) -> Path | None:
-    """The folder that a place is; None for a URL."""
-    return None if _SCHEME.match(place) else Path(place)
-
-
-def make_folder(place: str) -> None:
-    """Make the folder of collections at a place in the file system, and those above it. ClientError where a file
-    or a dataset of Zarr is."""
-    root = local_folder(place)
-    if root is None or _is_archive(root):
-        return
-    folder = root / "collections"
-    if not os.path.isdir(folder) and any(os.path.isfile(root / name) for name in OF_ZARR):
-        raise ClientError("a dataset of Zarr lies here", url=place, remedy="give collections their own folder")
-    try:
-        if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise ClientError("this is a file, not a folder", url=place, remedy="name a folder") from None
-    except PermissionError as error:
-        raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place, remedy=_PERMITTED) from error
-    except (OSError, ValueError) as error:
-        raise StorageError(f"the folder cannot be made: {error}", url=place) from error
-
-
-def _is_archive(folder: Path) -> bool:
-    """Return whether it is a zip file."""
-    return folder.suffix.lower() == ".zip" and folder.is_file()
 
 
 @dataclass(repr=False)
@@ -133,7 +70,7 @@ class Connection:
 
     @property
     def session(self) -> OpenDataset:
-        """What is open; ClientError when it is closed."""
+        """The open dataset; ClientError when it is closed."""
         opened = self.opened
         if opened is None:
             raise ClientError("the client is closed", url=self.url, remedy="open it again: with client: ...")
@@ -166,29 +103,31 @@ class Connection:
         found: CollectionTreeReader = reader
         return found
 
-    def holding(self, name: str) -> CollectionStore | None:
-        """What a collection has, if it is there now; FormatError for a damaged one."""
-        found = self.reader.holding(name)
+    def collection_store(self, name: str) -> CollectionStore | None:
+        """Return the arrays of a collection, None when it is not there; FormatError for a damaged one."""
+        found = self.reader.collection_store(name)
         if found is not None and not found.exists():
             self.reader.refresh("")
-            found = self.reader.holding(name)
+            found = self.reader.collection_store(name)
         return found
 
-    def named(self, name: object) -> CollectionStore | None:
-        """The collection of this name; None also for what no collection is called."""
+    def find_collection(self, name: object) -> CollectionStore | None:
+        """Return the collection of this name; None also for what no collection is called."""
         self.require_open()
         try:
-            return self.holding(check_collection_name(name))
+            return self.collection_store(check_collection_name(name))
         except SchemaError:
             return None
 
-    def holdings(self, name: str | None = None) -> Iterator[CollectionStore | FormatError | Unsupported | StorageError]:
-        """All collections, or the one that is named (CollectionNotFound); what is damaged as its error."""
-        if name and self.named(name) is None:
+    def collection_stores(
+        self, name: str | None = None
+    ) -> Iterator[CollectionStore | FormatError | Unsupported | StorageError]:
+        """Yield all collections, or the one that is named (CollectionNotFound); what is damaged as its error."""
+        if name and self.find_collection(name) is None:
             raise CollectionNotFound(f"no collection {name!r}", url=self.url)
         for each in [name] if name else self.reader.collections():
             try:
-                found = self.holding(each)
+                found = self.collection_store(each)
             except (FormatError, Unsupported, StorageError) as error:
                 yield error
                 continue
@@ -196,8 +135,8 @@ class Connection:
                 yield found
 
     def create(self, document: CollectionDocument) -> CollectionStore:
-        """A new collection; AlreadyExists."""
-        if self.holding(document.name) is not None:
+        """Make a new collection; AlreadyExists."""
+        if self.collection_store(document.name) is not None:
             remedy = "choose another name, or get_collection() it"
             raise AlreadyExists(
                 f"the collection {document.name!r} exists", url=self.url, node=document.name, remedy=remedy
@@ -208,9 +147,9 @@ class Connection:
 
     def drop(self, name: str) -> None:
         """Remove a collection; one that is gone is fine."""
-        holding = self.holding(name)
-        if holding is not None:
-            holding.drop()
+        store = self.collection_store(name)
+        if store is not None:
+            store.drop()
             self.reader.refresh("")
 
 
@@ -218,10 +157,6 @@ def _reopened(place: str, mode: Literal["r", "a"], memory_limit: int, session: O
     connection = Connection(place, mode, memory_limit, {})
     connection.opened = session
     return connection
-
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# One collection of a client as its arrays and queries see it, opened anew where the client was closed in between.
 
 
 class OpenCollection:
@@ -255,7 +190,7 @@ class OpenCollection:
 
     @property
     def url(self) -> str:
-        """Where it lies, without secrets."""
+        """The URL, without secrets."""
         return f"{self.connection.url}/collections/{self.name}"
 
     @property
@@ -268,36 +203,37 @@ class OpenCollection:
     def _now(self) -> tuple[OpenDataset, CollectionStore, AttributeIndex]:
         session = self.connection.session
         if self._opened is None or self._opened[0] is not session:
-            holding = self.connection.holding(self.name)
-            if holding is None:
-                raise self.missing()
-            self._opened = (session, holding, AttributeIndex(holding))
+            store = self.connection.collection_store(self.name)
+            if store is None:
+                raise self.not_found_error()
+            self._opened = (session, store, AttributeIndex(store))
         return self._opened
 
     @property
     def session(self) -> OpenDataset:
-        """What is open of the root; ClientError when the client is closed."""
+        """The open root; ClientError when the client is closed."""
         return self.connection.session
 
     @property
-    def holding(self) -> CollectionStore:
+    def store(self) -> CollectionStore:
         """The arrays of the collection; CollectionNotFound, ClientError."""
         return self._now[1]
 
     @property
     def index(self) -> AttributeIndex:
-        """What queries look arrays up in."""
+        """The index that queries look arrays up in."""
         return self._now[2]
 
-    def required(self) -> CollectionStore:
-        """The arrays of the collection, which was asked for and is there: CollectionNotFound when it was deleted."""
-        holding = self.holding
-        if not holding.exists():
-            raise self.missing()
-        return holding
+    def required_store(self) -> CollectionStore:
+        """Return the arrays of the collection, which was asked for and is there: CollectionNotFound when it was
+        deleted."""
+        store = self.store
+        if not store.exists():
+            raise self.not_found_error()
+        return store
 
     @contextmanager
-    def located(self, id: str = "") -> Iterator[None]:
+    def locate_errors(self, id: str = "") -> Iterator[None]:
         """Have errors of the block tell the collection, or its array ``id``, where they tell no place."""
         try:
             yield
@@ -305,7 +241,76 @@ class OpenCollection:
             node = f"{self.name}/{id}".rstrip("/")
             raise error.locate(url=self.connection.url, node=node) from error.__cause__
 
-    def missing(self) -> CollectionNotFound:
-        """The error of a collection that was deleted."""
+    def not_found_error(self) -> CollectionNotFound:
+        """Return the error of a collection that was deleted."""
         message = f"the collection {self.name!r} is not there any more"
         return CollectionNotFound(message, url=self.url, node=self.name, remedy="create it anew")
+
+
+# -- places: a URI, a URL of a store or a path ------------------------------------------------------------------------
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+# Hosts of a file URI (RFC 8089) that mean the file system here.
+_THIS_MACHINE = ("", "localhost")
+
+
+_PERMITTED = "look at the permissions of the folder above, or open it with mode='r'"
+
+
+def place_of(uri: object) -> str:
+    """Return the path or URL of a URI. ``file:rel`` and ``file://./rel`` are relative to the working directory, as
+    paths are.
+
+    ClientError for what is empty, no text and no path, or on another machine.
+    """
+    if isinstance(uri, os.PathLike):
+        return os.path.abspath(os.fsdecode(uri))
+    if not isinstance(uri, str) or not uri.strip():
+        raise ClientError(f"{uri!r} is no place", remedy="give a URI such as file:///data/store, or a path")
+    if uri.lower().startswith("file:"):
+        return os.path.abspath(_file_path(uri[len("file:") :], uri))
+    return uri if _SCHEME.match(uri) else os.path.abspath(uri)
+
+
+def _file_path(rest: str, uri: str) -> str:
+    if not rest.startswith("//"):
+        return unquote(rest) or "."
+    host, slash, path = rest[2:].partition("/")
+    if host == ".":
+        return f"./{unquote(path)}"
+    if host.lower() not in _THIS_MACHINE:
+        raise ClientError(f"{redact(uri)!r} names another machine", remedy="use file:///path, with three slashes")
+    return unquote(slash + path) or "."
+
+
+def local_folder(place: str) -> Path | None:
+    """Return the folder that a place is; None for a URL."""
+    return None if _SCHEME.match(place) else Path(place)
+
+
+def make_folder(place: str) -> None:
+    """Make the folder of collections at a place in the file system, and those above it. ClientError where a file
+    or a dataset of Zarr is."""
+    root = local_folder(place)
+    if root is None or _is_archive(root):
+        return
+    folder = root / "collections"
+    if not os.path.isdir(folder) and any(os.path.isfile(root / name) for name in OF_ZARR):
+        raise ClientError("a dataset of Zarr lies here", url=place, remedy="give collections their own folder")
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ClientError("this is a file, not a folder", url=place, remedy="name a folder") from None
+    except PermissionError as error:
+        raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place, remedy=_PERMITTED) from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"the folder cannot be made: {error}", url=place) from error
+
+
+def _is_archive(folder: Path) -> bool:
+    """Return whether it is a zip file."""
+    return folder.suffix.lower() == ".zip" and folder.is_file()

@@ -29,7 +29,7 @@ class Dimension:
         return 1
 
     def values(self, positions: range) -> list[Any]:
-        """What these positions are called: labels, values of the scale in as many decimals as it was given, or ints."""
+        """Return the names of positions: labels, values of the scale in as many decimals as it has, or ints."""
         if self.labels is not None:
             return [self.labels[place] for place in positions]
         if self.scale is None:
@@ -37,7 +37,7 @@ class Dimension:
         return [self.scale.value(place) for place in positions]
 
     def coordinate(self, positions: range) -> np.ndarray[Any, Any]:
-        """The same as an array."""
+        """Return the same as an array."""
         return np.array(self.values(positions)) if len(positions) else np.array([], self._kind)
 
     @property
@@ -48,7 +48,7 @@ class Dimension:
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """What is said of the dimension, as plain values."""
+        """The dimension as plain values."""
         said: dict[str, Any] = {"name": self.name, "size": self.size, "step": self.step}
         if self.labels is not None:
             said["labels"] = self.labels
@@ -72,7 +72,7 @@ class TimeDimension:
     start_value: datetime
 
     def values(self, positions: range) -> list[Any]:
-        """The moments of these positions, as datetimes of UTC. SelectionError beyond the years 1 to 9999."""
+        """Return the moments of these positions, as datetimes of UTC. SelectionError beyond the years 1 to 9999."""
         try:
             return [self.start_value + place * self.step for place in positions]
         except OverflowError:
@@ -80,7 +80,7 @@ class TimeDimension:
             raise SelectionError(f"{self.name!r} reaches beyond the year 9999", remedy=remedy) from None
 
     def coordinate(self, positions: range) -> np.ndarray[Any, Any]:
-        """The moments as datetime64[ns], of UTC; in microseconds where nanoseconds do not reach."""
+        """Return the moments as datetime64[ns], of UTC; in microseconds where nanoseconds do not reach."""
         places = np.arange(positions.start, positions.stop, positions.step, dtype=np.int64)
         return as_nanoseconds(
             (microseconds(self.start_value) + places * (self.step // timedelta(microseconds=1))).view("M8[us]")
@@ -88,13 +88,14 @@ class TimeDimension:
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """What is said of the dimension, as plain values."""
+        """The dimension as plain values."""
         start = self.start_value.isoformat()
         return {"name": self.name, "size": self.size, "step": self.step, "start_value": start}
 
 
 def dimension(schema: AnyDimensionSchema, values: Mapping[str, Any], size: int) -> Dimension | TimeDimension:
-    """The dimension of an array that is so long, by the ``values`` of its attributes; times without start are none."""
+    """Return the dimension of an array that is so long, by the ``values`` of its attributes; times without start are
+    none."""
     if isinstance(schema, DimensionSchema):
         return Dimension(schema.name, size, schema.labels, schema.scale)
     start = schema.start_of(values)
@@ -102,7 +103,8 @@ def dimension(schema: AnyDimensionSchema, values: Mapping[str, Any], size: int) 
 
 
 def labels_text(schema: AnyDimensionSchema, most: int) -> str:
-    """What positions are called, in a few words, of labels the first ``most``: ``from 90.0 by -0.25 (lat)``."""
+    """Return a few words on the labels of positions, of listed labels the first ``most``: ``from 90.0 by -0.25
+    (lat)``."""
     if not isinstance(schema, DimensionSchema):
         start = schema.start_value
         return f"from {start if isinstance(start, str) else start.isoformat()} by {schema.step}"

@@ -1,7 +1,11 @@
 """The attributes of all arrays of a collection in memory, kept up to date by generations.
 
 An index is never a source of truth: what it finds is read again before it is given (:mod:`.queries`).
-"""
+
+It may be stored with the collection: a line of magic and the BLAKE2b of the rest, then compressed JSON: the attributes
+of the schema, by part its mark and those of its documents, by id the values of a row. Nobody trusts it: any doubt makes
+it void, what it says of a part holds while the mark of that part is the present one, and what a query finds by it is
+read again."""
 
 from __future__ import annotations
 
@@ -21,18 +25,245 @@ from weakref import WeakSet
 from hyperslab.chunks.pool import batched, each_if_many
 from hyperslab.database.conditions import Condition, Query, Rank, ranker
 from hyperslab.errors import ReadOnly, StorageError
-from hyperslab.formats.collections.base import CachesIndex, CollectionStore
+from hyperslab.formats.collections.base import CollectionStore
 from hyperslab.formats.metadata_json.records import value_from_json, value_to_json
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.stores.base import Stamp, Unversioned
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Rows of attribute values, by id and in the orders that were asked for; what of them fulfils a query.
+# Records that are in memory at once besides the rows.
+_BATCH = 1024
+
+
+# Listings that are asked for at once: each is one request where requests are slow.
+_THREADS = 8
+
+
+_LOOKS = 8
+"""Times that a refresh looks again while others make arrays; then it takes what it has."""
+
+
+_WORTH_KEEPING = 256
+"""Rows that must have changed for an index to be stored again, and a sixteenth of all of them."""
+
+
+@dataclass(slots=True)
+class _News:
+    """What a look at the collection found: parts anew, and by id rows, records that are not committed, what is gone."""
+
+    parts: dict[str, ListedPart] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    pending: dict[str, Record] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+
+class AttributeIndex:
+    """The attributes of a collection's arrays, for queries from any thread.
+
+    Where the collection's document says ``"index": "stored"`` it is kept in the store, for whoever opens it next.
+    """
+
+    def __init__(self, store: CollectionStore) -> None:
+        self._store = store
+        self._columns = AttributeColumns(store.document.schema)
+        self._keeper = store if store.stores_index else None
+        self._begin()
+        _indexes.add(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._parts: dict[str, ListedPart] = {}
+        self._pending: dict[str, Record] = {}
+        self._loose: set[str] = set()
+        self._table = Table(self._columns)
+        self._changes = 0
+        self._unread = 0
+        self._is_loaded = self._keeper is None
+
+    @property
+    def store(self) -> CollectionStore:
+        """The arrays that it is of."""
+        return self._store
+
+    def count(self) -> int:
+        """Return how many arrays there are now."""
+        with self._lock:
+            self._refresh()
+            return len(self._table.rows)
+
+    def rows(self, query: Query) -> list[Row]:
+        """Return the rows of the arrays that fulfil a query, in its order; all of them, whatever its limit."""
+        with self._lock:
+            self._refresh()
+            return self._table.found(query)
+
+    @property
+    def unread(self) -> int:
+        """The number of arrays that the last refresh left out, since their records could not be read."""
+        return self._unread
+
+    # -- following changes ------------------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        """Look at what changed since the last time, until nothing does: of arrays that are made together a look while
+        they are made may find those alone that it came to last."""
+        if not self._is_loaded:
+            self._load()
+        for _ in range(_LOOKS):
+            stamps = self._store.generations()
+            has_more = self._follow({part: _stamp_digest(stamp) for part, stamp in stamps.items()})
+            unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
+            if not has_more or unversioned or self._store.generations() == stamps:
+                break
+
+    def _follow(self, stamps: Mapping[str, int]) -> bool:
+        """Take over what changed: an error on the way leaves all as it was. True when there are several arrays
+        that were not there before."""
+        news = _News()
+        self._look_at_parts(stamps, news)
+        loose = self._look_at_unsettled(news)
+        self._look_at_pending(news)
+        self._look_again(news)
+        self._parts = {part: news.parts.get(part) or self._parts[part] for part in stamps}
+        self._loose = {id for id in loose if id not in news.gone and not self._is_listed(id)}
+        self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
+        self._pending.update(news.pending)
+        self._unread = self._left_unread(news.gone)
+        several = len(news.rows.keys() - self._table.rows.keys()) > 1
+        self._table.change(news.gone | news.pending.keys(), news.rows)
+        self._changes += len(news.gone) + len(news.rows)
+        if self._changes > max(_WORTH_KEEPING, len(self._table.rows) >> 4):
+            self._keep()
+        return several
+
+    def _left_unread(self, gone: Collection[str]) -> int:
+        """Return how many are listed and could not be read, for now or because they are damaged: the next look reads
+        them."""
+        count = 0
+        for part in self._parts.values():
+            if unread := part.marks.keys() & gone:
+                count += len(unread)
+                part.stamp = UNSURE
+                for id in unread:
+                    del part.marks[id]
+        return count
+
+    def _is_listed(self, id: str) -> bool:
+        return any(id in part.marks for part in self._parts.values())
+
+    def _look_at_parts(self, stamps: Mapping[str, int], news: _News) -> None:
+        """Read the documents of parts whose stamps changed: those that are new, changed or gone."""
+        for part in self._parts.keys() - stamps.keys():
+            news.gone.update(self._parts[part].marks)
+        stale = [part for part, stamp in stamps.items() if part not in self._parts or self._parts[part].stamp != stamp]
+        listings = self._listings(stale)
+        changed: list[str] = []
+        for part in stale:
+            marks = listings[part]
+            before = self._parts[part].marks if part in self._parts else {}
+            news.parts[part] = ListedPart(stamps[part], marks)
+            news.gone.update(before.keys() - marks.keys())
+            changed += [id for id, mark in marks.items() if before.get(id) != mark]
+        self._read(changed, news)
+
+    def _listings(self, parts: Collection[str]) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+
+        def look(part: str) -> None:
+            found[part] = {id: _stamp_digest(stamp) for id, stamp in self._store.list_part(part).items()}
+
+        each_if_many(look, parts, _THREADS)
+        return found
+
+    def _look_at_unsettled(self, news: _News) -> set[str]:
+        """Documents whose writer may have died before it said that they changed; also those that were found so once,
+        and that no listing has told of since."""
+        ids = {id for id in {*self._store.unsettled_ids(), *self._loose} if id not in news.rows and id not in news.gone}
+        self._read(ids, news)
+        return ids
+
+    def _look_at_pending(self, news: _News) -> None:
+        """Arrays whose creation was not completed when they were looked at last."""
+        known = {*news.gone, *news.pending, *news.rows}
+        waiting = [record for id, record in self._pending.items() if id not in known]
+        for record in self._store.filter_committed(waiting) if waiting else ():
+            news.rows[record.id] = self._columns.row(record, record.id)
+
+    def _look_again(self, news: _News) -> None:
+        """Arrays that were not committed a moment ago, in this look or an earlier one: when one of those made together
+        was by now, all are."""
+        pending = {**self._pending, **news.pending}
+        left = [record for id, record in pending.items() if id not in news.rows and id not in news.gone]
+        for record in self._store.filter_committed(left) if news.rows and left else ():
+            news.rows[record.id] = self._columns.row(record, record.id)
+            news.pending.pop(record.id, None)
+
+    def _read(self, ids: Collection[str], news: _News) -> None:
+        """Records by their ids; what is not there, or damaged, is gone for now."""
+        records = self._store.records(ids) if ids else ()
+        left = {id: id for id in ids}
+        for batch in batched(records, _BATCH):
+            committed = {record.id for record in self._store.filter_committed(batch)}
+            for record in batch:
+                id = left.pop(record.id, record.id)  # one text for all that is known of it
+                if id in committed:
+                    news.rows[id] = self._columns.row(record, id)
+                else:
+                    news.pending[id] = record
+        news.gone.update(left)
+
+    # -- the stored one ---------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Begin with what is stored; where it is none of this collection's, or damaged, with nothing."""
+        self._is_loaded = True
+        data = None
+        with suppress(StorageError):
+            data = self._keeper.read_index() if self._keeper else None
+        found = parse_index(data, self._columns.attributes) if data else None
+        if found is not None:
+            self._parts = found.parts
+            self._table.change((), found.rows)
+
+    def _keep(self) -> None:
+        """Store it, where that is wanted and can be."""
+        self._changes = 0
+        if self._keeper is not None:
+            with suppress(ReadOnly, StorageError):  # it is a cache: the next one may write it
+                data = index_bytes(StoredIndex(self._parts, self._table.rows), self._columns.attributes)
+                self._keeper.write_index(data)
+
+
+def _stamp_digest(stamp: Stamp) -> int:
+    """Return a stamp in few bytes: equal ones have equal marks, in every process, and others as good as never."""
+    if isinstance(stamp, Unversioned):
+        return int.from_bytes(os.urandom(8))
+    return int.from_bytes(blake2b(repr(stamp).encode(), digest_size=8).digest())
+
+
+_indexes: WeakSet[AttributeIndex] = WeakSet()
+
+
+def _begin_anew() -> None:
+    """In a forked child: whoever held the lock is not in this process, and may have been half-way."""
+    for index in _indexes:
+        index._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+# -- rows in the orders of their attributes ---------------------------------------------------------------------------
 
 
 Row = tuple[Any, ...]
 """An id, then the values of the attributes in the schema's order."""
+
+
+# Changed rows up to which sorted lists are always kept and changed in place.
 _FEW = 64
+
+
 _COSTLIER = 16
 """How many times as long it takes to put a row into a sorted list as to sort it with all others."""
 
@@ -47,17 +278,17 @@ class AttributeColumns:
         self.key = [attribute.name for attribute in schema.primary_attributes]
 
     def row(self, record: Record, id: str) -> Row:
-        """A record as a row of this id."""
+        """Return a record as a row of this id."""
         parts = (record.primary if known.primary else record.custom for known in self.attributes)
         return (id, *(part.get(known.name) for part, known in zip(parts, self.attributes, strict=True)))
 
     def rank(self, name: str) -> Callable[[Row], Rank]:
-        """What gives the rank of a row's attribute."""
+        """Return the function that gives the rank of a row's attribute."""
         place, rank = self._place[name], self._rankers[name]
         return lambda row: rank(row[place])
 
     def order(self, name: str | None) -> Callable[[Row], Row]:
-        """What rows are sorted by: an attribute, among equals the key, and the id in the end."""
+        """Return the sort key of rows: an attribute, among equals the key, and the id in the end."""
         ranks = [self.rank(known) for known in ([] if name is None else [name]) + self.key]
         return lambda row: (*[rank(row) for rank in ranks], row[0])
 
@@ -85,7 +316,8 @@ class Table:
                 insort(rows_in_order, row, key=order)
 
     def found(self, query: Query) -> list[Row]:
-        """The rows that fulfil a query: those of its most telling condition, then of these those of all others."""
+        """Return the rows that fulfil a query: those of its most telling condition, then of these those of all
+        others."""
         if not query.conditions:
             return self._turned(self._in_order(query.order), query)
         spans = {condition.attribute.name: self._spans(condition) for condition in query.conditions}
@@ -109,7 +341,7 @@ class Table:
         return rows[:known][::-1] + rows[known:]
 
     def _spans(self, condition: Condition) -> list[range]:
-        """The places of rows that fulfil a condition, in the order of its attribute."""
+        """Return the places of rows that fulfil a condition, in the order of its attribute."""
         name = condition.attribute.name
         rows, rank = self._in_order(name), self._columns.rank(name)
         found = []
@@ -120,8 +352,8 @@ class Table:
         return found
 
     def _in_order(self, name: str | None) -> list[Row]:
-        """All rows in the order of an attribute, or of the key: sorted by what counts least first, which takes the
-        least memory."""
+        """Return all rows in the order of an attribute, or of the key: sorted by what counts least first, which takes
+        the least memory."""
         if name in self._sorted:
             return self._sorted[name]
         if name is None:
@@ -134,17 +366,16 @@ class Table:
         return rows
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# A stored index: bytes that are made and taken, checked, and passed over for any doubt.
-#
-# A line of magic and the BLAKE2b of the rest, then compressed JSON: the attributes of the schema, by part its mark
-# and those of its documents, by id the values of a row. Nobody trusts it: what it says of a part holds while the mark
-# of that part is the present one, and what a query finds by it is read again.
+# -- the stored index -------------------------------------------------------------------------------------------------
 
 
 _MAGIC = b"hyperslab index 1 "
+
+
 _LARGEST = 1 << 29
 """Bytes of JSON: of some two million arrays."""
+
+
 UNSURE = 0
 """The mark of a part that is to be looked at again, whatever its present one is."""
 
@@ -166,7 +397,7 @@ class StoredIndex:
 
 
 def index_bytes(stored: StoredIndex, attributes: Sequence[AttributeSchema]) -> bytes:
-    """An index as bytes; of parts in which an array is not committed, or damaged, only what is sure."""
+    """Return an index as bytes; of parts in which an array is not committed, or damaged, only what is sure."""
     parts: dict[str, tuple[int, dict[str, int]]] = {}
     for name, part in stored.parts.items():
         known = {id: mark for id, mark in part.marks.items() if id in stored.rows}
@@ -178,7 +409,7 @@ def index_bytes(stored: StoredIndex, attributes: Sequence[AttributeSchema]) -> b
 
 
 def parse_index(data: bytes, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
-    """The index; None where it is damaged, of another schema or too large."""
+    """Return the index; None where it is damaged, of another schema or too large."""
     head, _, body = data.partition(b"\n")
     if head != _MAGIC + blake2b(body, digest_size=16).hexdigest().encode():
         return None
@@ -216,217 +447,3 @@ def _values(said: Sequence[Any], attributes: Sequence[AttributeSchema]) -> list[
 
 def _described(attributes: Sequence[AttributeSchema]) -> list[dict[str, Any]]:
     return [attribute.as_dict for attribute in attributes]
-
-
-_BATCH = 1024
-_THREADS = 8
-_LOOKS = 8
-"""Times that a refresh looks again while others make arrays; then it takes what it has."""
-_WORTH_KEEPING = 256
-"""Rows that must have changed for an index to be stored again, and a sixteenth of all of them."""
-
-
-@dataclass(slots=True)
-class _News:
-    """What a look at the collection found: parts anew, and by id rows, records that are not committed, what is gone."""
-
-    parts: dict[str, ListedPart] = field(default_factory=dict)
-    rows: dict[str, Row] = field(default_factory=dict)
-    pending: dict[str, Record] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
-
-
-class AttributeIndex:
-    """The attributes of a collection's arrays, for queries from any thread.
-
-    Where the collection's document says ``"index": "stored"`` it is kept in the store, for whoever opens it next.
-    """
-
-    def __init__(self, holding: CollectionStore) -> None:
-        self._holding = holding
-        self._columns = AttributeColumns(holding.document.schema)
-        self._keeper = holding if isinstance(holding, CachesIndex) and holding.keeps_index else None
-        self._begin()
-        _indexes.add(self)
-
-    def _begin(self) -> None:
-        self._lock = threading.RLock()
-        self._parts: dict[str, ListedPart] = {}
-        self._pending: dict[str, Record] = {}
-        self._loose: set[str] = set()
-        self._table = Table(self._columns)
-        self._changes = 0
-        self._unread = 0
-        self._is_loaded = self._keeper is None
-
-    @property
-    def holding(self) -> CollectionStore:
-        """The arrays that it is of."""
-        return self._holding
-
-    def count(self) -> int:
-        """How many arrays there are now."""
-        with self._lock:
-            self._refresh()
-            return len(self._table.rows)
-
-    def rows(self, query: Query) -> list[Row]:
-        """What the index knows of the arrays that fulfil a query, in its order; of all of them, whatever its limit."""
-        with self._lock:
-            self._refresh()
-            return self._table.found(query)
-
-    @property
-    def unread(self) -> int:
-        """How many arrays the last look left out, since their records could not be read."""
-        return self._unread
-
-    # -- following changes ------------------------------------------------------------------------------------------
-
-    def _refresh(self) -> None:
-        """Look at what changed since the last time, until nothing does: of arrays that are made together a look while
-        they are made may find those alone that it came to last."""
-        if not self._is_loaded:
-            self._load()
-        for _ in range(_LOOKS):
-            stamps = self._holding.generations()
-            has_more = self._follow({part: _stamp_digest(stamp) for part, stamp in stamps.items()})
-            unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
-            if not has_more or unversioned or self._holding.generations() == stamps:
-                break
-
-    def _follow(self, stamps: Mapping[str, int]) -> bool:
-        """Take over what changed: an error on the way leaves all as it was. True when there are several arrays
-        that were not there before."""
-        news = _News()
-        self._look_at_parts(stamps, news)
-        loose = self._look_at_unsettled(news)
-        self._look_at_pending(news)
-        self._look_again(news)
-        self._parts = {part: news.parts.get(part) or self._parts[part] for part in stamps}
-        self._loose = {id for id in loose if id not in news.gone and not self._is_listed(id)}
-        self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
-        self._pending.update(news.pending)
-        self._unread = self._left_unread(news.gone)
-        several = len(news.rows.keys() - self._table.rows.keys()) > 1
-        self._table.change(news.gone | news.pending.keys(), news.rows)
-        self._changes += len(news.gone) + len(news.rows)
-        if self._changes > max(_WORTH_KEEPING, len(self._table.rows) >> 4):
-            self._keep()
-        return several
-
-    def _left_unread(self, gone: Collection[str]) -> int:
-        """How many are listed and could not be read, for now or because they are damaged: the next look reads them."""
-        count = 0
-        for part in self._parts.values():
-            if unread := part.marks.keys() & gone:
-                count += len(unread)
-                part.stamp = UNSURE
-                for id in unread:
-                    del part.marks[id]
-        return count
-
-    def _is_listed(self, id: str) -> bool:
-        return any(id in part.marks for part in self._parts.values())
-
-    def _look_at_parts(self, stamps: Mapping[str, int], news: _News) -> None:
-        """The documents of parts whose stamps changed: those that are new, other ones or gone."""
-        for part in self._parts.keys() - stamps.keys():
-            news.gone.update(self._parts[part].marks)
-        stale = [part for part, stamp in stamps.items() if part not in self._parts or self._parts[part].stamp != stamp]
-        listings = self._listings(stale)
-        changed: list[str] = []
-        for part in stale:
-            marks = listings[part]
-            before = self._parts[part].marks if part in self._parts else {}
-            news.parts[part] = ListedPart(stamps[part], marks)
-            news.gone.update(before.keys() - marks.keys())
-            changed += [id for id, mark in marks.items() if before.get(id) != mark]
-        self._read(changed, news)
-
-    def _listings(self, parts: Collection[str]) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
-
-        def look(part: str) -> None:
-            found[part] = {id: _stamp_digest(stamp) for id, stamp in self._holding.listing(part).items()}
-
-        each_if_many(look, parts, _THREADS)
-        return found
-
-    def _look_at_unsettled(self, news: _News) -> set[str]:
-        """Documents whose writer may have died before it said that they changed; also those that were found so once,
-        and that no listing has told of since."""
-        ids = {id for id in {*self._holding.unsettled(), *self._loose} if id not in news.rows and id not in news.gone}
-        self._read(ids, news)
-        return ids
-
-    def _look_at_pending(self, news: _News) -> None:
-        """Arrays whose creation was not completed when they were looked at last."""
-        known = {*news.gone, *news.pending, *news.rows}
-        waiting = [record for id, record in self._pending.items() if id not in known]
-        for record in self._holding.committed(waiting) if waiting else ():
-            news.rows[record.id] = self._columns.row(record, record.id)
-
-    def _look_again(self, news: _News) -> None:
-        """Arrays that were not committed a moment ago, in this look or an earlier one: when one of those made together
-        was by now, all are."""
-        pending = {**self._pending, **news.pending}
-        left = [record for id, record in pending.items() if id not in news.rows and id not in news.gone]
-        for record in self._holding.committed(left) if news.rows and left else ():
-            news.rows[record.id] = self._columns.row(record, record.id)
-            news.pending.pop(record.id, None)
-
-    def _read(self, ids: Collection[str], news: _News) -> None:
-        """Records by their ids; what is not there, or damaged, is gone for now."""
-        records = self._holding.records(ids) if ids else ()
-        left = {id: id for id in ids}
-        for batch in batched(records, _BATCH):
-            committed = {record.id for record in self._holding.committed(batch)}
-            for record in batch:
-                id = left.pop(record.id, record.id)  # one text for all that is known of it
-                if id in committed:
-                    news.rows[id] = self._columns.row(record, id)
-                else:
-                    news.pending[id] = record
-        news.gone.update(left)
-
-    # -- the stored one ---------------------------------------------------------------------------------------------
-
-    def _load(self) -> None:
-        """Begin with what is stored; where it is none of this collection's, or damaged, with nothing."""
-        self._is_loaded = True
-        data = None
-        with suppress(StorageError):
-            data = self._keeper.cached_index() if self._keeper else None
-        found = parse_index(data, self._columns.attributes) if data else None
-        if found is not None:
-            self._parts = found.parts
-            self._table.change((), found.rows)
-
-    def _keep(self) -> None:
-        """Store it, where that is wanted and can be."""
-        self._changes = 0
-        if self._keeper is not None:
-            with suppress(ReadOnly, StorageError):  # it is a cache: the next one may write it
-                data = index_bytes(StoredIndex(self._parts, self._table.rows), self._columns.attributes)
-                self._keeper.keep_index(data)
-
-
-def _stamp_digest(stamp: Stamp) -> int:
-    """A stamp in few bytes: equal ones have equal marks, in every process, and others as good as never."""
-    if isinstance(stamp, Unversioned):
-        return int.from_bytes(os.urandom(8))
-    return int.from_bytes(blake2b(repr(stamp).encode(), digest_size=8).digest())
-
-
-_indexes: WeakSet[AttributeIndex] = WeakSet()
-
-
-def _begin_anew() -> None:
-    """In a forked child: whoever held the lock is not in this process, and may have been half-way."""
-    for index in _indexes:
-        index._begin()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)

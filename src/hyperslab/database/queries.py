@@ -27,41 +27,47 @@ _FIRST, _MOST = 16, 512
 
 
 def find(
-    held: OpenCollection, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **wanted: Any
+    collection: OpenCollection,
+    where: Any = None,
+    /,
+    *,
+    order: str | None = None,
+    limit: int | None = None,
+    **wanted: Any,
 ) -> QueryResult:
-    """The arrays of a collection that fulfil conditions, as :func:`.conditions.parse` takes them."""
-    query = parse(held.schema, where, wanted, order, limit)
-    return QueryResult(held, hits(held.index, query))
+    """Return the arrays of a collection that fulfil conditions, as :func:`.conditions.parse` takes them."""
+    query = parse(collection.schema, where, wanted, order, limit)
+    return QueryResult(collection, hits(collection.index, query))
 
 
-def find_to_stack(held: OpenCollection, stack: str | None, where: Any, wanted: Mapping[str, Any]) -> QueryResult:
-    """The same in the order of the attribute that they are to be stacked along, where it has one."""
+def find_to_stack(collection: OpenCollection, stack: str | None, where: Any, wanted: Mapping[str, Any]) -> QueryResult:
+    """Return the same in the order of the attribute that they are to be stacked along, where it has one."""
     if isinstance(where, str):
         raise SchemaError(f"{where!r} is no condition", remedy=f"stack={where!r} says what to stack along")
-    query = parse(held.schema, where, wanted)
-    ordered = {attribute.name for attribute in held.schema.attributes if is_ordered(attribute)}
+    query = parse(collection.schema, where, wanted)
+    ordered = {attribute.name for attribute in collection.schema.attributes if is_ordered(attribute)}
     query = replace(query, order=stack if stack in ordered else None)
-    return QueryResult(held, hits(held.index, query))
+    return QueryResult(collection, hits(collection.index, query))
 
 
 def hits(index: AttributeIndex, query: Query) -> Hits:
-    """The records that fulfil a query. One for all values of the key needs no index."""
-    holding = index.holding
-    key = query.key(holding.document.schema)
+    """Return the records that fulfil a query. One for all values of the key needs no index."""
+    store = index.store
+    key = query.key(store.document.schema)
     if key is None:
-        return Hits(holding, query, [row[0] for row in index.rows(query)])
-    id = holding.id_of(key)
-    return Hits(holding, query, [] if id is None else [id])
+        return Hits(store, query, [row[0] for row in index.rows(query)])
+    id = store.id_of(key)
+    return Hits(store, query, [] if id is None else [id])
 
 
 def walk(index: AttributeIndex, *, backwards: bool = False) -> Iterator[Record]:
-    """All records of a collection in the order of their keys; none of them is kept."""
+    """Yield all records of a collection in the order of their keys; none of them is kept."""
     query = Query(backwards=backwards)
     ids = iter([row[0] for row in index.rows(query)])
     for size in _sizes():
         if not (batch := list(islice(ids, size))):
             return
-        yield from _checked(index.holding, query, batch)
+        yield from _checked(index.store, query, batch)
 
 
 def _sizes(first: int = _FIRST) -> Iterator[int]:
@@ -71,10 +77,10 @@ def _sizes(first: int = _FIRST) -> Iterator[int]:
         size = min(2 * size, max(first, _MOST))
 
 
-def _checked(holding: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:
-    """Those of the records that are there and fulfil the query, in the order of their ids."""
-    records = (record for record in holding.records(ids) if all(each.holds(record) for each in query.conditions))
-    found = {record.id: record for record in holding.committed(records)}
+def _checked(store: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:
+    """Return those of the records that are there and fulfil the query, in the order of their ids."""
+    records = (record for record in store.records(ids) if all(each.holds(record) for each in query.conditions))
+    found = {record.id: record for record in store.filter_committed(records)}
     return [found[id] for id in ids if id in found]
 
 
@@ -85,8 +91,8 @@ class Hits(Sequence[Record]):
     which that is.
     """
 
-    def __init__(self, holding: CollectionStore, query: Query, ids: Sequence[str]) -> None:
-        self._holding = holding
+    def __init__(self, store: CollectionStore, query: Query, ids: Sequence[str]) -> None:
+        self._store = store
         self._query = query
         self._ids = ids
         self._lock = threading.Lock()
@@ -124,7 +130,7 @@ class Hits(Sequence[Record]):
             return self._ending or self._found
 
     def _checked(self, places: range) -> list[Record]:
-        return _checked(self._holding, self._query, self._ids[places.start : places.stop])
+        return _checked(self._store, self._query, self._ids[places.start : places.stop])
 
     def _join(self) -> None:
         if not self._left:
@@ -172,8 +178,8 @@ class QueryResult(Sequence[Array]):
     its record was read is not among them.
     """
 
-    def __init__(self, held: OpenCollection, hits: Sequence[Record]) -> None:
-        self._held = held
+    def __init__(self, collection: OpenCollection, hits: Sequence[Record]) -> None:
+        self._collection = collection
         self._hits = hits
 
     def __len__(self) -> int:
@@ -183,7 +189,7 @@ class QueryResult(Sequence[Array]):
         return bool(self._hits)
 
     def __iter__(self) -> Iterator[Array]:
-        return map(partial(array_of, self._held), self._hits)
+        return map(partial(array_of, self._collection), self._hits)
 
     @overload
     def __getitem__(self, place: int) -> Array: ...
@@ -193,15 +199,16 @@ class QueryResult(Sequence[Array]):
 
     def __getitem__(self, place: int | slice) -> Array | QueryResult:
         if isinstance(place, slice):
-            return QueryResult(self._held, self._hits[place])
-        return array_of(self._held, self._hits[place])
+            return QueryResult(self._collection, self._hits[place])
+        return array_of(self._collection, self._hits[place])
 
     def __repr__(self) -> str:
-        return f"<Found by a query in collection {self._held.name!r}>"
+        return f"<Found by a query in collection {self._collection.name!r}>"
 
     def to_xarray(self, stack: str | None = None, *, dim: str | None = None, chunks: Any = None) -> Any:
-        """All of them as one lazy ``xarray.Dataset`` with a variable of the collection's name: a new first dimension
-        has the values of the attribute ``stack`` as its coordinate, and is named ``dim`` if not as the attribute.
+        """Return all of them as one lazy ``xarray.Dataset`` with a variable of the collection's name: a new first
+        dimension has the values of the attribute ``stack`` as its coordinate, and is named ``dim`` if not as the
+        attribute.
 
         ``stack`` may be left out where there is one primary attribute. The other attributes are coordinates along it;
         scales, labels and times are those of their dimensions, as
@@ -210,29 +217,29 @@ class QueryResult(Sequence[Array]):
         """
         from hyperslab.bridges.xarray.stacking import Stack, stacked
 
-        with self._held.located():
+        with self._collection.locate_errors():
             along = self._along(stack)
             records = list(self._hits)
             if not records:
                 raise Invalid(
-                    f"no array of {self._held.name!r} was found to stack", remedy="ask for some that are there"
+                    f"no array of {self._collection.name!r} was found to stack", remedy="ask for some that are there"
                 )
-            names = [attribute.name for attribute in self._held.schema.attributes]
+            names = [attribute.name for attribute in self._collection.schema.attributes]
             columns = {name: [record.values[name] for record in records] for name in names}
             starts = {
                 each.name: each.attribute
-                for each in self._held.schema.dimensions
+                for each in self._collection.schema.dimensions
                 if isinstance(each, TimeDimensionSchema) and each.attribute is not None
             }
-            arrays = [array_of(self._held, record).array for record in records]
-            return stacked(Stack(self._held.name, arrays, along, columns, starts, dim), chunks)
+            arrays = [array_of(self._collection, record).array for record in records]
+            return stacked(Stack(self._collection.name, arrays, along, columns, starts, dim), chunks)
 
     def _along(self, stack: str | None) -> str:
         if stack is not None:
             return stack
-        schema = self._held.schema
+        schema = self._collection.schema
         if not schema.attributes:
-            said = f"the arrays of {self._held.name!r} have no attribute to stack them along"
+            said = f"the arrays of {self._collection.name!r} have no attribute to stack them along"
             raise SchemaError(said, remedy="array.array.to_xarray() makes a DataArray of one")
         primary = [attribute.name for attribute in schema.primary_attributes]
         if len(primary) != 1:
@@ -241,58 +248,58 @@ class QueryResult(Sequence[Array]):
         return primary[0]
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Looking for arrays as ``collection.filter({...})`` does: by id, by key, or by any of the attributes.
+# -- collection.filter({...}) -----------------------------------------------------------------------------------------
 
 
 class FilteredManager:
     """The arrays of a collection whose attributes have certain values; they are looked for when they are asked for."""
 
-    def __init__(self, held: OpenCollection, wanted: Any) -> None:
+    def __init__(self, collection: OpenCollection, wanted: Any) -> None:
         if not isinstance(wanted, Mapping):
             raise SchemaError(f"a filter of {wanted!r}", remedy="give a mapping of attributes to values")
-        self._held = held
+        self._collection = collection
         self._wanted = dict(wanted)
-        own = any(attribute.name == "id" for attribute in held.schema.attributes)  # then it is one like any other
+        own = any(attribute.name == "id" for attribute in collection.schema.attributes)  # then it is one like any other
         self._id = None if own or "id" not in self._wanted else check_id(self._wanted["id"])
         values = {name: value for name, value in self._wanted.items() if self._id is None or name != "id"}
-        self._values = check_key(held.schema, values)
+        self._values = check_key(collection.schema, values)
 
     def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
-        """Those among them that have other values besides; SchemaError for a second value of one attribute."""
-        with self._held.located():
-            other = FilteredManager(self._held, wanted)
+        """Return those among them that have other values besides; SchemaError for a second value of one attribute."""
+        with self._collection.locate_errors():
+            other = FilteredManager(self._collection, wanted)
             both = sorted(self._wanted.keys() & other._wanted.keys())
             if both:
                 message = f"two values for {both[0]!r} in a filter"
                 raise SchemaError(message, remedy="give one, or query() for any of a list")
-            return FilteredManager(self._held, {**self._wanted, **other._wanted})
+            return FilteredManager(self._collection, {**self._wanted, **other._wanted})
 
     def first(self) -> Array | None:
-        """The first of them in the order of keys; None when there is none."""
+        """Return the first of them in the order of keys; None when there is none."""
         return next(iter(self._found()), None)
 
     def last(self) -> Array | None:
-        """The last of them in the order of keys; None when there is none."""
+        """Return the last of them in the order of keys; None when there is none."""
         return next(iter(self._found()[-1:]), None)
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self._found())
 
     def __repr__(self) -> str:
-        return f"<FilteredManager of collection {self._held.name!r}: {self._wanted}>"
+        return f"<FilteredManager of collection {self._collection.name!r}: {self._wanted}>"
 
     def _found(self) -> Sequence[Array]:
-        """Those that are there; what is asked for by its id or whole key needs no index, and is told when damaged."""
-        held, query = self._held, parse(self._held.schema, self._values, {})
-        with held.located():
-            holding, key = held.required(), query.key(held.schema)
+        """Return those that are there; what is asked for by its id or whole key needs no index, and is told when
+        damaged."""
+        collection, query = self._collection, parse(self._collection.schema, self._values, {})
+        with collection.locate_errors():
+            store, key = collection.required_store(), query.key(collection.schema)
         if self._id is None and key is None:
-            return find(held, self._values)
-        id = self._id if key is None or self._id is not None else holding.id_of(key)
+            return find(collection, self._values)
+        id = self._id if key is None or self._id is not None else store.id_of(key)
         try:
-            record = None if id is None else holding.record(id)
+            record = None if id is None else store.record(id)
         except NodeNotFound:
             record = None
         fits = record is not None and all(each.holds(record) for each in query.conditions)
-        return [array_of(held, record)] if record is not None and fits else []
+        return [array_of(collection, record)] if record is not None and fits else []

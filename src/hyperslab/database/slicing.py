@@ -45,13 +45,13 @@ class Resolved:
     selection: Selection
 
     def positions(self, dimension: int, size: int) -> range:
-        """The positions along one dimension; of an int that one alone."""
+        """Return the positions along one dimension; of an int that one alone."""
         item = self.items[dimension]
         return range(*item.indices(size)) if isinstance(item, slice) else range(item % size, item % size + 1)
 
 
 def resolve(key: Any, dimensions: Sequence[Along]) -> Resolved:
-    """The key in positions. SelectionError or LabelError (both are IndexErrors) for what selects nothing here,
+    """Return the key in positions. SelectionError or LabelError (both are IndexErrors) for what selects nothing here,
     Invalid (a ValueError) for a step of zero."""
     items = key if isinstance(key, tuple) else (key,)
     dots = [place for place, item in enumerate(items) if item is Ellipsis]
@@ -85,7 +85,7 @@ def _item(item: Any, along: Along) -> Item:
 
 
 def _position(item: Any) -> int | None:
-    """An int of Python's or NumPy's; a truth value is none."""
+    """Return an int of Python's or NumPy's; a truth value is none."""
     if isinstance(item, bool | np.bool_) or not isinstance(item, int | np.integer):
         return None
     return index(item)
@@ -106,7 +106,7 @@ def _slice(item: slice, along: Along) -> slice:
 
 
 def _slice_end(bound: Any, along: Along) -> Any:
-    """A bound of a slice: None, an int or a label."""
+    """Return a bound of a slice: None, an int or a label."""
     if bound is None or is_label(bound):
         return bound
     position = _position(bound)

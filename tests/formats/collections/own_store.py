@@ -83,8 +83,8 @@ def key_of(found: Record) -> tuple[Any, ...]:
 
 def ids(holding: OwnCollectionStore) -> set[str]:
     """The arrays that exist, by way of the listings."""
-    listed = {id for part in holding.generations() for id in holding.listing(part)}
-    return {found.id for found in holding.committed(holding.records(listed))}
+    listed = {id for part in holding.generations() for id in holding.list_part(part)}
+    return {found.id for found in holding.filter_committed(holding.records(listed))}
 
 
 def kinds(holding: OwnCollectionStore, *, deep: bool = False) -> list[str]:

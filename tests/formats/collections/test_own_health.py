@@ -51,16 +51,16 @@ def first(holding: OwnCollectionStore) -> str:
 
 def shard(holding: OwnCollectionStore) -> str:
     """The key of a shard."""
-    return next(key for key in holding.store.list(holding.places.array(first(holding))) if "/c/" in key)
+    return next(key for key in holding.store.list(holding.keys.array(first(holding))) if "/c/" in key)
 
 
 def test_an_array_that_was_not_made_to_the_end(holding: OwnCollectionStore) -> None:
     begun = record(9)
-    holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
-    holding.store.put(holding.places.generation(begun.id[:2]), b"x")
+    holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+    holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
     (remedy,) = holding.remedies(deep=False)
     assert (remedy.problem.kind, remedy.problem.node) == ("orphan", f"weather/{begun.id}")
-    assert remedy.keep == (holding.places.array_document(begun.id),)
+    assert remedy.keep == (holding.keys.array_document(begun.id),)
     repair(holding)
     assert kinds(holding) == []
     assert holding.stamp(begun.id) is None
@@ -73,13 +73,13 @@ def test_an_array_whose_document_lost_its_power(holding: OwnCollectionStore, bla
     """Nobody was told that it was made; where a key leads to such a document, an array is damaged, and stays."""
     begun, damaged = record(9), first(holding)
     for id in (begun.id, damaged):
-        holding.store.put(holding.places.array_document(id), blank)
-    holding.store.put(holding.places.generation(begun.id[:2]), b"x")
+        holding.store.put(holding.keys.array_document(id), blank)
+    holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
     found = {remedy.problem.node: remedy for remedy in holding.remedies(deep=False)}
     assert found.keys() == {f"weather/{begun.id}", f"weather/{damaged}"}
     lost = found[f"weather/{begun.id}"]
     assert (lost.problem.kind, lost.action) == ("leftover", "remove it")
-    assert lost.keep == (holding.places.array_document(begun.id),)
+    assert lost.keep == (holding.keys.array_document(begun.id),)
     repair(holding)
     assert holding.stamp(begun.id) is None
     assert {remedy.problem.node for remedy in holding.remedies(deep=False)} == {f"weather/{damaged}"}
@@ -89,10 +89,10 @@ def test_an_array_whose_document_lost_its_power(holding: OwnCollectionStore, bla
 def test_an_array_that_was_made_to_the_end_meanwhile(holding: OwnCollectionStore) -> None:
     """Between the look and the deed."""
     begun = record(9)
-    holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
-    holding.store.put(holding.places.generation(begun.id[:2]), b"x")
+    holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+    holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
     (remedy,) = holding.remedies(deep=False)
-    holding.store.put(holding.entry(begun), begun.id.encode())
+    holding.store.put(holding.key_entry(begun), begun.id.encode())
     assert remedy.act is not None
     remedy.act()
     assert holding.record(begun.id) == begun
@@ -102,26 +102,26 @@ def test_an_array_that_was_made_to_the_end_meanwhile(holding: OwnCollectionStore
 def test_an_array_that_is_made_to_the_end_while_one_looks(holding: OwnCollectionStore) -> None:
     """Is no problem; nor is one that is changed."""
     begun = record(9, id="00" + new_id()[2:])
-    holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
-    holding.store.put(holding.places.generation("00"), b"x")
-    holding.store.put(holding.places.unsettled(begun.id), b"")
-    holding.store.put(f"{holding.places.part('ff')}/x", b"a stray, which is found after the array")
+    holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+    holding.store.put(holding.keys.generation("00"), b"x")
+    holding.store.put(holding.keys.unsettled(begun.id), b"")
+    holding.store.put(f"{holding.keys.part('ff')}/x", b"a stray, which is found after the array")
     remedies = iter(holding.remedies(deep=True))
     assert next(remedies).problem.kind == "stray"
-    holding.store.put(holding.entry(begun), begun.id.encode())
-    holding.store.delete(holding.places.unsettled(begun.id))
+    holding.store.put(holding.key_entry(begun), begun.id.encode())
+    holding.store.delete(holding.keys.unsettled(begun.id))
     assert list(remedies) == []
 
 
 def test_arrays_that_are_being_made(holding: OwnCollectionStore) -> None:
     """As long as their maker lives no repair takes them for leftovers; afterwards it does."""
     begun = record(9)
-    with creation_marker(holding.store, holding.places, 5, new_id()):
-        holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
-        holding.store.put(holding.places.generation(begun.id[:2]), b"x")
+    with creation_marker(holding.store, holding.keys, 5, new_id()):
+        holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+        holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
         assert kinds(holding) == []
     assert kinds(holding) == ["orphan"]
-    holding.store.put(f"{holding.places.folder('creating')}/{new_id()}/mark", b"")
+    holding.store.put(f"{holding.keys.folder('creating')}/{new_id()}/mark", b"")
     assert kinds(holding) == ["leftover", "orphan"]
     repair(holding)
     assert kinds(holding) == []
@@ -142,8 +142,8 @@ def test_repairs_beside_a_creation_of_many_arrays(tmp_path: Path) -> None:
 def test_two_arrays_of_one_key(holding: OwnCollectionStore) -> None:
     old = holding.record(first(holding))
     double = replace(old, id="ff" + new_id()[2:])
-    holding.store.put(holding.places.array_document(double.id), holding.documents.text(double))
-    holding.store.put(holding.places.generation("ff"), b"x")
+    holding.store.put(holding.keys.array_document(double.id), holding.documents.new_document(double))
+    holding.store.put(holding.keys.generation("ff"), b"x")
     (remedy,) = holding.remedies(deep=False)
     assert remedy.problem.kind == "orphan"
     assert old.id in remedy.problem.message
@@ -156,7 +156,7 @@ def test_a_key_entry_that_leads_elsewhere(holding: OwnCollectionStore, said: byt
     """It is led to its array again; no cell of that is lost."""
     old = holding.record(first(holding))
     other = sorted(ids(holding))[1]
-    holding.store.put(holding.entry(old), other.encode() if isinstance(said, str) else said)
+    holding.store.put(holding.key_entry(old), other.encode() if isinstance(said, str) else said)
     assert kinds(holding) == ["dangling-key"]
     assert len(ids(holding)) == 2
     repair(holding)
@@ -167,7 +167,7 @@ def test_a_key_entry_that_leads_elsewhere(holding: OwnCollectionStore, said: byt
 
 def test_a_key_entry_that_leads_to_nothing(holding: OwnCollectionStore) -> None:
     gone = record(9)
-    holding.store.put(holding.entry(gone), gone.id.encode())
+    holding.store.put(holding.key_entry(gone), gone.id.encode())
     assert kinds(holding) == ["dangling-key"]
     with pytest.raises(AlreadyExists):
         holding.create([record(9)])
@@ -178,7 +178,7 @@ def test_a_key_entry_that_leads_to_nothing(holding: OwnCollectionStore) -> None:
 
 def test_a_generation_that_is_missing(holding: OwnCollectionStore) -> None:
     id = first(holding)
-    holding.store.delete(holding.places.generation(id[:2]))
+    holding.store.delete(holding.keys.generation(id[:2]))
     assert id not in ids(holding)
     assert kinds(holding) == ["missing-generation"]
     repair(holding)
@@ -189,11 +189,11 @@ def test_a_generation_that_is_missing(holding: OwnCollectionStore) -> None:
 def test_leftovers(holding: OwnCollectionStore) -> None:
     id, gone = first(holding), "ee" + new_id()[2:]
     for key in (
-        holding.places.unsettled(id),
-        holding.places.unsettled(gone),
-        f"{holding.places.folder('journal')}/{gone}",
-        f"{holding.places.folder('staged')}/{gone}/0123/c/0/0/0",
-        f"{holding.places.array(gone)}/c/0/0/0",
+        holding.keys.unsettled(id),
+        holding.keys.unsettled(gone),
+        f"{holding.keys.folder('journal')}/{gone}",
+        f"{holding.keys.folder('staged')}/{gone}/0123/c/0/0/0",
+        f"{holding.keys.array(gone)}/c/0/0/0",
     ):
         holding.store.put(key, b"x")
     generation = holding.generations()[id[:2]]
@@ -205,9 +205,9 @@ def test_leftovers(holding: OwnCollectionStore) -> None:
 
 
 def test_strays_are_told_and_stay(holding: OwnCollectionStore) -> None:
-    base = holding.places.base
+    base = holding.keys.base
     strays = [f"{base}/x", f"{base}/more/x", f"{base}/keys/x", f"{base}/arrays/zz/x", f"{base}/arrays/zz/{new_id()}/x"]
-    strays.append(f"{holding.places.array(first(holding))}/c/9/9/9")
+    strays.append(f"{holding.keys.array(first(holding))}/c/9/9/9")
     for key in strays:
         holding.store.put(key, b"x")
     assert set(kinds(holding)) == {"stray"}
@@ -237,7 +237,7 @@ def test_damaged_cells(holding: OwnCollectionStore) -> None:
 
 def test_an_array_that_is_not_as_the_schema_says(holding: OwnCollectionStore) -> None:
     id = first(holding)
-    key = holding.places.array_document(id)
+    key = holding.keys.array_document(id)
     text = (holding.store.get(key) or b"").decode()
     for old, new, kind in (
         ('"int32"', '"int64"', "wrong-dtype"),
@@ -254,8 +254,8 @@ def test_check_and_repair_of_a_root(tmp_path: Path) -> None:
     holding = made(Location.of(tmp_path / "root"))
     begun = record(1)
     holding.create([record(2)])
-    holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
-    holding.store.put(holding.places.generation(begun.id[:2]), b"x")
+    holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+    holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
     assert [problem.kind for problem in hs.check(tmp_path / "root")] == ["orphan"]
     (mend,) = hs.repair(tmp_path / "root", dry_run=False)
     assert (mend.kind, mend.done) == ("orphan", True)
@@ -267,7 +267,7 @@ def test_unfinished_writes_of_the_dead(tmp_path: Path) -> None:
     """Go when they are old."""
     holding = made(Location.of(tmp_path))
     holding.create([record(1)])
-    place = tmp_path / holding.places.folder("keys") / ".x.0123456789abcdef.tmp"
+    place = tmp_path / holding.keys.folder("keys") / ".x.0123456789abcdef.tmp"
     place.write_bytes(b"x")
     assert kinds(holding) == []
     os.utime(place, (1e9, 1e9))
@@ -317,7 +317,7 @@ def test_what_was_left_of_a_collection_is_not_in_the_next(tmp_path: Path) -> Non
     holding = made(Location.of(tmp_path))
     found = record(1)
     holding.create([found])
-    holding.store.delete(holding.places.document)
+    holding.store.delete(holding.keys.document)
     assert list(LAYOUT.names(Location.of(tmp_path))) == []
     again = made(Location.of(tmp_path))
     assert ids(again) == set()

@@ -139,9 +139,9 @@ def check(holding, done):
 
 def changed_unnoticed(holding, before):
     """An array that is another one or gone, though its generation is the same and it is not among the unsettled."""
-    generations, unsettled = holding.generations(), holding.unsettled()
+    generations, unsettled = holding.generations(), holding.unsettled_ids()
     for part, (generation, listing) in before.items():
-        now = holding.listing(part)
+        now = holding.list_part(part)
         if generations.get(part) == generation:
             other = [id for id in now if now[id] != listing.get(id) and id not in unsettled]
             yield from (id for id in other if is_there(holding, id))
@@ -164,7 +164,7 @@ while True:
     shutil.rmtree(PLACE, ignore_errors=True)
     shutil.copytree(SOUND, PLACE)
     holding = opened(Location.of(PLACE))
-    before = {part: (stamp, holding.listing(part)) for part, stamp in holding.generations().items()}
+    before = {part: (stamp, holding.list_part(part)) for part, stamp in holding.generations().items()}
     died = killed_at(number, lambda: opened(Location.of(PLACE)), change)
     check(holding, not died)
     assert list(changed_unnoticed(holding, before)) == []
@@ -206,10 +206,10 @@ def test_killed_without_keys(tmp_path: Path) -> None:
     bare = schema(attributes=schema().attributes[2:], dimensions=schema().dimensions[1:])
     holding = made(Location.of(tmp_path), bare)
     found = record(1)
-    key = holding.places.array_document(found.id)
-    holding.store.put(holding.places.unsettled(found.id), b"")
-    holding.store.put(key, holding.documents.text(type(found)(found.id, {}, found.custom)))
-    assert found.id in holding.unsettled()
+    key = holding.keys.array_document(found.id)
+    holding.store.put(holding.keys.unsettled(found.id), b"")
+    holding.store.put(key, holding.documents.new_document(type(found)(found.id, {}, found.custom)))
+    assert found.id in holding.unsettled_ids()
     assert holding.record(found.id).custom == found.custom
     assert sorted(kinds(holding)) == ["missing-generation", "unsettled"]
     repair(holding)

@@ -64,7 +64,7 @@ def test_a_collection_that_was_not_removed_to_the_end(where: Location) -> None:
     holding = made(where)
     made(where, name="other")
     holding.create([record(number) for number in range(3)])
-    holding.store.delete(holding.places.document)
+    holding.store.delete(holding.keys.document)
     assert list(LAYOUT.names(where)) == ["other"]
     (remedy,) = LAYOUT.remedies(where)
     assert (remedy.problem.kind, remedy.problem.node) == ("leftover", "weather")
@@ -73,12 +73,12 @@ def test_a_collection_that_was_not_removed_to_the_end(where: Location) -> None:
     assert remedy.act is not None
     remedy.act()
     assert len(ids(opened(where))) == 1
-    holding.store.delete(holding.places.document)
+    holding.store.delete(holding.keys.document)
     (remedy,) = LAYOUT.remedies(where)
     assert remedy.act is not None
     remedy.act()
     assert list(LAYOUT.remedies(where)) == []
-    assert list(holding.store.list(holding.places.base)) == []
+    assert list(holding.store.list(holding.keys.base)) == []
 
 
 def test_an_empty_database_stays_one(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_arrays_are_made_found_changed_and_removed(where: Location) -> None:
     changed = other.update(first.id, lambda now: replace(now, custom={**now.custom, "note": "new"}))
     assert changed == holding.record(first.id)
     assert changed.custom == {"note": "new", "level": 1.5}
-    assert list(holding.unsettled()) == []
+    assert list(holding.unsettled_ids()) == []
     holding.remove(first.id)
     holding.remove(first.id)
     with pytest.raises(NodeNotFound, match=first.id):
@@ -191,7 +191,7 @@ def test_without_primary_attributes(where: Location) -> None:
     assert holding.id_of(()) is None
     holding.update(first.id, lambda now: replace(now, custom={**now.custom, "n": 7}))
     assert holding.record(first.id).custom["n"] == 7
-    assert list(holding.unsettled()) == []
+    assert list(holding.unsettled_ids()) == []
     assert kinds(holding) == []
     holding.remove(first.id)
     assert len(ids(holding)) == 1
@@ -206,7 +206,7 @@ def test_generations_and_listings_follow_each_change(where: Location) -> None:
     seen = []
 
     def look() -> None:
-        seen.append((dict(holding.generations()), dict(holding.listing("aa"))))
+        seen.append((dict(holding.generations()), dict(holding.list_part("aa"))))
         assert all(holding.stamp(id) == stamp for id, stamp in seen[-1][1].items())
 
     look()
@@ -221,7 +221,7 @@ def test_generations_and_listings_follow_each_change(where: Location) -> None:
     assert len({generations["bb"] for generations, _ in seen}) == 1
     assert [len(listing) for _, listing in seen] == [1, 1, 2, 1]
     assert seen[0][1][first.id] != seen[1][1][first.id]
-    assert dict(holding.listing("cc")) == {}
+    assert dict(holding.list_part("cc")) == {}
 
 
 def test_a_document_without_its_key_is_no_array(where: Location) -> None:
@@ -229,9 +229,9 @@ def test_a_document_without_its_key_is_no_array(where: Location) -> None:
     holding = made(where)
     done, begun = record(1), record(2)
     holding.create([done])
-    holding.store.put(holding.places.array_document(begun.id), holding.documents.text(begun))
-    assert begun.id in holding.listing(begun.id[:2])
-    assert list(holding.committed([begun, done])) == [done]
+    holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+    assert begun.id in holding.list_part(begun.id[:2])
+    assert list(holding.filter_committed([begun, done])) == [done]
     assert list(holding.records([begun.id])) == [begun]
     for ask in (holding.record, lambda id: holding.update(id, lambda now: now)):
         with pytest.raises(NodeNotFound):
@@ -258,7 +258,7 @@ def test_an_update_goes_by_what_is_stored(where: Location) -> None:
         holding.put_spec(first.id, spec.evolve(shape=(5, 6, 2)))
     with pytest.raises(ZeroDivisionError):
         holding.update(first.id, lambda now: 1 // 0)  # type: ignore[arg-type,return-value]
-    assert list(holding.unsettled()) == []
+    assert list(holding.unsettled_ids()) == []
 
 
 @pytest.mark.parametrize("what", [schema(), tiled()], ids=["array", "varray"])
@@ -307,8 +307,8 @@ def test_a_damaged_document_is_told_and_hides_no_other(where: Location) -> None:
     holding = made(where)
     first, second = record(1), record(2)
     holding.create([first, second])
-    for damage in (b"", b"{", b"[]", b'{"attributes": {}}', holding.documents.text(second)):
-        holding.store.put(holding.places.array_document(first.id), damage)
+    for damage in (b"", b"{", b"[]", b'{"attributes": {}}', holding.documents.new_document(second)):
+        holding.store.put(holding.keys.array_document(first.id), damage)
         with pytest.raises(FormatError) as caught:
             holding.record(first.id)
         assert first.id in str(caught.value)
@@ -322,7 +322,7 @@ def test_a_damaged_document_is_told_and_hides_no_other(where: Location) -> None:
 def test_a_damaged_collection(where: Location) -> None:
     holding = made(where)
     for damage in (b"", b"{", b"[]", b"{}"):
-        holding.store.put(holding.places.document, damage)
+        holding.store.put(holding.keys.document, damage)
         with pytest.raises(FormatError) as caught:
             opened(where)
         assert "collections/weather/collection.json" in str(caught.value)

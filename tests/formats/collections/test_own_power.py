@@ -35,7 +35,7 @@ def check():
         assert len(found) % COUNT == 0, len(found)
         assert [holding.record(each.id) for each in found] == found
         assert not (set(map(str, acknowledged)) - set(map(str, found))), (len(acknowledged), len(found))
-        listed = {id for part in holding.generations() for id in holding.listing(part)}
+        listed = {id for part in holding.generations() for id in holding.list_part(part)}
         assert {each.id for each in found} <= listed
         seen.add((flushed_alone, len(acknowledged), len(found)))
 

@@ -105,7 +105,7 @@ def test_odd_floats_in_attributes(tmp_path: Path, value: float) -> None:
     holding = made(Location.of(tmp_path))
     found = record(1, level=value)
     holding.create([found])
-    document = (tmp_path / holding.places.array_document(found.id)).read_bytes()
+    document = (tmp_path / holding.keys.array_document(found.id)).read_bytes()
     assert b"NaN," not in document
     again = holding.record(found.id).custom["level"]
     np.testing.assert_equal(again, value)
@@ -253,7 +253,7 @@ def test_what_others_add_to_a_document_stays(tmp_path: Path) -> None:
     holding = made(Location.of(tmp_path))
     found = record(1)
     holding.create([found])
-    theirs = zarr.open_array(tmp_path / holding.places.array(found.id), mode="r+")
+    theirs = zarr.open_array(tmp_path / holding.keys.array(found.id), mode="r+")
     theirs.attrs["units"] = "K"
     holding.update(found.id, lambda now: Record(now.id, now.primary, {**now.custom, "note": "x"}))
     assert by_zarr(tmp_path, found.id).attrs["units"] == "K"

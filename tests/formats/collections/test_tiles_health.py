@@ -127,7 +127,7 @@ def cells_of(holding: Any, id: str, plan: Any) -> Any:
 def test_tiles_without_their_keys_are_looked_at_where_they_lie(tmp_path: Path) -> None:
     holding, id, plan = interrupted(tmp_path)
     store = holding.store
-    (tile, *_) = sorted(store.list(f"{holding.places.folder('staged')}/{id}"))
+    (tile, *_) = sorted(store.list(f"{holding.keys.folder('staged')}/{id}"))
     data = bytearray(store.get(tile))
     data[5] ^= 255
     store.put(tile, bytes(data))
@@ -143,7 +143,7 @@ def test_a_damaged_tile_that_another_one_replaces(tmp_path: Path) -> None:
     """It is no problem where the other one lies aside; what was found before is not taken out with the new cells."""
     holding, id, plan = interrupted(tmp_path)
     store = holding.store
-    (tile, *_) = (key for key in store.list(holding.places.array(id)) if "/c/" in key)
+    (tile, *_) = (key for key in store.list(holding.keys.array(id)) if "/c/" in key)
     store.put(tile, b"damaged")
     assert own_store.kinds(holding, deep=True) == ["unsettled"]
     own_store.repair(holding)

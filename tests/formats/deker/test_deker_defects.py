@@ -89,7 +89,7 @@ def test_2_a_killed_update_leaves_the_old_or_the_new_record(tmp_path: Path, tile
         assert note is not None
         assert int(note) >= last
         last = int(note)
-    assert {record.id for record in holding.records(holding.listing(""))} == {id, other}
+    assert {record.id for record in holding.records(holding.list_part(""))} == {id, other}
     holding.update(id, lambda record: changed(holding.document.schema, record, {"note": "end"}))
     assert set(kinds(holding)) <= {"temporary"}
 
@@ -155,9 +155,9 @@ def test_4_a_writer_disturbs_no_reader(tmp_path: Path) -> None:
     id = new(holding, {"k": 1})
     write(holding, id, 1.0)
     path = str(file_of(holding, id))
-    with locks.hold(lambda: path, 1):
+    with locks.lock_file(lambda: path, 1):
         assert holding.id_of((1,)) == id
-        assert [record.id for record in holding.records(holding.listing(""))] == [id]
+        assert [record.id for record in holding.records(holding.list_part(""))] == [id]
         assert (read(reopen(tmp_path, writable=False), id) == 1).all()
         with pytest.raises(Conflict, match=id):
             write(holding, id, 2.0)
@@ -238,7 +238,7 @@ def test_8_of_processes_that_create_one_key_one_wins(tmp_path: Path, tiled: bool
     won = [set(json.loads(child.communicate()[0])) for child in children]
     assert set.union(*won) == set(range(40))
     assert sum(map(len, won)) == 40
-    assert len(holding.listing("")) == 40
+    assert len(holding.list_part("")) == 40
     assert kinds(holding) == []
 
 
@@ -357,7 +357,7 @@ def test_22_a_damaged_file_is_told_and_keeps_nothing_else_from_being_read(tmp_pa
         holding.record(bad)
     with pytest.raises(HyperslabError):
         read(holding, bad)
-    assert [record.id for record in holding.records(holding.listing(""))] == [good]
+    assert [record.id for record in holding.records(holding.list_part(""))] == [good]
     assert (read(holding, good) == 1).all()
     assert kinds(holding, deep=True) == ["unreadable-node"]
     holding.remove(bad)
@@ -371,7 +371,7 @@ def test_22_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
     file_of(holding, bad, "varray").write_text(text, "latin-1")
     with pytest.raises(FormatError):
         holding.record(bad)
-    assert [record.id for record in holding.records(holding.listing(""))] == [good]
+    assert [record.id for record in holding.records(holding.list_part(""))] == [good]
     assert set(kinds(holding)) >= {"unreadable-node"} or kinds(holding) != []
     holding.remove(bad)
     assert kinds(holding) == []
@@ -409,7 +409,7 @@ def test_22_a_damaged_tile_is_told(tmp_path: Path) -> None:
 def test_22_flipped_bytes_of_a_compressed_chunk_are_told(tmp_path: Path) -> None:
     root = golden_deker.unpack(tmp_path, relink=True)
     holding = reopen(root, "comp_gzip_9")
-    (id,) = holding.listing("")
+    (id,) = holding.list_part("")
     path = file_of(holding, id)
     with h5py.File(path, "r") as file:
         info = file["data"].id.get_chunk_info(2)

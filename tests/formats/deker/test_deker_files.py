@@ -305,7 +305,7 @@ def test_a_missing_link_hides_the_key_alone_and_is_made_again(tmp_path: Path) ->
     link = tmp_path / f"collections/c/array_symlinks/1/{id}.hdf5"
     link.unlink()
     assert holding.id_of((1,)) is None
-    assert holding.record(id).id in holding.listing("")
+    assert holding.record(id).id in holding.list_part("")
     assert kinds(holding) == ["missing-link"]
     repair(holding)
     assert holding.id_of((1,)) == id
@@ -441,7 +441,7 @@ def test_clear_and_drop_leave_what_deker_leaves(tmp_path: Path) -> None:
     id = new(holding, {"dt": START})
     write(holding, id, 1)
     holding.clear()
-    assert list(holding.listing("")) == []
+    assert list(holding.list_part("")) == []
     assert _tree(tmp_path / "collections/c") == ["c.json"]
     holding.drop()
     holding.drop()

@@ -57,7 +57,7 @@ def test_every_collection_and_array_is_listed(root: Path) -> None:
     assert LAYOUT.names(Location.of(root)) == golden_deker.collections()
     for name in golden_deker.collections():
         holding = reopen(root, name, writable=False)
-        assert set(holding.listing("")) == {array["id"] for array in golden_deker.arrays(name)}
+        assert set(holding.list_part("")) == {array["id"] for array in golden_deker.arrays(name)}
         assert holding.document.as_dict == golden_deker.manifest()["collections"][name]["as_dict"]
 
 
@@ -87,7 +87,7 @@ def test_read_only_media_are_read(tmp_path: Path) -> None:
     try:
         for name in golden_deker.collections():
             holding = reopen(root, name, writable=False)
-            for record in holding.records(holding.listing("")):
+            for record in holding.records(holding.list_part("")):
                 read(holding, record.id)
         assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before
     finally:
@@ -99,7 +99,7 @@ def test_a_reader_makes_no_file(tmp_path: Path) -> None:
     root = golden_deker.unpack(tmp_path)
     before = sorted(root.rglob("*"))
     holding = reopen(root, "tiles_i64", writable=False, settings=QUICK)
-    for id in holding.listing(""):
+    for id in holding.list_part(""):
         read(holding, id)
     list(holding.remedies(deep=True))
     assert sorted(root.rglob("*")) == before

@@ -62,7 +62,7 @@ def test_it_finds_what_the_library_does(files: list[Path], monkeypatch: pytest.M
     for path in files:
         assert _quick(path) is not None, path
         found, wanted = open_file(str(path)), _by_library(path, monkeypatch)
-        for name in ("text", "empty_cells", "shape", "dtype", "codecs", "fill", "others", "stamp"):
+        for name in ("text", "empty_cells", "shape", "dtype", "codecs", "fill", "has_foreign_objects", "stamp"):
             assert getattr(found, name) == getattr(wanted, name), (path, name)
         assert type(found.cells) is type(wanted.cells)
         assert _cells(found) == _cells(wanted)
@@ -83,7 +83,11 @@ def test_other_files_are_left_to_the_library(tmp_path: Path, how: str) -> None:
                 file.create_dataset("more", data=1)
     assert _quick(path) is None
     opened = open_file(str(path))
-    assert (opened.text, opened.shape, opened.others) == ("{}", (3,), how in ("attribute", "group", "more"))
+    assert (opened.text, opened.shape, opened.has_foreign_objects) == (
+        "{}",
+        (3,),
+        how in ("attribute", "group", "more"),
+    )
 
 
 @settings(max_examples=min(settings.default.max_examples, 150))
@@ -119,7 +123,7 @@ import sys
 from pathlib import Path
 from deker_arrays import read, reopen
 holding = reopen(Path(sys.argv[1]), writable=False)
-kept = [holding.chunks(id, holding.spec(id)) for id in holding.listing("")]
+kept = [holding.chunks(id, holding.spec(id)) for id in holding.list_part("")]
 blocks = [source.fetch(()) for source in kept]
 for block in blocks:
     block.read_box((slice(0, 20), slice(0, 30)), read(holding, sys.argv[2]))

@@ -37,7 +37,7 @@ def test_anything_at_once(tmp_path: Path, tiled: bool, killed: bool) -> None:
     holding = reopen(tmp_path)
     allowed = {"dangling-link", "missing-link", "orphan-tile", "temporary"} if killed else set()
     assert set(kinds(holding, deep=True)) <= allowed
-    records = list(holding.records(holding.listing("")))
+    records = list(holding.records(holding.list_part("")))
     keys = [tuple(record.primary.values()) for record in records]
     assert len(set(keys)) == len(keys)
     for record, key in zip(records, keys, strict=True):

@@ -20,7 +20,7 @@ from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.collections.deker import data_file
 from hyperslab.formats.collections.deker.file_writer import count_fill
 from hyperslab.formats.collections.deker.folder import tile_folder
-from hyperslab.formats.collections.deker.locks import hold
+from hyperslab.formats.collections.deker.locks import lock_file
 from hyperslab.formats.collections.deker.store import LAYOUT
 from hyperslab.model.schemas import ArraySchema, DimensionSchema, HDF5CompressionOpts, HDF5Options, VArraySchema
 from hyperslab.stores.location import Location
@@ -208,7 +208,7 @@ def test_a_writer_that_holds_a_tile_is_waited_for(tmp_path: Path) -> None:
     id = new(holding, {"dt": START})
     write(holding, id, 1)
     (link,) = Path(holding.folder.path, tile_folder(id, (2, 1))).iterdir()
-    with hold(lambda: str(file_of(holding, link.stem)), 1), pytest.raises((Conflict, TilesFailed)):
+    with lock_file(lambda: str(file_of(holding, link.stem)), 1), pytest.raises((Conflict, TilesFailed)):
         write(holding, id, 2)
     write(holding, id, 3)
     assert (read(holding, id) == 3).all()

@@ -1,11 +1,9 @@
-"""Collection documents: what a collection is, as both layouts store it. Pure.
+"""What a collection is: its document, and the abstract classes that a layout of collections implements.
 
-``{"name", "type": "array" | "varray", "schema": {"dimensions", "dtype", "attributes", "fill_value"[, "vgrid"]},
-"options", "storage_adapter", "metadata_version": "0.2"}``; our own layout adds ``"layout": "hyperslab"``, and
-``"arrays_shape"`` beside ``"vgrid"`` where the grid does not tell it. A size of null is an unlimited dimension.
-
-
-Collections of arrays that follow one schema: what each of their layouts gives to the floors above.
+The document, as both layouts store it: ``{"name", "type": "array" | "varray", "schema": {"dimensions", "dtype",
+"attributes", "fill_value"[, "vgrid"]}, "options", "storage_adapter", "metadata_version": "0.2"}``; our own layout adds
+``"layout": "hyperslab"``, and ``"arrays_shape"`` beside ``"vgrid"`` where the grid does not tell it. A size of null is
+an unlimited dimension.
 
 A root holds collections by name; a collection holds arrays by id. A :class:`Layout` finds and makes the collections of
 one root that are laid out its way, a :class:`CollectionStore` has the arrays of one of them.
@@ -14,15 +12,16 @@ one root that are laid out its way, a :class:`CollectionStore` has the arrays of
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, TypeVar
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, Problem, SchemaError
+from hyperslab.errors import FormatError, Problem, SchemaError, Unsupported
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json import records
@@ -35,10 +34,21 @@ from hyperslab.stores.base import Stamp
 from hyperslab.stores.location import Location
 
 LayoutName = Literal["hyperslab", "deker"]
+
+
 VERSION = "0.2"
+
+
+# A document of a later version may mean something else by the same keys: it is refused, not guessed at.
 _NEWEST = (0, 2)
+
+
 _KEYS = {"name", "type", "schema", "options", "storage_adapter", "metadata_version", "layout", "strict"}
+
+
 _SCHEMA_KEYS = {"dimensions", "dtype", "attributes", "fill_value", "vgrid", "arrays_shape"}
+
+
 Made = TypeVar("Made")
 
 
@@ -90,7 +100,7 @@ class CollectionDocument:
 
 
 def document_to_json(document: CollectionDocument) -> dict[str, Any]:
-    """The JSON values, their keys in the order in which they are written."""
+    """Return the JSON values, their keys in the order in which they are written."""
     own: dict[str, Any] = {} if document.layout == "deker" else {"layout": document.layout}
     if not document.strict:
         own["strict"] = False
@@ -107,12 +117,12 @@ def document_to_json(document: CollectionDocument) -> dict[str, Any]:
 
 
 def document_bytes(document: CollectionDocument) -> bytes:
-    """The bytes of a document: exactly those that the peer writes for the same collection."""
+    """Return the bytes of a document: exactly those that the peer writes for the same collection."""
     return json.dumps(document_to_json(document)).encode("ascii")
 
 
 def parse_document(doc: Any, name: str) -> CollectionDocument:
-    """The collection of a document that lies under this name; FormatError lists every problem."""
+    """Return the collection of a document that lies under this name; FormatError lists every problem."""
     problems = Problems(name)
     document = read_document_into(doc, name, problems)
     problems.raise_if_fatal()
@@ -122,14 +132,14 @@ def parse_document(doc: Any, name: str) -> CollectionDocument:
 
 
 def document_problems(doc: Any, name: str) -> list[Problem]:
-    """Every defect of a document, also those that a reader survives."""
+    """Return every defect of a document, also those that a reader survives."""
     problems = Problems(name)
     read_document_into(doc, name, problems)
     return problems
 
 
 def read_document_into(doc: Any, name: str, problems: Problems) -> CollectionDocument | None:
-    """The collection; what is wrong goes to ``document_problems``, None when that is too much."""
+    """Return the collection; what is wrong goes to ``document_problems``, None when that is too much."""
     if not isinstance(doc, Mapping):
         problems.fatal("document", f"the document is {shorten(doc)}, not an object")
         return None
@@ -146,14 +156,14 @@ def read_document_into(doc: Any, name: str, problems: Problems) -> CollectionDoc
     layout = doc.get("layout", "deker")
     if layout not in ("hyperslab", "deker"):
         problems.fatal("layout", f"layout is {shorten(layout)}, not 'hyperslab' or 'deker'")
-    schema = schema_of("varray" if kind == "varray" else "array", doc.get("schema"), problems)
-    options = _made("options", lambda: options_from_json(doc.get("options")), problems)
+    schema = parse_schema("varray" if kind == "varray" else "array", doc.get("schema"), problems)
+    options = _made_or_problem("options", lambda: options_from_json(doc.get("options")), problems)
     if schema is None or problems.is_fatal:
         return None
-    return _made("schema", lambda: _document(doc, name, schema, options, layout), problems)
+    return _made_or_problem("schema", lambda: _parse_valid(doc, name, schema, options, layout), problems)
 
 
-def _document(
+def _parse_valid(
     doc: Mapping[str, Any],
     name: str,
     schema: ArraySchema | VArraySchema,
@@ -184,61 +194,66 @@ def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
         problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
 
 
-def schema_of(kind: Literal["array", "varray"], said: Any, problems: Problems) -> ArraySchema | VArraySchema | None:
-    """The schema of a document's ``schema``; None when it cannot be made."""
+def parse_schema(kind: Literal["array", "varray"], said: Any, problems: Problems) -> ArraySchema | VArraySchema | None:
+    """Return the schema of a document's ``schema``; None when it cannot be made."""
     if not isinstance(said, Mapping):
         problems.fatal("schema", f"schema is {shorten(said)}, not an object")
         return None
-    dimensions = _each("schema.dimensions", said.get("dimensions"), _dimension, problems)
-    attributes = _each("schema.attributes", said.get("attributes"), _attribute, problems)
-    dtype = _made("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
+    dimensions = _parse_list("schema.dimensions", said.get("dimensions"), _parse_dimension, problems)
+    attributes = _parse_list("schema.attributes", said.get("attributes"), _parse_attribute, problems)
+    dtype = _made_or_problem("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
     fill = None
     if "fill_value" not in said:
         problems.fatal("schema.fill_value", "schema.fill_value is missing")
     elif dtype is not None:
-        fill = _made("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
+        fill = _made_or_problem("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
     for key in said:
         if key not in _SCHEMA_KEYS:
             problems.warn("unknown-key", f"schema.{key} is not known: kept as it stands")
     if problems.is_fatal:
         return None
     if kind == "array":
-        return _made("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
-    return _made("schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems)
+        return _made_or_problem("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
+    return _made_or_problem(
+        "schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems
+    )
 
 
 def _grid(said: Mapping[str, Any]) -> dict[str, Any]:
-    """How the arrays are cut: ``vgrid`` alone in the peer's documents, the shape of the tiles where that is there."""
+    """Return how the arrays are cut: ``vgrid`` alone in the peer's documents, the shape of the tiles where that is
+    there."""
     name = "arrays_shape" if said.get("arrays_shape") is not None else "vgrid"
     return {name: said.get(name)}
 
 
-def _dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
+def _parse_dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
     match said.get("type"):
         case "generic":
             labels, scale = said.get("labels"), said.get("scale")
-            return DimensionSchema(_field(said, "name"), _field(said, "size"), labels, scale)
+            return DimensionSchema(_required_field(said, "name"), _required_field(said, "size"), labels, scale)
         case "time":
-            start = _field(said, "start_value")
+            start = _required_field(said, "start_value")
             if not isinstance(start, str):
                 raise SchemaError(f"start_value is {shorten(start)}, not text")
-            step = step_from_json(_field(said, "step"))
-            return TimeDimensionSchema(_field(said, "name"), _field(said, "size"), start, step)
+            step = step_from_json(_required_field(said, "step"))
+            return TimeDimensionSchema(_required_field(said, "name"), _required_field(said, "size"), start, step)
         case kind:
             raise SchemaError(f"type is {shorten(kind)}, not 'generic' or 'time'")
 
 
-def _attribute(said: Mapping[str, Any]) -> AttributeSchema:
-    return AttributeSchema(_field(said, "name"), type_of(_field(said, "dtype")), _field(said, "primary"))
+def _parse_attribute(said: Mapping[str, Any]) -> AttributeSchema:
+    return AttributeSchema(
+        _required_field(said, "name"), type_of(_required_field(said, "dtype")), _required_field(said, "primary")
+    )
 
 
-def _field(said: Mapping[str, Any], name: str) -> Any:
+def _required_field(said: Mapping[str, Any], name: str) -> Any:
     if name not in said:
         raise SchemaError(f"{name} is missing")
     return said[name]
 
 
-def _each(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
+def _parse_list(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
     if not isinstance(said, Sequence) or isinstance(said, str):
         problems.fatal(kind, f"{kind} is {shorten(said)}, not a list")
         return []
@@ -246,12 +261,12 @@ def _each(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], probl
     for place, part in enumerate(said):
         if not isinstance(part, Mapping):
             problems.fatal(kind, f"{kind}[{place}] is {shorten(part)}, not an object")
-        elif (made := _made(f"{kind}[{place}]", partial(make, part), problems)) is not None:
+        elif (made := _made_or_problem(f"{kind}[{place}]", partial(make, part), problems)) is not None:
             found.append(made)
     return found
 
 
-def _made(kind: str, make: Callable[[], Made], problems: Problems) -> Made | None:
+def _made_or_problem(kind: str, make: Callable[[], Made], problems: Problems) -> Made | None:
     try:
         return make()
     except SchemaError as error:
@@ -277,7 +292,7 @@ def _with_lists(value: Any) -> Any:
 
 
 def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int] | None = None) -> ArraySpec:
-    """One array as a spec, cut into one chunk; ``shape`` is its own where dimensions are unlimited."""
+    """Return one array as a spec, cut into one chunk; ``shape`` is its own where dimensions are unlimited."""
     schema = document.schema
     lengths = tuple(schema.shape if shape is None else shape)
     lacking = is_extended(schema.dtype) and not reads_extended()
@@ -294,146 +309,153 @@ def bare_spec(document: CollectionDocument, record: Record, shape: Sequence[int]
 
 
 def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
-    """The record that the attributes of an array's spec hold; FormatError lists every problem."""
+    """Return the record that the attributes of an array's spec hold; FormatError lists every problem."""
     problems = Problems(document.name)
     record = records.record_from_json(document.schema, attrs, problems)
     problems.raise_if_fatal()
     return record
 
 
-class CollectionStore(Protocol):
+# -- what a layout gives to the floors above --------------------------------------------------------------------------
+
+
+class CollectionStore(ABC):
     """The arrays of one collection. Errors name the collection and the array; what is gone by now is NotFound."""
 
-    @property
-    def document(self) -> CollectionDocument:
-        """What the collection is, as it was when this was opened: a schema never changes."""
-        ...
+    document: CollectionDocument
+    """What the collection is, as it was when this was opened: a schema never changes."""
 
+    @abstractmethod
     def exists(self) -> bool:
         """Return whether the collection is still there."""
-        ...
 
     # -- records ----------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def record(self, id: str) -> Record:
-        """One array's record as it is stored now; NodeNotFound, FormatError."""
-        ...
+        """Return an array's record as it is stored now; NodeNotFound, FormatError."""
 
+    @abstractmethod
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
-        """The records of these arrays; those that are gone or damaged are left out."""
-        ...
+        """Yield the records of these arrays; those that are gone or damaged are left out."""
 
+    @abstractmethod
     def id_of(self, key: tuple[object, ...]) -> str | None:
-        """The array with these values of its primary attributes, in the schema's order; None when there is none."""
-        ...
+        """Return the id of the array with these values of its primary attributes, in the schema's order, or None."""
 
+    @abstractmethod
     def create(self, records: Sequence[Record]) -> None:
-        """New arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
-        ...
+        """Make arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
 
+    @abstractmethod
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
         """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
-        ...
 
+    @abstractmethod
     def remove(self, id: str) -> None:
         """Remove an array; one that is gone is fine."""
-        ...
 
+    @abstractmethod
     def clear(self) -> None:
         """Remove all arrays of the collection."""
-        ...
 
+    @abstractmethod
     def drop(self) -> None:
         """Remove the collection with all that belongs to it; one that is gone is fine."""
-        ...
 
     # -- what an index needs ----------------------------------------------------------------------------------------
 
+    @abstractmethod
     def generations(self) -> Mapping[str, Stamp]:
-        """The parts that the arrays are listed by, each with what changes when one of its arrays does."""
-        ...
+        """Return the parts that the arrays are listed by, with stamps that change when one of their arrays does."""
 
-    def listing(self, part: str) -> Mapping[str, Stamp]:
-        """The ids of a part with the stamps of their records, those included that are not committed yet."""
-        ...
+    @abstractmethod
+    def list_part(self, part: str) -> Mapping[str, Stamp]:
+        """Return the ids of a part with the stamps of their records, also of arrays that are not committed yet."""
 
+    @abstractmethod
     def ids(self, part: str) -> Iterable[str]:
-        """The ids of a part's arrays that exist, sorted; of damaged ones those whose existence needs no record."""
-        ...
+        """Return the ids of a part's arrays that exist, sorted; damaged ones where existence needs no record."""
 
-    def unsettled(self) -> Collection[str]:
-        """Ids whose records may have changed without a change of their part's generation."""
-        ...
+    @abstractmethod
+    def unsettled_ids(self) -> Collection[str]:
+        """Return ids whose records may have changed without a change of their part's generation."""
 
-    def committed(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Those of the records whose arrays exist: their creation was completed and they were not removed."""
-        ...
+    @abstractmethod
+    def filter_committed(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield those of the records whose arrays exist: their creation was completed and they were not removed."""
+
+    @property
+    def stores_index(self) -> bool:
+        """True if the collection's document asks for an index that is stored with it."""
+        return False
+
+    def read_index(self) -> bytes | None:
+        """Return the index that was stored last, a cache that is never to be trusted; None without one."""
+        return None
+
+    def write_index(self, data: bytes) -> None:
+        """Store an index for whoever opens the collection next; ReadOnly, Unsupported."""
+        raise Unsupported(f"a stored index in the layout {self.document.layout!r}")
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def spec(self, id: str) -> ArraySpec:
-        """What the array is: shape, type, dimension names, labels, how it is cut. NodeNotFound, FormatError."""
-        ...
+        """Return an array's shape, type, dimension names, labels and chunks. NodeNotFound, FormatError."""
 
+    @abstractmethod
     def put_spec(self, id: str, spec: ArraySpec) -> None:
-        """Store another shape or other attributes (:func:`~.collection_document.record_of`) of an array."""
-        ...
+        """Store another shape or other attributes (:func:`record_of`) of an array."""
 
+    @abstractmethod
     def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
-        """The cells of an array under a spec."""
-        ...
+        """Return the cells of an array under a spec."""
 
+    @abstractmethod
     def stamp(self, id: str) -> Stamp | None:
-        """What identifies the present version of an array's record."""
-        ...
+        """Return a value that identifies the present version of an array's record."""
 
+    @abstractmethod
     def nbytes_stored(self) -> int:
-        """Bytes that all that belongs to the collection takes."""
-        ...
+        """Return the bytes that all that belongs to the collection takes."""
 
+    # -- care -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
     def remedies(self, *, deep: bool) -> Iterable[Remedy]:
-        """Every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        ...
+        """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
+
+    def document_problems(self) -> Iterable[Problem]:
+        """Return the problems of the collection's own document, whatever its arrays are like."""
+        return ()
+
+    def clear_locks(self) -> None:
+        """Remove lock files of dead processes, where the layout has such."""
+        return
+
+    def relink(self, *, relative: bool | None = None) -> int:
+        """Make the collection's links lead to where its files are now; return how many were made anew."""
+        return 0
 
 
-@runtime_checkable
-class CachesIndex(Protocol):
-    """A holding that can store an index of its records, for whoever opens it next: a cache, never to be trusted."""
-
-    @property
-    def keeps_index(self) -> bool:
-        """Return whether the collection's document asks for it."""
-        ...
-
-    def cached_index(self) -> bytes | None:
-        """What was stored last; None when there is nothing, or too much."""
-        ...
-
-    def keep_index(self, data: bytes) -> None:
-        """Store it; ReadOnly."""
-        ...
-
-
-class Layout(Protocol):
+class Layout(ABC):
     """How collections lie below one root."""
 
-    @property
-    def name(self) -> LayoutName:
-        """``hyperslab`` or ``deker``."""
-        ...
+    name: LayoutName
 
+    @abstractmethod
     def names(self, where: Location) -> Iterable[str]:
-        """The collections of this layout, sorted; what is none is passed over."""
-        ...
+        """Return the names of the collections of this layout, sorted; anything else is passed over."""
 
+    @abstractmethod
     def open(self, where: Location, name: str, settings: Settings, *, writable: bool) -> CollectionStore | None:
-        """A collection; None when there is none of this name and layout; FormatError when its document is damaged."""
-        ...
+        """Open a collection; None when there is none of this name and layout; FormatError for a damaged document."""
 
+    @abstractmethod
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> CollectionStore:
-        """A new collection; AlreadyExists when the name is taken, Unsupported when the layout cannot hold it."""
-        ...
+        """Make a collection; AlreadyExists when the name is taken, Unsupported when the layout cannot hold it."""
 
+    @abstractmethod
     def remedies(self, where: Location) -> Iterable[Remedy]:
-        """What is wrong with the root itself, with what mends it: strays, damaged documents."""
-        ...
+        """Return the problems of the root itself (strays, damaged documents) with what mends them."""

@@ -1,10 +1,9 @@
-"""Recognising and opening a root of collections, one way for all layouts. Zarr costs no further request by it.
+"""The format of a root of collections: how it is recognised and opened, one way for all layouts.
 
 A root is known by ``collections/<name>/collection.json`` (our own layout), ``collections/<name>/<name>.json`` (DEKER's)
 or ``collections.json``; an empty folder ``collections`` is an empty database. A collection's own folder opens as well.
-
-
-How collections hold what they hold, and why they lack what they lack, in every layout."""
+Recognising a dataset of Zarr costs no request more by it.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from hyperslab.formats.collections.tree_writer import CollectionTreeWriter
 
 FOLDER = "collections"
+
+
 FEATURES = frozenset(
     {
         Feature.GROUPS,
@@ -58,8 +59,12 @@ FEATURES = frozenset(
     }
 )
 """What every layout can hold."""
+
+
 OF_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
 """Documents that tell a dataset of Zarr."""
+
+
 _FEW = 8
 """Collections that are looked at to find out how a root is laid out."""
 
@@ -79,7 +84,7 @@ class CollectionTreeFormat:
         if probe.where.is_file() or any(probe.get(key) is not None for key in OF_ZARR):
             return False
         inner = collection_at(probe.where, probe.get)
-        kinds = _kinds(probe) if inner is None else inner[2]
+        kinds = _layout_names(probe) if inner is None else inner[2]
         return kinds is not None and self._is_for(kinds)
 
     def _is_for(self, kinds: Sequence[str]) -> bool:
@@ -90,19 +95,19 @@ class CollectionTreeFormat:
 
     @property
     def label_rules(self) -> str:
-        """Which labels an array has by itself."""
+        """The kinds of labels that an array has by itself."""
         return "scales, words and regular times"
 
     def placed(self, where: Location) -> None:
         """Links of collections that were made elsewhere lead to where their files are."""
         for layout in self.layouts():
             for name in layout.names(where) if where.scheme == "file" else ():
-                relink = getattr(layout.open(where, name, DEFAULTS, writable=True), "relink", None)
-                if relink is not None:
-                    relink()
+                found = layout.open(where, name, DEFAULTS, writable=True)
+                if found is not None:
+                    found.relink()
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish as a collection of one array holds it, or Unsupported."""
+        """Return a user's wish as a collection of one array holds it, or Unsupported."""
         from hyperslab.formats.collections.single_array import new_array
 
         return new_array(spec, self.name)
@@ -122,7 +127,7 @@ class CollectionTreeFormat:
         check_option_names(self.name, options, (), where.url)
         root, base = _root_of(where) if mode in ("r", "r+") else (where, "")
         if mode == "r":
-            return _there(CollectionTreeReader(root, self.layouts(), settings, base), where)
+            return _checked_reader(CollectionTreeReader(root, self.layouts(), settings, base), where)
         check_mode(mode)
 
         def make(path: str) -> None:
@@ -131,16 +136,16 @@ class CollectionTreeFormat:
         if mode == "w" and replace_folder(where, make, durable=settings.durable):
             mode = "r+"
         if mode == "r+":
-            return _there(self._writer(root, settings, base), where)
-        return self._made(where, mode, settings)
+            return _checked_reader(self._writer(root, settings, base), where)
+        return self._create(where, mode, settings)
 
     def _writer(self, where: Location, settings: Settings, base: str = "") -> CollectionTreeWriter:
         from hyperslab.formats.collections.tree_writer import CollectionTreeWriter
 
         return CollectionTreeWriter(where, self.layouts(), settings, base, format=self.name)
 
-    def _made(self, where: Location, mode: Mode, settings: Settings) -> CollectionTreeWriter:
-        """A new root, or with mode ``a`` the one that is there."""
+    def _create(self, where: Location, mode: Mode, settings: Settings) -> CollectionTreeWriter:
+        """Make a new root, or return with mode ``a`` the one that is there."""
         writer = self._writer(where, settings)
         store: Any = writer.store
         taken = has_keys(store)
@@ -158,8 +163,8 @@ class CollectionTreeFormat:
         return writer
 
 
-def _there(reader: CollectionTreeReader, where: Location) -> CollectionTreeReader:
-    """The reader of a place that holds collections. NotFound, FormatError."""
+def _checked_reader(reader: CollectionTreeReader, where: Location) -> CollectionTreeReader:
+    """Return the reader of a place that holds collections. NotFound, FormatError."""
     names, folders = reader.store.list_dir("")
     if FOLDER not in folders and KEY not in names:
         reader.close()
@@ -171,25 +176,25 @@ def _there(reader: CollectionTreeReader, where: Location) -> CollectionTreeReade
 
 
 def collection_at(where: Location, get: Callable[[str], bytes | None]) -> tuple[Location, str, list[str]] | None:
-    """The root, the name and the layouts of the collection whose folder a place is, whose keys ``get`` reads; None for
-    any other place."""
+    """Return the root, the name and the layouts of the collection whose folder a place is, whose keys ``get`` reads;
+    None for any other place."""
     name = _name_at(where)
     if name is None:
         return None
-    found = [layout for layout, key in _documents(name) if get(key) is not None]
+    found = [layout for layout, key in _document_names(name) if get(key) is not None]
     root = where.at("../..") if found else None
     return None if root is None else (root, name, found)
 
 
 def _name_at(where: Location) -> str | None:
-    """The name of a place in a folder that is called as that of all collections."""
+    """Return the name of a place in a folder that is called as that of all collections."""
     place = str(where.target) if where.scheme == "file" else where.url.rstrip("/")
     above, name = posixpath.split(place.replace(os.sep, "/"))
     return name if name and posixpath.basename(above) == FOLDER and where.at("../..") is not None else None
 
 
 def _root_of(where: Location) -> tuple[Location, str]:
-    """The root that a place is, or is a collection of; and its name then, else nothing."""
+    """Return the root that a place is, or is a collection of; and its name then, else nothing."""
     if _name_at(where) is None:
         return where, ""
     store = where.store(read_only=True)
@@ -200,12 +205,12 @@ def _root_of(where: Location) -> tuple[Location, str]:
     return (where, "") if inner is None else inner[:2]
 
 
-def _documents(name: str) -> tuple[tuple[str, str], ...]:
+def _document_names(name: str) -> tuple[tuple[str, str], ...]:
     """By layout, what the document of a collection is called in its folder."""
     return ("hyperslab", "collection.json"), ("deker", f"{name}.json")
 
 
-def _has(probe: Probe, key: str) -> bool:
+def _has_document(probe: Probe, key: str) -> bool:
     """Return whether the document of a collection is there; one that cannot be read keeps nobody from the others."""
     try:
         return probe.get(key) is not None
@@ -217,8 +222,8 @@ def _has(probe: Probe, key: str) -> bool:
         return False
 
 
-def _kinds(probe: Probe) -> list[str] | None:
-    """The layouts of the first collections of a root; None when the place is no root of collections."""
+def _layout_names(probe: Probe) -> list[str] | None:
+    """Return the layouts of the first collections of a root; None when the place is no root of collections."""
     try:
         names, folders = probe.list_dir()
         if FOLDER not in folders:
@@ -229,13 +234,18 @@ def _kinds(probe: Probe) -> list[str] | None:
     found = [
         layout
         for name in sorted(inner)[:_FEW]
-        for layout, key in _documents(name)
-        if _has(probe, f"{FOLDER}/{name}/{key}")
+        for layout, key in _document_names(name)
+        if _has_document(probe, f"{FOLDER}/{name}/{key}")
     ]
     return found if found or KEY in names or not (inner or locks) else None
 
 
+# -- notes of the features --------------------------------------------------------------------------------------------
+
+
 _BESIDE = "in `collections.json` beside the collections, at most 16 MiB an array"
+
+
 NOTES = {
     Feature.GROUPS: "collections are groups of arrays; any others stand in `collections.json`",
     Feature.TYPED_ATTRIBUTES: "of an array of its own; one of a collection has the attributes of its schema",

@@ -1,6 +1,4 @@
-"""From the labels of a dimension to the words of a schema: a scale, labels, regular times, or nothing. Pure.
-
-Arrays of any dataset as collections of one array: what a schema makes of them, and what it cannot hold. Pure."""
+"""Arrays of any dataset as collections of one array: what a schema makes of them and of their labels. Pure."""
 
 from __future__ import annotations
 
@@ -30,18 +28,186 @@ from hyperslab.model.schemas import (
 from hyperslab.model.schemas import Scale as ScaleSchema
 from hyperslab.model.spec import ArraySpec
 
+RECORD = ("id", "primary_attributes", "custom_attributes")
+"""The attributes of an array of a collection, in order."""
+
+
+MOST_IN_DOCUMENT = 16 << 20
+"""Bytes in memory of an array whose cells stand in the document of the root, at the most."""
+
+
+# Characters of the path in a collection's name, which has at most 250 bytes, some of them for a number.
+_LONGEST = 200
+
+
+_SMALL = 1 << 16
+"""Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves."""
+
+
+def is_record(attrs: Mapping[str, Any]) -> bool:
+    """Return whether attributes are those of an array of a collection."""
+    return set(attrs) == set(RECORD)
+
+
+def record_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same attributes as JSON values, where a format without mappings has kept them as text."""
+    return {
+        name: json.loads(value) if name in RECORD[1:] and _is_json(value) else value for name, value in attrs.items()
+    }
+
+
+def _is_json(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        return isinstance(json.loads(value), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def new_array(spec: ArraySpec, format: str) -> ArraySpec:
+    """Return a user's wish as a collection can hold it: Unsupported for types, cuts and cells that it cannot.
+
+    Of an array that is one of many its attributes alone count, for the rest is as the schema says.
+    """
+    if is_record(spec.attrs):
+        return spec.evolve(attrs=record_attrs(spec.attrs))
+    dtype = spec.dtype
+    if is_small_kind(spec):
+        return _small(spec, format)
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iufc":
+        raise Unsupported(f"format {format} has no cells of type {describe(dtype)}")
+    if dtype.byteorder == ">":
+        raise Unsupported(f"format {format} has no big-endian cells", remedy="convert them to the native byte order")
+    if spec.sparse is not None:
+        raise Unsupported(f"format {format} has no sparse arrays", remedy="densify=True stores all cells")
+    if any(isinstance(cut, tuple) for cut in spec.chunks):
+        raise Unsupported(f"format {format} has no chunks of varying sizes", remedy="give one length per dimension")
+    cut = _lengths(spec.layout.get("shards") or spec.chunks)
+    fill = np.zeros((), dtype)[()] if spec.fill_value is None else spec.fill_cell()[()]
+    codecs = () if filter_from_codecs(spec.codecs, dtype, format) is None else spec.codecs
+    return spec.evolve(chunks=cut, codecs=codecs, fill_value=fill, layout={})
+
+
+def is_small_kind(spec: ArraySpec) -> bool:
+    """Return whether no schema has such arrays, whose cells stand in the document of the root then: those without
+    dimensions, text, truths, times, rows.
+    """
+    dtype = spec.dtype
+    if isinstance(dtype, VlenString):
+        return True
+    if not isinstance(dtype, np.dtype) or dtype.hasobject or dtype.kind not in "biufcmMUSV" or spec.sparse is not None:
+        return False
+    return not spec.shape or dtype.kind in "bmMUSV"
+
+
+def _small(spec: ArraySpec, format: str) -> ArraySpec:
+    """Return an array whose cells will stand in the document, in one piece. Unsupported for what is too much for it."""
+    nbytes = prod(spec.shape) * max(spec.numpy_dtype.itemsize, 1)
+    if nbytes > MOST_IN_DOCUMENT:
+        message = f"format {format} has no place for {prod(spec.shape)} cells of type {describe(spec.dtype)}"
+        remedy = f"an array of these cells has at most {MOST_IN_DOCUMENT >> 20} MiB"
+        raise Unsupported(message, remedy=remedy)
+    if isinstance(spec.dtype, np.dtype):
+        try:
+            dtype_to_json(spec.dtype)
+        except TypeError as error:
+            raise Unsupported(f"format {format}: {error}") from None
+    whole = tuple(max(1, length) for length in spec.shape)
+    return spec.evolve(chunks=whole, codecs=(), fill_value=spec.fill_cell()[()], layout={})
+
+
+def _lengths(cut: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(length) for length in cut)
+
+
+def collection_name(path: str, taken: Collection[str]) -> str:
+    """Return a name for the collection of the array at a path: ``a.b`` for ``a/b``, with a number where that is
+    taken."""
+    plain = path.replace("/", ".")[-_LONGEST:]
+    name, number = plain, 2
+    while name in taken:
+        name, number = f"{plain}-{number}", number + 1
+    return name
+
+
+def document_of(
+    name: str, spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
+) -> CollectionDocument:
+    """Return the collection of one array, with the labels that its dimensions have; those ``unlimited`` grow."""
+    if layout == "deker" and prod(_tile(spec, ())) * spec.numpy_dtype.itemsize < _SMALL:
+        spec = spec.evolve(codecs=())
+    filter = filter_from_codecs(spec.codecs, spec.numpy_dtype, "deker" if layout == "deker" else "collections")
+    whole = layout != "deker" or (filter is None and (_divides(spec) or not _is_cut(spec)))
+    chunks = None if whole else _tile(spec, ())
+    options = None if filter is None and whole else HDF5Options(chunks, filter)
+    return CollectionDocument(name, _schema(spec, labels, unlimited, layout), options, layout)
+
+
+def _schema(
+    spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
+) -> AnyArraySchema:
+    names = dimension_names(spec.dims)
+    dimensions = [
+        dimension_schema(name, None if dim in unlimited else length, labels.get(name))
+        for name, dim, length in zip(names, spec.dims, spec.shape, strict=True)
+    ]
+    said: dict[str, Any] = {"dimensions": dimensions, "dtype": spec.dtype, "fill_value": spec.fill_cell()[()]}
+    if unlimited or (_is_cut(spec) and (layout != "deker" or _divides(spec))):
+        return VArraySchema(**said, arrays_shape=_tile(spec, unlimited))
+    return ArraySchema(**said)
+
+
+def dimension_names(dims: Sequence[str | None]) -> list[str]:
+    """Return a name for each dimension, all different: those without one, or with one that is taken, are numbered."""
+    names: list[str] = []
+    for axis, dim in enumerate(dims):
+        name = dim if dim is not None and dim.strip() and dim not in names else f"dim_{axis}"
+        while name in names or (name != dim and name in dims):
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _tile(spec: ArraySpec, unlimited: Collection[str]) -> tuple[int, ...]:
+    cuts = zip(_lengths(spec.chunks), spec.shape, spec.dims, strict=True)
+    return tuple(cut if dim in unlimited else max(1, min(cut, length)) for cut, length, dim in cuts)
+
+
+def _is_cut(spec: ArraySpec) -> bool:
+    """Return whether the array has several chunks."""
+    return any(cut < length for cut, length in zip(_lengths(spec.chunks), spec.shape, strict=True))
+
+
+def _divides(spec: ArraySpec) -> bool:
+    return not any(length % cut for cut, length in zip(_lengths(spec.chunks), spec.shape, strict=True))
+
+
+# -- labels of a dimension as those of a schema -----------------------------------------------------------------------
+
+
 Values = np.ndarray[Any, Any]
+
+
 AnyDimension = DimensionSchema | TimeDimensionSchema
 
+
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+# Part of a step by which numbers may lie off their scale.
 _NEAR = 1e-6
+
+
 _MOST = 10_000
 """Labels of one dimension that stand in a schema at the most."""
 
 
 def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDimension:
-    """A dimension with those of its labels that a schema can say: of numbers and times regular ones alone."""
+    """Return a dimension with those of its labels that a schema can say: of numbers and times regular ones alone."""
     try:
         return _labelled(name, size, index) or DimensionSchema(name, size)
     except SchemaError:  # words that are no labels: blank ones, or some twice
@@ -107,7 +273,7 @@ def _regular_times(name: str, size: int | None, micros: Values) -> TimeDimension
 
 
 def _counted(name: str, size: int | None, index: CFTime) -> TimeDimensionSchema | None:
-    """Times of a real calendar that lie on whole microseconds."""
+    """Return times of a real calendar that lie on whole microseconds."""
     unit, moment = unit_length(index.unit, index.calendar), parse_moment(index.epoch)
     start = None if moment is None else moment.start(index.calendar)
     values = index.values
@@ -128,150 +294,3 @@ def _times(name: str, size: int | None, start: int, step: int) -> TimeDimensionS
         return TimeDimensionSchema(name, size, start_value=first, step=timedelta(microseconds=step))
     except OverflowError:
         return None
-
-
-RECORD = ("id", "primary_attributes", "custom_attributes")
-"""The attributes of an array of a collection, in order."""
-MOST_IN_DOCUMENT = 16 << 20
-"""Bytes in memory of an array whose cells stand in the document of the root, at the most."""
-_LONGEST = 200
-_SMALL = 1 << 16
-"""Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves."""
-
-
-def is_record(attrs: Mapping[str, Any]) -> bool:
-    """Return whether attributes are those of an array of a collection."""
-    return set(attrs) == set(RECORD)
-
-
-def record_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """The same attributes as JSON values, where a format without mappings has kept them as text."""
-    return {
-        name: json.loads(value) if name in RECORD[1:] and _is_json(value) else value for name, value in attrs.items()
-    }
-
-
-def _is_json(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        return isinstance(json.loads(value), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def new_array(spec: ArraySpec, format: str) -> ArraySpec:
-    """A user's wish as a collection can hold it: Unsupported for types, cuts and cells that it cannot.
-
-    Of an array that is one of many its attributes alone count, for the rest is as the schema says.
-    """
-    if is_record(spec.attrs):
-        return spec.evolve(attrs=record_attrs(spec.attrs))
-    dtype = spec.dtype
-    if is_small_kind(spec):
-        return _small(spec, format)
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "iufc":
-        raise Unsupported(f"format {format} has no cells of type {describe(dtype)}")
-    if dtype.byteorder == ">":
-        raise Unsupported(f"format {format} has no big-endian cells", remedy="convert them to the native byte order")
-    if spec.sparse is not None:
-        raise Unsupported(f"format {format} has no sparse arrays", remedy="densify=True stores all cells")
-    if any(isinstance(cut, tuple) for cut in spec.chunks):
-        raise Unsupported(f"format {format} has no chunks of varying sizes", remedy="give one length per dimension")
-    cut = _lengths(spec.layout.get("shards") or spec.chunks)
-    fill = np.zeros((), dtype)[()] if spec.fill_value is None else spec.fill_cell()[()]
-    codecs = () if filter_from_codecs(spec.codecs, dtype, format) is None else spec.codecs
-    return spec.evolve(chunks=cut, codecs=codecs, fill_value=fill, layout={})
-
-
-def is_small_kind(spec: ArraySpec) -> bool:
-    """Return whether no schema has such arrays, whose cells stand in the document of the root then: those without
-    dimensions, text, truths, times, rows.
-    """
-    dtype = spec.dtype
-    if isinstance(dtype, VlenString):
-        return True
-    if not isinstance(dtype, np.dtype) or dtype.hasobject or dtype.kind not in "biufcmMUSV" or spec.sparse is not None:
-        return False
-    return not spec.shape or dtype.kind in "bmMUSV"
-
-
-def _small(spec: ArraySpec, format: str) -> ArraySpec:
-    """An array whose cells will stand in the document, in one piece. Unsupported for what is too much for it."""
-    nbytes = prod(spec.shape) * max(spec.numpy_dtype.itemsize, 1)
-    if nbytes > MOST_IN_DOCUMENT:
-        message = f"format {format} has no place for {prod(spec.shape)} cells of type {describe(spec.dtype)}"
-        remedy = f"an array of these cells has at most {MOST_IN_DOCUMENT >> 20} MiB"
-        raise Unsupported(message, remedy=remedy)
-    if isinstance(spec.dtype, np.dtype):
-        try:
-            dtype_to_json(spec.dtype)
-        except TypeError as error:
-            raise Unsupported(f"format {format}: {error}") from None
-    whole = tuple(max(1, length) for length in spec.shape)
-    return spec.evolve(chunks=whole, codecs=(), fill_value=spec.fill_cell()[()], layout={})
-
-
-def _lengths(cut: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(length) for length in cut)
-
-
-def collection_name(path: str, taken: Collection[str]) -> str:
-    """What the collection of the array at a path is called: ``a.b`` for ``a/b``, with a number where that is taken."""
-    plain = path.replace("/", ".")[-_LONGEST:]
-    name, number = plain, 2
-    while name in taken:
-        name, number = f"{plain}-{number}", number + 1
-    return name
-
-
-def document_of(
-    name: str, spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
-) -> CollectionDocument:
-    """The collection of one array, with the labels that its dimensions have; those ``unlimited`` grow."""
-    if layout == "deker" and prod(_tile(spec, ())) * spec.numpy_dtype.itemsize < _SMALL:
-        spec = spec.evolve(codecs=())
-    filter = filter_from_codecs(spec.codecs, spec.numpy_dtype, "deker" if layout == "deker" else "collections")
-    whole = layout != "deker" or (filter is None and (_divides(spec) or not _is_cut(spec)))
-    chunks = None if whole else _tile(spec, ())
-    options = None if filter is None and whole else HDF5Options(chunks, filter)
-    return CollectionDocument(name, _schema(spec, labels, unlimited, layout), options, layout)
-
-
-def _schema(
-    spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
-) -> AnyArraySchema:
-    names = dimension_names(spec.dims)
-    dimensions = [
-        dimension_schema(name, None if dim in unlimited else length, labels.get(name))
-        for name, dim, length in zip(names, spec.dims, spec.shape, strict=True)
-    ]
-    said: dict[str, Any] = {"dimensions": dimensions, "dtype": spec.dtype, "fill_value": spec.fill_cell()[()]}
-    if unlimited or (_is_cut(spec) and (layout != "deker" or _divides(spec))):
-        return VArraySchema(**said, arrays_shape=_tile(spec, unlimited))
-    return ArraySchema(**said)
-
-
-def dimension_names(dims: Sequence[str | None]) -> list[str]:
-    """A name for each dimension, all different: those without one, or with one that is taken, are numbered."""
-    names: list[str] = []
-    for axis, dim in enumerate(dims):
-        name = dim if dim is not None and dim.strip() and dim not in names else f"dim_{axis}"
-        while name in names or (name != dim and name in dims):
-            name += "_"
-        names.append(name)
-    return names
-
-
-def _tile(spec: ArraySpec, unlimited: Collection[str]) -> tuple[int, ...]:
-    cuts = zip(_lengths(spec.chunks), spec.shape, spec.dims, strict=True)
-    return tuple(cut if dim in unlimited else max(1, min(cut, length)) for cut, length, dim in cuts)
-
-
-def _is_cut(spec: ArraySpec) -> bool:
-    """Return whether the array has several chunks."""
-    return any(cut < length for cut, length in zip(_lengths(spec.chunks), spec.shape, strict=True))
-
-
-def _divides(spec: ArraySpec) -> bool:
-    return not any(length % cut for cut, length in zip(_lengths(spec.chunks), spec.shape, strict=True))

@@ -1,4 +1,8 @@
-"""The document of a root of collections for what is none: groups, and arrays that are collections of one array. Pure.
+"""A root of collections as a tree of groups and arrays, and the document of what no collection can say.
+
+A collection is a group, and in it an array is called by its id. The document of a collection is the attribute
+``collection`` of its group, as text, so that any format keeps it; an array's ``id``, ``primary_attributes`` and
+``custom_attributes`` are its attributes.
 
 Where a dataset of any kind becomes a database, each of its arrays becomes a collection. What a collection cannot say
 (the path, attributes with their types, dimensions without names or that share one, groups) stands in
@@ -13,14 +17,6 @@ An array without cells has no collection: its ``shape``, ``dtype`` and ``fill_va
 for what no schema has (an array without dimensions, text, truths, times, rows), with its ``cells`` (or ``base64``)::
 
     "words": {"shape": [2], "dtype": "string", "chunks": [2], "fill_value": "", "cells": ["a", "b"], "dims": ["x"]}
-
-
-Reading a root of collections under the one face: a collection is a group, and in it an array is called by its id.
-
-What a root holds besides, groups and collections of one array, stands in
-:mod:`~hyperslab.formats.collections.tree`. The document of a collection is the attribute ``collection`` of its
-group, as text, so that any format keeps it; an array's ``id``, ``primary_attributes`` and ``custom_attributes`` are its
-attributes.
 """
 
 from __future__ import annotations
@@ -54,6 +50,8 @@ from hyperslab.stores.location import Location
 
 KEY = "collections.json"
 """The document's key below the root."""
+
+
 VERSION = 1
 
 
@@ -69,11 +67,11 @@ class ArrayEntry:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     collection: str | None = None
     id: str | None = None
-    empty: ArraySpec | None = None
+    inline_spec: ArraySpec | None = None
     cells: np.ndarray[Any, Any] | None = None
 
-    def shown(self, spec: ArraySpec) -> ArraySpec:
-        """What a collection says of its array, with the names and attributes that this one was given."""
+    def apply_to(self, spec: ArraySpec) -> ArraySpec:
+        """Return the spec of the collection's array with the dimension names and attributes of this entry."""
         names = dict(zip(spec.dims, self.dims, strict=False))
         indexes = {str(names[dim]): index for dim, index in spec.indexes.items() if names.get(dim) is not None}
         return spec.evolve(dims=self.dims, attrs=dict(self.attrs), indexes=indexes)
@@ -89,10 +87,10 @@ class Tree:
     @property
     def collections(self) -> frozenset[str]:
         """The names of collections that are arrays here."""
-        return frozenset(kept.collection for kept in self.arrays.values() if kept.collection is not None)
+        return frozenset(entry.collection for entry in self.arrays.values() if entry.collection is not None)
 
-    def below(self, group: str) -> list[str]:
-        """Names right below a group."""
+    def names_below(self, group: str) -> list[str]:
+        """Return names right below a group."""
         prefix = f"{group}/" if group else ""
         inner = (path[len(prefix) :] for path in (*self.groups, *self.arrays) if path and path.startswith(prefix))
         return [name for name in dict.fromkeys(inner) if "/" not in name]
@@ -108,26 +106,26 @@ class Tree:
         return False
 
     def with_group(self, path: str, spec: GroupSpec) -> Tree:
-        """The tree with a group, and with the groups above it."""
+        """Return the tree with a group, and with the groups above it."""
         above = {group: GroupSpec() for group in outward(split(path)[0]) if group not in self.groups} if path else {}
         ordered = dict(sorted(above.items(), key=lambda entry: len(entry[0])))
         return replace(self, groups={**self.groups, **ordered, path: spec})
 
-    def with_array(self, path: str, kept: ArrayEntry) -> Tree:
-        """The tree with an array, and with the groups above it."""
+    def with_array(self, path: str, entry: ArrayEntry) -> Tree:
+        """Return the tree with an array, and with the groups above it."""
         group = split(path)[0]
         tree = self if group in self.groups else self.with_group(group, GroupSpec())
-        return replace(tree, arrays={**tree.arrays, path: kept})
+        return replace(tree, arrays={**tree.arrays, path: entry})
 
-    def without(self, path: str) -> Tree:
-        """The tree without a node and all below it."""
+    def without_node(self, path: str) -> Tree:
+        """Return the tree without a node and all below it."""
         groups = {place: spec for place, spec in self.groups.items() if not _is_within(place, path)}
-        arrays = {place: kept for place, kept in self.arrays.items() if not _is_within(place, path)}
+        arrays = {place: entry for place, entry in self.arrays.items() if not _is_within(place, path)}
         return Tree({"": GroupSpec()} | groups, arrays)
 
-    def within(self, path: str) -> Iterator[ArrayEntry]:
-        """The arrays at and below a path."""
-        return (kept for place, kept in self.arrays.items() if _is_within(place, path))
+    def entries_within(self, path: str) -> Iterator[ArrayEntry]:
+        """Return the arrays at and below a path."""
+        return (entry for place, entry in self.arrays.items() if _is_within(place, path))
 
 
 def _is_within(path: str, top: str) -> bool:
@@ -138,30 +136,33 @@ def _is_within(path: str, top: str) -> bool:
 
 
 def render_tree(tree: Tree) -> bytes:
-    """The document; Invalid or Unsupported for attributes that JSON cannot hold."""
+    """Return the document; Invalid or Unsupported for attributes that JSON cannot hold."""
     groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
-    arrays = {path: _array_to_json(kept) for path, kept in tree.arrays.items()}
+    arrays = {path: _array_to_json(entry) for path, entry in tree.arrays.items()}
     said: dict[str, Any] = {"version": VERSION}
     said |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
     return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _array_to_json(kept: ArrayEntry) -> dict[str, Any]:
-    said: dict[str, Any] = {"collection": kept.collection, "id": kept.id} if kept.empty is None else {}
-    if kept.empty is not None:
-        is_text = isinstance(kept.empty.dtype, VlenString)
-        fill = kept.empty.fill_cell()[()]
-        said |= {"shape": list(kept.empty.shape), "dtype": STRING if is_text else dtype_to_json(kept.empty.numpy_dtype)}
-        said |= {"chunks": list(kept.empty.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
-        said |= {} if kept.cells is None else cells_to_json(kept.cells)
-    return said | {"dims": list(kept.dims)} | attrs_to_json(kept.attrs)
+def _array_to_json(entry: ArrayEntry) -> dict[str, Any]:
+    said: dict[str, Any] = {"collection": entry.collection, "id": entry.id} if entry.inline_spec is None else {}
+    if entry.inline_spec is not None:
+        is_text = isinstance(entry.inline_spec.dtype, VlenString)
+        fill = entry.inline_spec.fill_cell()[()]
+        said |= {
+            "shape": list(entry.inline_spec.shape),
+            "dtype": STRING if is_text else dtype_to_json(entry.inline_spec.numpy_dtype),
+        }
+        said |= {"chunks": list(entry.inline_spec.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
+        said |= {} if entry.cells is None else cells_to_json(entry.cells)
+    return said | {"dims": list(entry.dims)} | attrs_to_json(entry.attrs)
 
 
 # -- from JSON ----------------------------------------------------------------------------------------------------
 
 
 def parse_tree(data: bytes) -> Tree:
-    """The tree that a document tells; FormatError for what makes no sense."""
+    """Return the tree that a document tells; FormatError for what makes no sense."""
     try:
         said = json.loads(data)
         if said.get("version") != VERSION:
@@ -187,9 +188,9 @@ def _array_from_json(said: Mapping[str, Any]) -> ArrayEntry:
     if any(not isinstance(dim, str | None) for dim in dims):
         raise TypeError(f"dims {dims!r} are no names")
     if "shape" in said:
-        empty = _empty_from_json(said, dims)
-        cells = cells_from_json(said, empty) if {"cells", "base64"} & set(said) else None
-        return ArrayEntry(dims, attrs_from_json(said), empty=empty, cells=cells)
+        inline_spec = _empty_from_json(said, dims)
+        cells = cells_from_json(said, inline_spec) if {"cells", "base64"} & set(said) else None
+        return ArrayEntry(dims, attrs_from_json(said), inline_spec=inline_spec, cells=cells)
     if not isinstance(said["collection"], str) or not isinstance(said["id"], str):
         raise TypeError("an array without a collection")
     return ArrayEntry(dims, attrs_from_json(said), said["collection"], said["id"])
@@ -206,15 +207,23 @@ def _empty_from_json(said: Mapping[str, Any], dims: tuple[str | None, ...]) -> A
     return ArraySpec(shape=lengths[0], dtype=dtype, chunks=lengths[1], dims=dims, fill_value=fill)
 
 
+# -- the reader -------------------------------------------------------------------------------------------------------
+
+
 DOCUMENT_ATTRIBUTE = "collection"
 """The attribute of a collection's group that holds its document."""
+
+
 KEPT_OPTIONS = "deker_options"
 """The key of a collection's document with options that its own layout cannot follow, kept for one that can."""
+
+
+# Names that ``members`` gives at the most: a collection may hold millions of arrays.
 _FEW = 10
 
 
 def portable_document(document: CollectionDocument) -> str:
-    """The document as any layout tells it, with the options of the one that it comes from."""
+    """Return the document as any layout tells it, with the options of the one that it comes from."""
     said = {key: value for key, value in document_to_json(document).items() if key not in ("layout", KEPT_OPTIONS)}
     return json.dumps(said | ({"options": document.extra[KEPT_OPTIONS]} if KEPT_OPTIONS in document.extra else {}))
 
@@ -231,15 +240,15 @@ class CollectionTreeReader:
         if where.scheme != "file":  # one connection, or one archive, for all
             self._where = Location.of(self._store)
         self._mutex = threading.RLock()
-        self._holdings: dict[str, CollectionStore] = {}
-        self._known_tree: Tree | None = None
+        self._collection_stores: dict[str, CollectionStore] = {}
+        self._cached_tree: Tree | None = None
 
     def _open_store(self) -> Store:
         return self._where.store(read_only=True)
 
     @property
     def url(self) -> str:
-        """Where it is, without secrets."""
+        """The URL of the root, without secrets."""
         return self._where.url
 
     @property
@@ -255,49 +264,50 @@ class CollectionTreeReader:
     # -- collections ------------------------------------------------------------------------------------------------
 
     def collections(self) -> list[str]:
-        """The names of all collections, sorted."""
+        """Return the names of all collections, sorted."""
         return sorted({name for layout in self._layouts for name in layout.names(self._where)})
 
-    def holding(self, name: str) -> CollectionStore | None:
-        """The arrays of a collection; None when there is none of this name. FormatError when it is damaged."""
+    def collection_store(self, name: str) -> CollectionStore | None:
+        """Return the arrays of a collection; None when there is none of this name. FormatError when it is damaged."""
         with self._mutex:
-            found = self._holdings.get(name)
+            found = self._collection_stores.get(name)
             if found is None:
                 for layout in self._layouts:
                     found = layout.open(self._where, name, self._settings, writable=self.writable)
                     if found is not None:
-                        self._holdings[name] = found
+                        self._collection_stores[name] = found
                         break
             return found
 
-    def _collection(self, path: str) -> CollectionStore | None:
+    def _shown_collection(self, path: str) -> CollectionStore | None:
         """Return the collection that is shown at a path; those that are there for one array elsewhere are not shown."""
         if not path or "/" in path or path in self._tree().collections:
             return None
-        return self.holding(path)
+        return self.collection_store(path)
 
-    def _required(self, name: str, path: str) -> CollectionStore:
-        found = self.holding(name)
+    def _required_store(self, name: str, path: str) -> CollectionStore:
+        found = self.collection_store(name)
         if found is None:
-            raise self._missing(path)
+            raise self._not_found_error(path)
         return found
 
     def members(self, path: str) -> list[str]:
-        """The first collections of the root where it holds nothing else, or arrays of a collection; else none."""
-        path = self._whole(path)
+        """Return the first collections of the root where it holds nothing else, or arrays of a collection; else
+        none."""
+        path = self._full_path(path)
         tree = self._tree()
-        if not path and not tree.below(""):
+        if not path and not tree.names_below(""):
             return self.collections()[:_FEW]
-        found = None if path in tree.arrays else self._collection(path)
+        found = None if path in tree.arrays else self._shown_collection(path)
         return [] if found is None else list(islice(all_ids(found), _FEW))
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def _tree(self) -> Tree:
         with self._mutex:
-            if self._known_tree is None:
-                self._known_tree = self._read_tree()
-            return self._known_tree
+            if self._cached_tree is None:
+                self._cached_tree = self._read_tree()
+            return self._cached_tree
 
     def _read_tree(self) -> Tree:
         data = self._store.get(KEY)
@@ -307,111 +317,117 @@ class CollectionTreeReader:
             raise error.locate(url=self.url) from error.__cause__
 
     def children(self, path: str) -> Iterable[str]:
-        """The names of collections and other nodes of the root, of what is in a group, or the ids of a collection."""
-        path = self._whole(path)
+        """Return the names of collections and other nodes of the root, of what is in a group, or the ids of a
+        collection."""
+        path = self._full_path(path)
         tree = self._tree()
         if not path:
             hidden = tree.collections
-            return list(dict.fromkeys([name for name in self.collections() if name not in hidden] + tree.below("")))
+            return list(
+                dict.fromkeys([name for name in self.collections() if name not in hidden] + tree.names_below(""))
+            )
         if path in tree.arrays:
             return []
-        if (found := self._collection(path)) is not None:
+        if (found := self._shown_collection(path)) is not None:
             return list(all_ids(found))
         if path not in tree.groups:
             self.node(path)
             return []
-        return tree.below(path)
+        return tree.names_below(path)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The root, a collection, an array, or a group. NodeNotFound; FormatError for what is damaged."""
-        path = self._whole(path)
+        """Return the root, a collection, an array, or a group. NodeNotFound; FormatError for what is damaged."""
+        path = self._full_path(path)
         tree = self._tree()
         if not path:
             return tree.groups[""]
         if path in tree.arrays:
-            return self._kept(path, tree.arrays[path])
+            return self._entry_spec(path, tree.arrays[path])
         above, name = split(path)
-        if (found := self._collection(path)) is not None:
+        if (found := self._shown_collection(path)) is not None:
             more = tree.groups.get(path, GroupSpec())
             return more.evolve(attrs={DOCUMENT_ATTRIBUTE: portable_document(found.document), **more.attrs})
         if path in tree.groups:
             return tree.groups[path]
-        return self._held(above, path).spec(name)
+        return self._parent_store(above, path).spec(name)
 
-    def _kept(self, path: str, kept: ArrayEntry) -> ArraySpec:
-        if kept.empty is not None:
-            return kept.empty.evolve(attrs=dict(kept.attrs))
-        holding = self._required(str(kept.collection), path)
-        with self._located(path):
-            return kept.shown(holding.spec(str(kept.id)))
+    def _entry_spec(self, path: str, entry: ArrayEntry) -> ArraySpec:
+        if entry.inline_spec is not None:
+            return entry.inline_spec.evolve(attrs=dict(entry.attrs))
+        store = self._required_store(str(entry.collection), path)
+        with self._locate_errors(path):
+            return entry.apply_to(store.spec(str(entry.id)))
 
-    def _held(self, collection: str, path: str) -> CollectionStore:
-        """The collection that the array at a path is in."""
-        found = self._collection(collection)
+    def _parent_store(self, collection: str, path: str) -> CollectionStore:
+        """Return the collection that the array at a path is in."""
+        found = self._shown_collection(collection)
         if found is None:
-            raise self._missing(path)
+            raise self._not_found_error(path)
         return found
 
     def chunks(self, path: str) -> ChunkSource:
-        """The cells of an array. NodeNotFound; Unsupported when they cannot be decoded."""
+        """Return the cells of an array. NodeNotFound; Unsupported when they cannot be decoded."""
         spec = require_array(path, self.node(path), self.url)
-        path = self._whole(path)
-        kept = self._tree().arrays.get(path)
-        if kept is None:
+        path = self._full_path(path)
+        entry = self._tree().arrays.get(path)
+        if entry is None:
             collection, id = split(path)
-            return self._required(collection, path).chunks(id, spec)
-        if kept.empty is not None:
-            return self._in_document(path, kept, spec)
-        holding = self._required(str(kept.collection), path)
-        return holding.chunks(str(kept.id), holding.spec(str(kept.id)))
+            return self._required_store(collection, path).chunks(id, spec)
+        if entry.inline_spec is not None:
+            return self._inline_cells(path, entry, spec)
+        store = self._required_store(str(entry.collection), path)
+        return store.chunks(str(entry.id), store.spec(str(entry.id)))
 
-    def _in_document(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> ChunkSource:
-        return CoordinateCells(np.empty(spec.shape, spec.numpy_dtype) if kept.cells is None else kept.cells)
+    def _inline_cells(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> ChunkSource:
+        return CoordinateCells(np.empty(spec.shape, spec.numpy_dtype) if entry.cells is None else entry.cells)
 
     def refresh(self, path: str) -> None:
         """Ask for all anew when it is needed; what is known of a collection stays, for its schema never changes."""
         with self._mutex:
-            self._known_tree = None
-            gone = [name for name, found in self._holdings.items() if not found.exists()]
+            self._cached_tree = None
+            gone = [name for name, found in self._collection_stores.items() if not found.exists()]
             for name in gone:
-                del self._holdings[name]
+                del self._collection_stores[name]
 
     def stamp(self, path: str) -> Hashable:
-        """What identifies the present version of an array's document; None for a group."""
-        path = self._whole(path)
-        kept = self._tree().arrays.get(path)
-        collection, id = (kept.collection, kept.id) if kept is not None else split(path)
+        """Return a value that identifies the present version of an array's document; None for a group."""
+        path = self._full_path(path)
+        entry = self._tree().arrays.get(path)
+        collection, id = (entry.collection, entry.id) if entry is not None else split(path)
         if not collection or not id or "/" in collection:
             return None
-        found = self._required(collection, path).stamp(id)
-        return found if kept is None or found is None else (found, repr(kept))
+        found = self._required_store(collection, path).stamp(id)
+        return found if entry is None or found is None else (found, repr(entry))
 
     # -- health -----------------------------------------------------------------------------------------------------
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Every problem of the root and its collections; ``deep`` reads every cell besides."""
+        """Return every problem of the root and its collections; ``deep`` reads every cell besides."""
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same with what mends them; of an array that its collection is there for, under the name it has here."""
+        """Yield the same with what mends them; of an array that its collection is there for, under the name it has
+        here."""
         names = self._names_of_members()
         for remedy in self._remedies(deep):
             name = names.get(remedy.problem.node)
             yield remedy if name is None else replace(remedy, problem=replace(remedy.problem, node=name))
 
     def _names_of_members(self) -> dict[str, str]:
-        """The paths of arrays that are the only one of a collection, by collection and id."""
+        """Return the paths of arrays that are the only one of a collection, by collection and id."""
         try:
             arrays = self._tree().arrays
         except FormatError:
             return {}
-        return {f"{kept.collection}/{kept.id}": path for path, kept in arrays.items() if kept.collection is not None}
+        return {
+            f"{entry.collection}/{entry.id}": path for path, entry in arrays.items() if entry.collection is not None
+        }
 
     def _remedies(self, deep: bool) -> Iterator[Remedy]:
         known: set[str] = set()
         for name in self.collections():
             try:
-                found = self._required(name, name)
+                found = self._required_store(name, name)
             except HyperslabError as error:
                 problems = (
                     [replace(each, node=name) for each in error.problems] if isinstance(error, FormatError) else []
@@ -426,21 +442,21 @@ class CollectionTreeReader:
         yield from self._tree_remedies()
 
     def _tree_remedies(self) -> Iterator[Remedy]:
-        """What the document of groups and arrays tells and is not there."""
+        """Yield the problems of ``collections.json``: entries whose collections are gone."""
         try:
             tree = self._tree()
         except FormatError as error:
             yield Remedy(Problem("", "invalid-document", error.said), at=KEY)
             return
         known = set(self.collections())
-        for path, kept in tree.arrays.items():
-            if kept.collection is not None and kept.collection not in known:
-                yield Remedy(Problem(path, "missing-collection", f"its collection {kept.collection!r} is gone"))
+        for path, entry in tree.arrays.items():
+            if entry.collection is not None and entry.collection not in known:
+                yield Remedy(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
 
     def storage(self, path: str) -> Mapping[str, Any]:
-        """Which collection an array is the only one of; nothing of other nodes."""
-        kept = self._tree().arrays.get(self._whole(path))
-        return {} if kept is None or kept.collection is None else {"collection": kept.collection, "id": kept.id}
+        """Return the collection and id of an array that is the only one of its collection; nothing for other nodes."""
+        entry = self._tree().arrays.get(self._full_path(path))
+        return {} if entry is None or entry.collection is None else {"collection": entry.collection, "id": entry.id}
 
     def close(self) -> None:
         """Let go of the store; closing twice is fine."""
@@ -448,24 +464,24 @@ class CollectionTreeReader:
 
     # -- errors -----------------------------------------------------------------------------------------------------
 
-    def _whole(self, path: str) -> str:
-        """The path as seen from the root, where a part of it was opened."""
+    def _full_path(self, path: str) -> str:
+        """Return the path as seen from the root, where a part of it was opened."""
         path = normalize(path)
         return "/".join(part for part in (self._base, path) if part)
 
-    def _missing(self, path: str) -> NodeNotFound:
+    def _not_found_error(self, path: str) -> NodeNotFound:
         return node_not_found(path, self.url)
 
     @contextmanager
-    def _located(self, path: str) -> Iterator[None]:
-        """Errors of the block say where they are."""
+    def _locate_errors(self, path: str) -> Iterator[None]:
+        """Add the URL and the node to errors of the block."""
         try:
             yield
         except HyperslabError as error:
             raise error.locate(url=self.url, node=path) from error.__cause__
 
 
-def all_ids(holding: CollectionStore) -> Iterator[str]:
-    """The ids of a collection's arrays, sorted within each part that it lists them by."""
-    for part in sorted(holding.generations()):
-        yield from holding.ids(part)
+def all_ids(store: CollectionStore) -> Iterator[str]:
+    """Yield the ids of a collection's arrays, sorted within each part that it lists them by."""
+    for part in sorted(store.generations()):
+        yield from store.ids(part)

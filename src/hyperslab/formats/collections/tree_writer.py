@@ -1,6 +1,4 @@
-"""What a root of collections that is open for writing shares: new collections, locks, batches, the root's document.
-
-Changing a root of collections under the one face: collections by their documents, arrays by their attributes.
+"""Changes of a root of collections: collections by their documents, arrays by their attributes; locks and batches.
 
 An array that is put elsewhere than in a collection becomes a collection of its own
 (:mod:`~hyperslab.formats.collections.single_array`); groups stand in the document of the root.
@@ -43,8 +41,11 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import LocksNodes, Store
 from hyperslab.stores.location import Location
 
+_MOST_LABELS = 1 << 20
+"""Cells of an array that is read for the labels of others, at the most."""
 
-class CollectionTreeEditor(CollectionTreeReader):
+
+class CollectionTreeWriter(CollectionTreeReader):
     """A root that takes changes; new collections get the first of the ``layouts``."""
 
     def __init__(
@@ -55,7 +56,7 @@ class CollectionTreeEditor(CollectionTreeReader):
         self._batches = BatchBlocks(self._mutex)
         self._changes: list[Callable[[Tree], Tree]] = []
         self._records: dict[str, dict[str, Record]] = {}
-        self._depths = threading.local()
+        self._lock_depth = threading.local()
 
     def _open_store(self) -> Store:
         return self._where.store(read_only=False, create=True)
@@ -68,8 +69,8 @@ class CollectionTreeEditor(CollectionTreeReader):
     # -- collections ------------------------------------------------------------------------------------------------
 
     def create_collection(self, document: CollectionDocument) -> CollectionStore:
-        """A new collection in the layout that its document says. AlreadyExists; Unsupported for a layout that is not
-        that of the format."""
+        """Make a new collection in the layout that its document says. AlreadyExists; Unsupported for a layout that is
+        not that of the format."""
         layout = next((layout for layout in self._layouts if layout.name == document.layout), None)
         if layout is None:
             remedy = f"choose format collections, or layout={self._layouts[0].name!r}"
@@ -78,7 +79,7 @@ class CollectionTreeEditor(CollectionTreeReader):
             raise AlreadyExists(f"the collection {document.name!r} exists", url=self.url, node=document.name)
         made = layout.create(self._where, document, self._settings)
         with self._mutex:
-            self._holdings[document.name] = made
+            self._collection_stores[document.name] = made
         return made
 
     def _flush_records(self) -> None:
@@ -88,17 +89,17 @@ class CollectionTreeEditor(CollectionTreeReader):
         with self._mutex:
             waiting, self._records = self._records, {}
         for name, records in waiting.items():
-            self._required(name, name).create(list(records.values()))
+            self._required_store(name, name).create(list(records.values()))
 
     # -- what is not stored yet -------------------------------------------------------------------------------------
 
     def children(self, path: str) -> Iterable[str]:
-        """What is in a group or collection, with what waits in the running batch."""
+        """Return the names in a group or collection, with what waits in the running batch."""
         self._flush_records()
         return super().children(path)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """What is at a path, also in the running batch. NodeNotFound."""
+        """Return the node at a path, also one of the running batch. NodeNotFound."""
         self._flush_records()
         return super().node(path)
 
@@ -106,7 +107,7 @@ class CollectionTreeEditor(CollectionTreeReader):
         """Change the document of groups and arrays as it is stored now; in a batch, at its end."""
         with self._mutex:
             if self._batches:
-                self._known_tree = change(self._tree())
+                self._cached_tree = change(self._tree())
                 self._changes.append(change)
                 return
         with self._locked():
@@ -123,7 +124,7 @@ class CollectionTreeEditor(CollectionTreeReader):
         else:
             store.put(KEY, data, durable=self._settings.durable)
         with self._mutex:
-            self._known_tree = tree
+            self._cached_tree = tree
 
     def refresh(self, path: str) -> None:
         """Ask for all anew when it is needed; what the running batch will write stays."""
@@ -133,7 +134,7 @@ class CollectionTreeEditor(CollectionTreeReader):
                 tree = self._read_tree()
                 for change in self._changes:
                     tree = change(tree)
-                self._known_tree = tree
+                self._cached_tree = tree
 
     # -- locks and batches ------------------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class CollectionTreeEditor(CollectionTreeReader):
         end."""
         if self._batches:
             with self._mutex:
-                if not self._is_holding:
+                if not self._has_lock:
                     self._batches.held.enter_context(self._locked())
                     self.refresh(path)
                 yield
@@ -153,21 +154,21 @@ class CollectionTreeEditor(CollectionTreeReader):
             yield
 
     @property
-    def _is_holding(self) -> bool:
-        return bool(getattr(self._depths, "depth", 0))
+    def _has_lock(self) -> bool:
+        return bool(getattr(self._lock_depth, "depth", 0))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """The root's lock, once per thread, where the store has such."""
-        if self._is_holding or not isinstance(self._store, LocksNodes):
+        """Hold the root's lock, once per thread, where the store has locks."""
+        if self._has_lock or not isinstance(self._store, LocksNodes):
             yield
             return
         with self._store.lock_node("", self._settings.lock_timeout):
-            self._depths.depth = 1
+            self._lock_depth.depth = 1
             try:
                 yield
             finally:
-                self._depths.depth = 0
+                self._lock_depth.depth = 0
 
     def batch(self) -> AbstractContextManager[None]:
         """Arrays of a collection are made at once, and the document of the root is written once, at the end."""
@@ -191,14 +192,6 @@ class CollectionTreeEditor(CollectionTreeReader):
         finally:
             super().close()
 
-
-_MOST_LABELS = 1 << 20
-"""Cells of an array that is read for the labels of others, at the most."""
-
-
-class CollectionTreeWriter(CollectionTreeEditor):
-    """A root that takes every change that its layouts allow."""
-
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
@@ -206,7 +199,7 @@ class CollectionTreeWriter(CollectionTreeEditor):
 
         Invalid and Unsupported for what a collection cannot hold, and for other documents of what is there.
         """
-        path = self._whole(path)
+        path = self._full_path(path)
         if isinstance(spec, Link):
             raise Unsupported(f"format {self._format} has no links", url=self.url, node=path)
         if isinstance(spec, GroupSpec):
@@ -214,25 +207,25 @@ class CollectionTreeWriter(CollectionTreeEditor):
             return
         above, name = split(path)
         if path in self._tree().arrays:
-            self._change(path, self._tree().arrays[path], spec)
-        elif (found := self._collection(above)) is not None:
+            self._change_array(path, self._tree().arrays[path], spec)
+        elif (found := self._shown_collection(above)) is not None:
             self._put_record(found, path, name, spec)
         else:
             self._put_array(path, spec)
 
     def _put_group(self, path: str, spec: GroupSpec) -> None:
-        found = self._collection(path)
+        found = self._shown_collection(path)
         document = self._document(path, spec)
         rest = {name: value for name, value in spec.attrs.items() if name != DOCUMENT_ATTRIBUTE}
         if document is None:
             if found is not None:
                 remedy = f"leave its attribute {DOCUMENT_ATTRIBUTE!r} as it is"
                 raise Invalid("a collection cannot become a group", url=self.url, node=path, remedy=remedy)
-            self._refuse_inside(path)
+            self._raise_if_inside(path)
             self._edit(lambda tree: tree.with_group(path, spec))
             return
         if found is None:
-            self._create(document)
+            self._create_like(document)
         elif portable_document(found.document) != portable_document(document):
             raise Unsupported(
                 "the schema of a collection never changes", url=self.url, node=path, remedy="make another collection"
@@ -240,8 +233,8 @@ class CollectionTreeWriter(CollectionTreeEditor):
         if rest or path in self._tree().groups:
             self._edit(lambda tree: tree.with_group(path, GroupSpec(attrs=rest)))
 
-    def _create(self, document: CollectionDocument) -> None:
-        """A collection like one of another layout, whose filters this one may not have."""
+    def _create_like(self, document: CollectionDocument) -> None:
+        """Create a collection like one of another layout, without filters that this layout has not."""
         try:
             self.create_collection(document)
         except Unsupported:
@@ -251,7 +244,7 @@ class CollectionTreeWriter(CollectionTreeEditor):
             self.create_collection(replace(document, options=None, extra=extra))
 
     def _document(self, path: str, spec: GroupSpec) -> CollectionDocument | None:
-        """The document that a group's attributes hold; None for those of a plain group."""
+        """Return the document that a group's attributes hold; None for those of a plain group."""
         said = spec.attrs.get(DOCUMENT_ATTRIBUTE)
         if not path or "/" in path or not isinstance(said, str | Mapping):
             return None
@@ -270,11 +263,11 @@ class CollectionTreeWriter(CollectionTreeEditor):
         except SchemaError as error:
             raise Unsupported(error.message, url=self.url, node=path, remedy="choose format collections") from None
 
-    def _refuse_inside(self, path: str) -> None:
+    def _raise_if_inside(self, path: str) -> None:
         """Nothing but its arrays is in a collection, and nothing at all in an array."""
         tree = self._tree()
         for group in outward(split(path)[0]):
-            if group in tree.arrays or self._collection(group) is not None:
+            if group in tree.arrays or self._shown_collection(group) is not None:
                 what = "an array holds no other nodes" if group in tree.arrays else "a collection holds only its arrays"
                 raise Invalid(what, url=self.url, node=group)
         if path in tree.arrays:
@@ -282,9 +275,9 @@ class CollectionTreeWriter(CollectionTreeEditor):
 
     # -- arrays of collections --------------------------------------------------------------------------------------
 
-    def _put_record(self, holding: CollectionStore, path: str, id: str, spec: ArraySpec) -> None:
+    def _put_record(self, store: CollectionStore, path: str, id: str, spec: ArraySpec) -> None:
         """Make an array of a collection, or change its attributes or shape."""
-        name = holding.document.name
+        name = store.document.name
         if more := [each for each in spec.attrs if each not in single_array.RECORD]:
             remedy = "add custom attributes to the schema of a new collection, or keep it beside its group's attributes"
             message = f"an array of a collection has the attributes of its schema, and no {more[0]!r}"
@@ -295,14 +288,14 @@ class CollectionTreeWriter(CollectionTreeEditor):
             raise Invalid(message, url=self.url, node=path, remedy=remedy)
         if id in self._records.get(name, ()):
             self._flush_records()
-        if self._exists(holding, id):
-            holding.put_spec(id, spec)
+        if self._has_array(store, id):
+            store.put_spec(id, spec)
             return
-        record = record_of(holding.document, single_array.record_attrs(spec.attrs))
+        record = record_of(store.document, single_array.record_attrs(spec.attrs))
         if record.id != id:
             remedy = f"put it at {name}/{record.id}"
             raise Invalid(f"an array with the id {record.id!r}", url=self.url, node=path, remedy=remedy)
-        schema = holding.document.schema
+        schema = store.document.schema
         if not _fits(spec.shape, schema):
             message = f"shape {spec.shape} in a collection of arrays of shape {schema.shape}"
             raise Invalid(message, url=self.url, node=path, remedy="convert it by its path, as an array of its own")
@@ -310,11 +303,11 @@ class CollectionTreeWriter(CollectionTreeEditor):
         if not self._batches or schema.unlimited:
             self._flush_records()
         if schema.unlimited and spec.shape != schema.shape:
-            holding.put_spec(id, holding.spec(id).evolve(shape=spec.shape))
+            store.put_spec(id, store.spec(id).evolve(shape=spec.shape))
 
-    def _exists(self, holding: CollectionStore, id: str) -> bool:
+    def _has_array(self, store: CollectionStore, id: str) -> bool:
         try:
-            holding.spec(id)
+            store.spec(id)
         except NodeNotFound:
             return False
         return True
@@ -325,23 +318,23 @@ class CollectionTreeWriter(CollectionTreeEditor):
         if not path:
             message = f"format {self._format} has no place for an array as the root"
             raise Unsupported(message, url=self.url, remedy="give it a name")
-        self._refuse_inside(path)
-        if path in self._tree().groups or self._collection(path) is not None:
+        self._raise_if_inside(path)
+        if path in self._tree().groups or self._shown_collection(path) is not None:
             raise Invalid("a group cannot become an array", url=self.url, node=path, remedy="remove it first")
         wish = single_array.new_array(spec, self._format) if spec.layout or spec.codecs else spec
-        kept = self._made(path, wish)
-        self._edit(lambda tree: tree.with_array(path, kept))
+        entry = self._create_entry(path, wish)
+        self._edit(lambda tree: tree.with_array(path, entry))
 
-    def _made(self, path: str, spec: ArraySpec) -> ArrayEntry:
-        """The collection of an array; none as long as it has no cells."""
+    def _create_entry(self, path: str, spec: ArraySpec) -> ArrayEntry:
+        """Return the collection of an array; none as long as it has no cells."""
         attrs = dict(spec.attrs)
         tree = self._tree()
         unlimited = {dim for dim in spec.dims if dim is not None and tree.is_unlimited(path, dim)}
         if 0 in (length for length, dim in zip(spec.shape, spec.dims, strict=True) if dim not in unlimited):
-            return ArrayEntry(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}))
+            return ArrayEntry(spec.dims, attrs, inline_spec=spec.evolve(attrs={}, indexes={}))
         if single_array.is_small_kind(spec):
             cells = spec.filled()
-            return ArrayEntry(spec.dims, attrs, empty=spec.evolve(attrs={}, indexes={}), cells=cells)
+            return ArrayEntry(spec.dims, attrs, inline_spec=spec.evolve(attrs={}, indexes={}), cells=cells)
         name = single_array.collection_name(path, self.collections())
         labels = {dim: self._labels(path, spec, dim) for dim in spec.dims if dim is not None and dim not in unlimited}
         known = {dim: index for dim, index in labels.items() if index is not None}
@@ -354,17 +347,17 @@ class CollectionTreeWriter(CollectionTreeEditor):
         return ArrayEntry(spec.dims, attrs, name, record.id)
 
     def _labels(self, path: str, spec: ArraySpec, dim: str) -> Index | None:
-        """The labels of a dimension: those given, or the cells of the nearest 1-D array of its name."""
+        """Return the labels of a dimension: those given, or the cells of the nearest 1-D array of its name."""
         if dim in spec.indexes:
             return spec.indexes[dim]
         size = spec.shape[spec.dims.index(dim)]
         tree = self._tree()
         for group in outward(split(path)[0]):
             place = f"{group}/{dim}" if group else dim
-            kept = tree.arrays.get(place)
-            if place == path or kept is None or kept.collection is None or size > _MOST_LABELS:
+            entry = tree.arrays.get(place)
+            if place == path or entry is None or entry.collection is None or size > _MOST_LABELS:
                 continue
-            found = self._kept(place, kept)
+            found = self._entry_spec(place, entry)
             if found.shape == (size,) and found.dims == (dim,):
                 return Coordinate(self._cells(place, found))
         return None
@@ -379,88 +372,90 @@ class CollectionTreeWriter(CollectionTreeEditor):
                 out[extent] = block[tuple(slice(0, cut.stop - cut.start) for cut in extent)]
         return out
 
-    def _change(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> None:
+    def _change_array(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> None:
         """Other attributes or another shape of an array, which stays cut as it is; one of another type in its place."""
-        before = self._kept(path, kept)
+        before = self._entry_spec(path, entry)
         same = (before.dtype, before.dims, len(before.shape)) == (spec.dtype, spec.dims, len(spec.shape))
-        limited = before.shape != spec.shape and not self._may_become(kept, spec)
-        if kept.cells is not None and kept.empty is not None and same:
+        limited = before.shape != spec.shape and not self._may_become(entry, spec)
+        if entry.cells is not None and entry.inline_spec is not None and same:
             spec = single_array.new_array(spec, self._format)
-            cells, empty = resize_cells(kept.cells, spec), spec.evolve(attrs={}, indexes={})
+            cells, inline_spec = resize_cells(entry.cells, spec), spec.evolve(attrs={}, indexes={})
             self._edit(
-                lambda tree: tree.with_array(path, ArrayEntry(spec.dims, dict(spec.attrs), empty=empty, cells=cells))
+                lambda tree: tree.with_array(
+                    path, ArrayEntry(spec.dims, dict(spec.attrs), inline_spec=inline_spec, cells=cells)
+                )
             )
             return
-        if kept.empty is not None or not same or limited:
-            if before.shape != spec.shape and same and kept.empty is None:
+        if entry.inline_spec is not None or not same or limited:
+            if before.shape != spec.shape and same and entry.inline_spec is None:
                 remedy = "declare the dimension unlimited before the array is made, or convert to zarr3"
                 message = "another size of a dimension that is not unlimited"
                 raise Unsupported(message, url=self.url, node=path, remedy=remedy)
-            self._discard([kept])
-            made = self._made(path, spec)
+            self._drop_collections([entry])
+            made = self._create_entry(path, spec)
             self._edit(lambda tree: tree.with_array(path, made))
             return
         if before.shape != spec.shape:
-            holding, id = self._required(str(kept.collection), path), str(kept.id)
-            holding.put_spec(id, holding.spec(id).evolve(shape=spec.shape))
-        if dict(kept.attrs) != dict(spec.attrs):
-            changed = replace(kept, attrs=dict(spec.attrs))
+            store, id = self._required_store(str(entry.collection), path), str(entry.id)
+            store.put_spec(id, store.spec(id).evolve(shape=spec.shape))
+        if dict(entry.attrs) != dict(spec.attrs):
+            changed = replace(entry, attrs=dict(spec.attrs))
             self._edit(lambda tree: tree.with_array(path, changed))
 
-    def _in_document(self, path: str, kept: ArrayEntry, spec: ArraySpec) -> ChunkSource:
-        if kept.cells is None:
-            return super()._in_document(path, kept, spec)
-        return DocumentCells(spec, kept.cells, lambda cells: self._replace_cells(path, cells))
+    def _inline_cells(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> ChunkSource:
+        if entry.cells is None:
+            return super()._inline_cells(path, entry, spec)
+        return DocumentCells(spec, entry.cells, lambda cells: self._replace_cells(path, cells))
 
     def _replace_cells(self, path: str, cells: np.ndarray[Any, Any]) -> None:
         self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))
 
-    def _may_become(self, kept: ArrayEntry, spec: ArraySpec) -> bool:
+    def _may_become(self, entry: ArrayEntry, spec: ArraySpec) -> bool:
         """Return whether the array may grow or shrink to another shape where it is."""
-        if kept.collection is None:
+        if entry.collection is None:
             return False
-        return _fits(spec.shape, self._required(kept.collection, kept.collection).document.schema)
+        return _fits(spec.shape, self._required_store(entry.collection, entry.collection).document.schema)
 
-    def _discard(self, gone: Iterable[ArrayEntry]) -> None:
-        for kept in gone:
-            if kept.collection is not None and (found := self.holding(kept.collection)) is not None:
-                self._drop_collection(kept.collection, found)
+    def _drop_collections(self, gone: Iterable[ArrayEntry]) -> None:
+        for entry in gone:
+            if entry.collection is not None and (found := self.collection_store(entry.collection)) is not None:
+                self._drop_collection(entry.collection, found)
 
-    def _drop_collection(self, name: str, holding: CollectionStore) -> None:
-        holding.drop()
+    def _drop_collection(self, name: str, store: CollectionStore) -> None:
+        store.drop()
         with self._mutex:
-            self._holdings.pop(name, None)
+            self._collection_stores.pop(name, None)
 
     def drop(self, path: str) -> None:
         """Remove a collection, one of its arrays, a group with all below it, or an array with its collection."""
-        path = self._whole(path)
+        path = self._full_path(path)
         self._flush_records()
         tree = self._tree()
         collections = [name for name in self.collections() if name not in tree.collections] if not path else [path]
-        self._discard(tree.within(path))
+        self._drop_collections(tree.entries_within(path))
         for name in collections:
-            if (found := self._collection(name)) is not None:
+            if (found := self._shown_collection(name)) is not None:
                 self._drop_collection(name, found)
         above, id = split(path)
-        if (found := self._collection(above)) is not None and path not in tree.arrays:
+        if (found := self._shown_collection(above)) is not None and path not in tree.arrays:
             found.remove(id)
         elif not path or path in {*tree.groups, *tree.arrays}:
-            self._edit(lambda tree: tree.without(path))
+            self._edit(lambda tree: tree.without_node(path))
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish as it is stored; that of an array of a collection is as its schema says. Unsupported."""
+        """Return a user's wish as it is stored; that of an array of a collection is as its schema says. Unsupported."""
         return single_array.new_array(spec, self._format)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The cells of an array as they will be under ``spec``, before its documents are put."""
-        path = self._whole(path)
-        kept = self._tree().arrays.get(path)
-        collection, id = (kept.collection, kept.id) if kept is not None else split(path)
-        if not collection or not id or (kept is not None and not self._may_become(kept, spec)):
+        """Return the cells of an array as they will be under ``spec``, before its documents are put."""
+        path = self._full_path(path)
+        entry = self._tree().arrays.get(path)
+        collection, id = (entry.collection, entry.id) if entry is not None else split(path)
+        if not collection or not id or (entry is not None and not self._may_become(entry, spec)):
             inner = path[len(self._base) :]
             self.put(inner, spec)
             return self.chunks(inner)
-        return self._required(collection, path).chunks(id, spec)
+        return self._required_store(collection, path).chunks(id, spec)
 
 
 def _fits(shape: tuple[int, ...], schema: ArraySchema) -> bool:

@@ -1,4 +1,4 @@
-"""Array schemas: dimensions, the type of the cells, attributes, fill value; and how a VArray is cut into tiles."""
+"""Schemas of arrays (dimensions, type of the cells, attributes, fill value), and records: the values of one array."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from hyperslab.model.schemas.dimensions import (
     iso_text,
 )
 
+# NumPy's own limit (since 2.0; 32 before).
 MOST_DIMENSIONS = 64
 
 
@@ -132,7 +133,7 @@ class ArraySchema:
         }
 
     def indexes(self, values: Mapping[str, Any], shape: Sequence[int] | None = None) -> dict[str, dims.Index]:
-        """The labels of one array's dimensions by name, from the values of its attributes (for ``$`` starts).
+        """Return the labels of one array's dimensions by name, from the values of its attributes (for ``$`` starts).
 
         ``shape`` is the array's own where the schema has unlimited dimensions. A time axis whose attribute is unset
         has none.
@@ -218,7 +219,7 @@ class VArraySchema(ArraySchema):
         return prod(self.arrays_shape) * self.dtype.itemsize
 
     def _said(self) -> dict[str, Any]:
-        """The stored form, with ``arrays_shape`` where ``vgrid`` does not tell it."""
+        """Return the stored form, with ``arrays_shape`` where ``vgrid`` does not tell it."""
         said = {**ArraySchema._said(self), "vgrid": list(self.vgrid)}
         return said if self.is_regular else {**said, "arrays_shape": list(self.arrays_shape)}
 
@@ -259,7 +260,7 @@ def _check_unique(names: list[str], what: str) -> None:
 
 
 def _counts(word: str, given: Any, schema: ArraySchema) -> tuple[int, ...]:
-    """One positive whole number per dimension."""
+    """Return one positive whole number per dimension."""
     whole = isinstance(given, list | tuple) and all(
         isinstance(count, int | np.integer) and not isinstance(count, bool) and count > 0 for count in given
     )
@@ -270,14 +271,20 @@ def _counts(word: str, given: Any, schema: ArraySchema) -> tuple[int, ...]:
     return tuple(int(count) for count in given)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Records: what one array has besides its cells; the rules for their values, ids and names.
+# -- records: the attributes of one array -----------------------------------------------------------------------------
 
 
 is_id = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII).fullmatch
 """A match when a text is an id: a UUID of any version, in either case of letters. It is one segment of a key."""
+
+
+# Bytes of a name in the usual file systems (NAME_MAX); the name of a collection gets a suffix such as .lock.
 _LONGEST_COMPONENT = 255
+
+
 _LONGEST_NAME = 250
+
+
 Values = Mapping[str, Any]
 
 
@@ -299,12 +306,12 @@ class Record:
 
 
 def new_id() -> str:
-    """A random id."""
+    """Return a random id."""
     return str(uuid.uuid4())
 
 
 def check_id(id: Any) -> str:
-    """An id as it stands: a UUID of 36 characters, of any version and in either case of letters; SchemaError."""
+    """Return an id as it stands: a UUID of 36 characters, of any version and in either case of letters; SchemaError."""
     if not isinstance(id, str) or not is_id(id):
         raise SchemaError(f"{id!r} is no id", remedy="an id is a UUID of 36 characters in five groups")
     return str(id)
@@ -313,7 +320,7 @@ def check_id(id: Any) -> str:
 def check_new(
     schema: ArraySchema, primary: Values | None, custom: Values | None, *, strict: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of a new array, complete and in the schema's order; SchemaError names the attribute.
+    """Return the values of a new array, complete and in the schema's order; SchemaError names the attribute.
 
     Every primary value is needed. Custom ones are None unless given, but for datetimes, which are needed when
     ``strict``, and for those that a time axis starts at.
@@ -334,7 +341,8 @@ def check_new(
 
 
 def changed(schema: ArraySchema, record: Record, update: Values, *, strict: bool = True) -> Record:
-    """The record with other custom values, those first; SchemaError when nothing or something else is asked for."""
+    """Return the record with other custom values, those first; SchemaError when nothing or something else is asked
+    for."""
     update = _mapping(update, "custom")
     if not update:
         raise SchemaError("no attribute to update", remedy="give at least one custom attribute")
@@ -364,13 +372,14 @@ def check_sought(attribute: AttributeSchema, value: Any) -> Any:
 
 
 def key_of(schema: ArraySchema, values: Record | Values) -> tuple[Any, ...]:
-    """The primary values in the schema's order, alike for a record just made and the same one read back."""
+    """Return the primary values in the schema's order, alike for a record just made and the same one read back."""
     primary = values.primary if isinstance(values, Record) else values
     return tuple(settled(primary[known.name]) for known in schema.primary_attributes)
 
 
 def settled(value: Any) -> Any:
-    """A value as it compares: inside tuples complex numbers and datetimes are text, as they are stored; no -0.0."""
+    """Return a value as it compares: inside tuples complex numbers and datetimes are text, as they are stored; no
+    -0.0."""
     if isinstance(value, tuple):
         return tuple(_settled_member(part) for part in value)
     if isinstance(value, float):
@@ -388,7 +397,7 @@ def _settled_member(value: Any) -> Any:
 
 
 def check_component(text: str) -> str:
-    """The text of a primary value as a component of a path; SchemaError for one that would lead elsewhere."""
+    """Return the text of a primary value as a component of a path; SchemaError for one that would lead elsewhere."""
     bad = text in ("", ".", "..") or "/" in text or "\0" in text
     if bad or _length(text) > _LONGEST_COMPONENT:
         raise SchemaError(
@@ -399,7 +408,7 @@ def check_component(text: str) -> str:
 
 
 def check_collection_name(name: Any) -> str:
-    """The name of a collection; SchemaError for one that is blank, too long or would lead elsewhere."""
+    """Return the name of a collection; SchemaError for one that is blank, too long or would lead elsewhere."""
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"{name!r} is no name of a collection", remedy="give text that is not blank")
     bad = name in (".", "..") or any(part in name for part in "/\\\0") or name.endswith(".lock")
@@ -413,7 +422,7 @@ def check_collection_name(name: Any) -> str:
 
 
 def _length(text: str) -> int:
-    """Bytes of a text; more than any limit for one that UTF-8 cannot hold."""
+    """Return bytes of a text; more than any limit for one that UTF-8 cannot hold."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,7 @@
-"""Attribute schemas, and the values that attributes may take."""
+"""Types of cells by the names that documents give them, fill values as text; attribute schemas and their values.
+
+The names are a table of ours: NumPy 2 has removed some of them, and what they mean never depends on its version.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,16 @@ import numpy as np
 from hyperslab.errors import SchemaError
 from hyperslab.model.schemas.dimensions import as_moment, require_name
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Types of cells by the names that collection documents give them, and fill values as their text.
-#
-# The names are a table of ours: NumPy 2 has removed some of them, and what they mean never depends on its version.
+# -- names of types of cells ------------------------------------------------------------------------------------------
 
 
 _PREFIX = "numpy."
+
+
 _NUMBER_TYPES = {np.dtype(code).type for code in "bhilqBHILQefdgFDG"}
+
+
+# By NumPy's character: the name that DEKER writes.
 _WRITTEN = {
     **{np.dtype(kind).char: kind for kind in ("int8", "int16", "int32", "uint8", "uint16", "uint32")},
     **{np.dtype(kind).char: kind for kind in ("float16", "float32", "float64", "complex64")},
@@ -34,6 +39,9 @@ _WRITTEN = {
     np.dtype("int64").char: "int64",
     np.dtype("uint64").char: "uint",
 }
+
+
+# Every name that a document may have, with its type: the same on every platform.
 _READ = {
     "int8": "i1",
     "byte": "i1",
@@ -76,9 +84,17 @@ _READ = {
     "longcomplex": "G",
     "clongdouble": "G",
 }
+
+
 _PYTHON = {int: "int64", float: "float64", complex: "complex128"}
+
+
 _NUMBER = r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?|nan)"
+
+
 _COMPLEX = re.compile(rf"(?:(?P<real>{_NUMBER})(?=[+-]))?(?P<imag>{_NUMBER})j", re.IGNORECASE | re.ASCII)
+
+
 _REAL = re.compile(_NUMBER, re.IGNORECASE | re.ASCII)
 
 
@@ -88,7 +104,7 @@ def is_numeric(kind: Any) -> bool:
 
 
 def checked_dtype(kind: Any) -> np.dtype[Any]:
-    """The native dtype of ``int``, ``float``, ``complex``, a NumPy scalar type or a dtype; SchemaError."""
+    """Return the native dtype of ``int``, ``float``, ``complex``, a NumPy scalar type or a dtype; SchemaError."""
     if isinstance(kind, type) and kind in _PYTHON:
         return np.dtype(_PYTHON[kind])
     cells = kind.type if isinstance(kind, np.dtype) else kind
@@ -106,7 +122,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_of(name: Any) -> np.dtype[Any]:
-    """The type of a written name, its prefix optional; SchemaError for one that nobody writes."""
+    """Return the type of a written name, its prefix optional; SchemaError for one that nobody writes."""
     code = _READ.get(name.removeprefix(_PREFIX)) if isinstance(name, str) else None
     if code is None:
         raise SchemaError(f"{name!r} is no name of a type of cells")
@@ -124,14 +140,16 @@ def reads_extended(cells: type[np.floating[Any]] = np.longdouble) -> bool:
 
 
 def default_fill(dtype: np.dtype[Any]) -> np.generic:
-    """The fill value that is taken when none is given: the lowest whole number; NaN, and ``nan+0j``, for others."""
+    """Return the fill value that is taken when none is given: the lowest whole number; NaN, and ``nan+0j``, for
+    others."""
     if dtype.kind in "iu":
         return _cell(np.iinfo(dtype).min, dtype)
     return _cell(float("nan"), dtype)
 
 
 def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
-    """A fill value in the type of the cells: the same number, or the nearest where they are floats; SchemaError."""
+    """Return a fill value in the type of the cells: the same number, or the nearest where they are floats;
+    SchemaError."""
     if value is None:
         return default_fill(dtype)
     allowed = (int, float, complex, np.number)
@@ -182,12 +200,13 @@ def _cell(value: Any, dtype: np.dtype[Any]) -> np.generic:
 
 
 def fill_text(fill: np.generic) -> str | None:
-    """A fill value as documents have it: its text; None for NaN."""
+    """Return a fill value as documents have it: its text; None for NaN."""
     return None if fill != fill else str(fill)
 
 
 def fill_of(said: Any, dtype: np.dtype[Any]) -> np.generic:
-    """A fill value from a document: null, text or a number; SchemaError. Text is read with the type's own precision."""
+    """Return a fill value from a document: null, text or a number; SchemaError. Text is read with the type's own
+    precision."""
     if said is None:
         return default_fill(dtype)
     if not isinstance(said, str):
@@ -204,7 +223,7 @@ def fill_of(said: Any, dtype: np.dtype[Any]) -> np.generic:
 
 
 def _float(text: str, dtype: np.dtype[Any]) -> np.generic:
-    """The number of a text, to the nearest one of the type; SchemaError beyond its largest."""
+    """Return the number of a text, to the nearest one of the type; SchemaError beyond its largest."""
     silent = warnings.catch_warnings(action="ignore") if is_extended(dtype) else nullcontext()
     with np.errstate(over="ignore"), silent:  # NumPy warns of long doubles near zero
         cell = _cell(dtype.type(text), dtype)
@@ -226,6 +245,9 @@ def _complex(text: str, said: str, dtype: np.dtype[Any]) -> np.generic:
     return _cell(pair.view(dtype)[0], dtype)
 
 
+# -- attributes -------------------------------------------------------------------------------------------------------
+
+
 _ATTRIBUTE_TYPE_NAMES: dict[type, str] = {
     int: "int",
     float: "float",
@@ -234,6 +256,8 @@ _ATTRIBUTE_TYPE_NAMES: dict[type, str] = {
     tuple: "tuple",
     datetime: "datetime",
 }
+
+
 _ATTRIBUTE_TYPES = {name: kind for kind, name in _ATTRIBUTE_TYPE_NAMES.items()}
 
 
@@ -266,19 +290,19 @@ class AttributeSchema:
 
 
 def type_name(kind: type) -> str:
-    """The name of an attribute's type in documents."""
+    """Return the name of an attribute's type in documents."""
     return _ATTRIBUTE_TYPE_NAMES[kind] if kind in _ATTRIBUTE_TYPE_NAMES else dtype_name(np.dtype(kind))
 
 
 def type_of(name: Any) -> type:
-    """The type of an attribute by its name in documents; SchemaError."""
+    """Return the type of an attribute by its name in documents; SchemaError."""
     if isinstance(name, str) and name in _ATTRIBUTE_TYPES:
         return _ATTRIBUTE_TYPES[name]
     return dtype_of(name).type
 
 
 def checked_value(attribute: AttributeSchema, value: Any) -> Any:
-    """A value of the attribute's type as a plain Python value; SchemaError names the attribute.
+    """Return a value of the attribute's type as a plain Python value; SchemaError names the attribute.
 
     NumPy numbers are taken by value, whole numbers for floats as well; never a bool. Times may be datetimes, dates, ISO
     texts or datetime64.
@@ -383,6 +407,8 @@ _MEMBERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((complex, np.complexfloating), _to_complex),
     ((datetime,), _to_datetime),
 )
+
+
 _MAKERS: dict[type, Callable[[Any], Any]] = {
     int: _to_int,
     float: _to_float,
@@ -394,7 +420,8 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
 
 
 def _numpy_number(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A value of a NumPy type: whole numbers within its limits, others rounded to it, as plain Python numbers."""
+    """Return a value of a NumPy type: whole numbers within its limits, others rounded to it, as plain Python
+    numbers."""
     if dtype.kind in "iu":
         number, limits = _to_int(value), np.iinfo(dtype)
         if not limits.min <= number <= limits.max:

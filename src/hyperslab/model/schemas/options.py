@@ -10,6 +10,7 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 
+# The filters of HDF5 that h5py knows by name.
 _NAMED = ("gzip", "lzf", "szip")
 Values = int | tuple[int | str, ...] | None
 
@@ -86,7 +87,7 @@ class HDF5Options:
 
 
 def options_from_json(said: Any) -> HDF5Options | None:
-    """The options of a collection document; SchemaError."""
+    """Return the options of a collection document; SchemaError."""
     if said is None:
         return None
     if not isinstance(said, Mapping):
@@ -132,7 +133,7 @@ def _filter_from_json(said: Any) -> HDF5CompressionOpts:
 
 
 def _number(text: Any) -> Any:
-    """The whole number that a text is, else the text."""
+    """Return the whole number that a text is, else the text."""
     plain = isinstance(text, str) and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
     return int(text) if plain else text
 

@@ -29,11 +29,12 @@ from hyperslab.formats.collections.deker.data_file import (
 )
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite
 from hyperslab.formats.collections.deker.folder import translate_errors
-from hyperslab.formats.collections.deker.locks import hold
+from hyperslab.formats.collections.deker.locks import lock_file
 from hyperslab.formats.hdf5.cells import pread_into
 from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.files import READ, read_error, write_errors
 
+# Files that are kept open: each takes a descriptor, of which a process has few.
 _MOST_OPEN = 64
 _MOST_FLAT = 1 << 14
 """Files in one piece of which it is remembered where their cells lie."""
@@ -45,11 +46,11 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, DekerFile] = OrderedDict()
-        self._flat: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[Any]]] = {}
+        self._contiguous: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[Any]]] = {}
         self._lock = threading.Lock()
 
     def get(self, path: str) -> DekerFile:
-        """The file as it is now; the errors of :func:`~.opened.open_file`."""
+        """Return the file as it is now; the errors of :func:`~.opened.open_file`."""
         stamp = file_stamp(path)
         with self._lock:
             known = self._files.get(path)
@@ -68,15 +69,15 @@ class OpenFiles:
     def _remember(
         self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
-        if len(self._flat) >= _MOST_FLAT:
-            self._flat.clear()
+        if len(self._contiguous) >= _MOST_FLAT:
+            self._contiguous.clear()
         if offset is not None:
-            self._flat[path] = stamp, offset, shape, dtype
+            self._contiguous[path] = stamp, offset, shape, dtype
 
-    def read_flat(self, path: str, out: Block) -> bool:
+    def read_contiguous(self, path: str, out: Block) -> bool:
         """Read all cells of a file into ``out``, without opening it as one of HDF5; False where that takes more: the
         file is not known, or no longer the same, or its cells lie otherwise."""
-        known = self._flat.get(path)
+        known = self._contiguous.get(path)
         if known is None or known[2:] != (out.shape, out.dtype):
             return False
         cells = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
@@ -99,10 +100,10 @@ class OpenFiles:
         return True
 
     def forget(self, path: str) -> None:
-        """The file was replaced or removed."""
+        """Drop what is known of a file that was replaced or removed."""
         with self._lock:
             self._files.pop(path, None)
-            self._flat.pop(path, None)
+            self._contiguous.pop(path, None)
 
 
 class FileCells:
@@ -127,7 +128,7 @@ class FileCells:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read a piece; what reaches past the array's edge holds the fill value. False without ``data``."""
-        return self._again(lambda: self._into(coords, out))
+        return self._retry_if_changed(lambda: self._read_piece(coords, out))
 
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a piece into ``out``; False without ``data``."""
@@ -135,9 +136,9 @@ class FileCells:
 
     def read_box(self, box: Box, out: Block) -> bool:
         """Read a part of the whole array into ``out``; False without ``data``."""
-        return self._again(lambda: self.opened.read(box, out, self._settings))
+        return self._retry_if_changed(lambda: self.opened.read(box, out, self._settings))
 
-    def _into(self, coords: Coords, out: Block) -> bool:
+    def _read_piece(self, coords: Coords, out: Block) -> bool:
         opened = self.opened
         cells: Any = opened.cells
         if cells is not None and opened.dtype == out.dtype and cells.grid == self._form.grid:
@@ -151,7 +152,7 @@ class FileCells:
             out[...] = self._fill
         return opened.read(extent, out[inside], self._settings)
 
-    def _again(self, work: Callable[[], bool]) -> bool:
+    def _retry_if_changed(self, work: Callable[[], bool]) -> bool:
         for _ in range(3):
             path = self.opened.path
             try:
@@ -168,7 +169,7 @@ class FileCells:
 
 
 def shift_box(grid: Grid, coords: Coords, within: Box) -> Box:
-    """Cells within a piece as cells of the array."""
+    """Return a box within a piece as a box of the array."""
     return tuple(
         slice(first + part.start, first + part.stop, part.step)
         for first, part in zip(grid.origin(coords), within, strict=True)
@@ -203,11 +204,11 @@ class ArrayCells:
         return self._form.grid
 
     def fetch(self, coords: Sequence[Coords]) -> FileCells:
-        """The file as it is now."""
+        """Return the file as it is now."""
         return FileCells(self._files, self._path(), self._form, self._fill, self._settings)
 
     def read(self, coords: Coords) -> Block | None:
-        """A piece, as the write that is going on made it; None when nothing was ever written."""
+        """Return a piece, as the write that is going on made it; None when nothing was ever written."""
         if self._written is not None and coords in self._written:
             return self._written[coords]
         block = np.empty(self.grid.chunk_shape(coords), self._form.dtype)
@@ -237,14 +238,14 @@ class ArrayCells:
             else:
                 with ExitStack() as stack:
                     with write_errors("", ""):
-                        stack.enter_context(hold(self._path, timeout))
-                    stack.enter_context(self._gathering())
+                        stack.enter_context(lock_file(self._path, timeout))
+                    stack.enter_context(self._collect_writes())
                     yield
         finally:
             self._busy.release()
 
     @contextmanager
-    def _gathering(self) -> Iterator[None]:
+    def _collect_writes(self) -> Iterator[None]:
         self._written = {}
         try:
             yield
@@ -265,15 +266,15 @@ class ArrayCells:
         self._files.forget(path)
 
     def stored_sizes(self, coords: Any) -> int:
-        """Bytes that the file takes: all pieces lie in it."""
+        """Return bytes that the file takes: all pieces lie in it."""
         return self.nbytes_stored()
 
     def nbytes_stored(self) -> int:
-        """Bytes that the file takes."""
+        """Return bytes that the file takes."""
         return file_stamp(self._path())[2]
 
     def stored(self) -> Iterator[Coords]:
-        """Every piece, where the file has ``data``."""
+        """Return every piece, where the file has ``data``."""
         return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
 
 
@@ -286,5 +287,5 @@ class FlatArrayCells(ArrayCells):
         return self.fetch([coords]).read_part(coords, within, out)
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
-        """The file as it is now."""
+        """Return the file as it is now."""
         return self.fetch(())

@@ -1,6 +1,8 @@
-"""Records of a DEKER collection: the ``meta`` of an Array's file, or the JSON document of a VArray.
+"""The arrays of a DEKER collection by id and by key: their records, specs and cells.
 
-What the arrays of a DEKER collection are, and their cells: of one file each, or of a grid of tiles."""
+The record of an Array is the ``meta`` of its file, that of a VArray a JSON document. The cells of an Array are those of
+its file (:mod:`.array_cells`), those of a VArray a grid of tiles (:mod:`.tiles`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from hyperslab.formats.collections.deker.array_cells import ArrayCells, FlatArra
 from hyperslab.formats.collections.deker.data_file import file_stamp, open_file
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, dataset_form
 from hyperslab.formats.collections.deker.folder import CollectionFolder, are_safe, key_folder, read_bounded
-from hyperslab.formats.collections.deker.tiles import LostTiles, TileCells
+from hyperslab.formats.collections.deker.tiles import TileCells, UnlinkedTiles
 from hyperslab.formats.documents import check_limits
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json import records
@@ -41,7 +43,7 @@ class Records:
         self._elsewhere: dict[str, str] = {}
 
     def path(self, id: str) -> str:
-        """The file of an array; NodeNotFound for what is no id."""
+        """Return the file of an array; NodeNotFound for what is no id."""
         if not is_id(id):
             raise NodeNotFound(f"{id!r:.60} is no id", url=self._folder.path, node=f"{self._folder.name}/{id:.60}")
         path = links.require_inside(self._folder.path, self._folder.data(id))
@@ -50,7 +52,7 @@ class Records:
         return path
 
     def text(self, id: str) -> str:
-        """The JSON text of a record; NodeNotFound, Conflict, FormatError."""
+        """Return the JSON text of a record; NodeNotFound, Conflict, FormatError."""
         path = self.path(id)
         if self._folder.kind == "array":
             return open_file(path).meta()
@@ -66,7 +68,7 @@ class Records:
             raise read_error(error, path, "") from error
 
     def read(self, id: str) -> Record:
-        """A record; NodeNotFound, Conflict, FormatError."""
+        """Return a record; NodeNotFound, Conflict, FormatError."""
         problems = Problems(self._node(id))
         try:
             record = self.parse(id, self.text(id), problems)
@@ -76,7 +78,7 @@ class Records:
         return record
 
     def parse(self, id: str, text: str, problems: Problems) -> Record:
-        """The record of a text; the name of its file tells the id."""
+        """Return the record of a text; the name of its file tells the id."""
         try:
             check_limits(text.encode("utf-8", "replace"))
             said = json.loads(text)
@@ -95,20 +97,20 @@ class Records:
     # -- by key -----------------------------------------------------------------------------------------------------
 
     def place(self, values: Key) -> str:
-        """The folder of the link of a key."""
+        """Return the folder of the link of a key."""
         return key_folder(self._folder.kind, values)
 
     def id_of(self, key: Key) -> str | None:
-        """The array of a key; None when there is none."""
+        """Return the array of a key; None when there is none."""
         if not self._document.schema.primary_attributes:
             return None
         if are_safe(key):
-            for id in self.live(self.place(key)):
+            for id in self.existing_ids(self.place(key)):
                 return id
         return self._search(key) if any(isinstance(value, tuple) for value in key) else None
 
-    def live(self, place: str) -> list[str]:
-        """The ids of the links right in a folder whose arrays exist."""
+    def existing_ids(self, place: str) -> list[str]:
+        """Return the ids of the links right in a folder whose arrays exist."""
         folder, kind = self._folder.path, self._folder.kind
         found = []
         for id in links.linked_ids(folder, kind, place):
@@ -120,7 +122,7 @@ class Records:
         return found
 
     def _search(self, key: Key) -> str | None:
-        """The array of a key with a tuple, of which complex numbers and times within are known as text alone."""
+        """Return the array of a key with a tuple, of which complex numbers and times within are known as text alone."""
         before = next(place for place, value in enumerate(key) if isinstance(value, tuple))
         if not are_safe(key[:before]):
             return None
@@ -131,14 +133,14 @@ class Records:
         return None
 
     def stamp(self, id: str) -> tuple[int, ...] | None:
-        """What identifies the present version of a record; None when there is none."""
+        """Return a value that identifies the present version of a record; None when there is none."""
         try:
             return file_stamp(self.path(id))
         except NodeNotFound:
             return None
 
     def links_of(self, record: Record) -> list[tuple[str, str]]:
-        """The folders of the links to an array: that of its key, or wherever they are found."""
+        """Return the folders of the links to an array: that of its key, or wherever they are found."""
         key = tuple(record.primary.values())
         place = self.place(key)
         if are_safe(key) and record.id in links.linked_ids(self._folder.path, self._folder.kind, place):
@@ -146,7 +148,7 @@ class Records:
         return self.links_to(record.id)
 
     def links_to(self, id: str) -> list[tuple[str, str]]:
-        """The folders of all links to an array, by looking at every link."""
+        """Return the folders of all links to an array, by looking at every link."""
         return [found for found in links.places(self._folder.path, self._folder.kind) if found[1] == id]
 
 
@@ -158,37 +160,37 @@ class DekerCells:
         self._document = document
         self._records = records
         self.files = OpenFiles()
-        self.lost = LostTiles(folder.path, self.files.get)
+        self.unlinked = UnlinkedTiles(folder.path, self.files.get)
 
     @cached_property
     def form(self) -> DatasetForm:
-        """How a file's cells are cut and compressed."""
+        """The chunks and filters of the collection's files."""
         schema = self._document.schema
         shape = schema.arrays_shape if isinstance(schema, VArraySchema) else schema.shape
         return dataset_form(self._document.options, shape, schema.dtype)
 
     @cached_property
     def fill(self) -> Block:
-        """What cells that were never written read as, as a 0-d array."""
+        """The fill value, as a 0-d array."""
         return np.asarray(self._document.schema.fill_value, self._document.schema.dtype)
 
     def spec(self, id: str) -> ArraySpec:
-        """What an array is. NodeNotFound, FormatError."""
+        """Return an array's spec; NodeNotFound, FormatError."""
         schema = self._document.schema
         spec = bare_spec(self._document, self._records.read(id))
         if spec.problem is not None:
             return spec
-        cut = schema.arrays_shape if isinstance(schema, VArraySchema) else self.form.pieces
+        cut = schema.arrays_shape if isinstance(schema, VArraySchema) else self.form.piece_shape
         return spec.evolve(chunks=cut, codecs=self.form.codecs)
 
     def source(self, id: str, spec: ArraySpec) -> ChunkSource:
-        """The cells of an array."""
+        """Return the cells of an array."""
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._folder.path, node=f"{self._folder.name}/{id}")
         folder, fill = self._folder, self.fill
         if folder.kind == "varray":
             grid = Grid.of(spec.shape, spec.chunks)
-            return TileCells(folder, id, grid, self.form, fill, self.files, self.lost, partial(self.tile_text, id))
+            return TileCells(folder, id, grid, self.form, fill, self.files, self.unlinked, partial(self.tile_text, id))
         kind = FlatArrayCells if self.form.chunks is None else ArrayCells
 
         def path() -> str:
@@ -199,7 +201,7 @@ class DekerCells:
         return kind(self.files, path, self.form, fill, folder.settings, folder.require_writable)
 
     def tile_text(self, id: str, tile: str, coords: Coords) -> str:
-        """The ``meta`` of a new tile: where it belongs, and where its time axis starts."""
+        """Return the ``meta`` of a new tile: where it belongs, and where its time axis starts."""
         schema = self._document.schema
         starts: dict[str, str] = {}
         for dimension, place, size in zip(schema.dimensions, coords, self.form.shape, strict=True):

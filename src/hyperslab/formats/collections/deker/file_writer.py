@@ -1,14 +1,12 @@
-"""New HDF5 files of Arrays and tiles, object by object as the peer makes them; each takes an old one's place whole.
+"""HDF5 files of Arrays and tiles, new or changed, object by object as the peer makes them; each is replaced whole.
 
 ``meta`` is a scalar of fixed length with room for 33 bytes more, ``empty_cells`` the true number of cells that hold the
 fill value, ``data`` is absent while that is all of them. A file is written under a temporary name, flushed, renamed: a
 reader sees the old or the new one, and nothing is ever left in it that nobody refers to.
 
-
-A changed Array or tile: a new file, made of the blocks that were written and of what the old one holds.
-
-Chunks that nobody wrote to are copied as they are stored. All are looked through, because ``empty_cells`` must tell the
-true number of cells with the fill value: the peer takes ``data`` away by it.
+A changed file is made of the blocks that were written and of what the old one holds: chunks that nobody wrote to are
+copied as they are stored. All are looked through, because ``empty_cells`` must tell the true number of cells with the
+fill value: the peer takes ``data`` away by it.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.chain import Chain, build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.collections.deker.data_file import DekerFile, block_shape, import_h5py, require_plugin
-from hyperslab.formats.collections.deker.folder import beside, put_file, put_in_place
+from hyperslab.formats.collections.deker.folder import put_file, put_in_place, temporary_path
 from hyperslab.formats.hdf5.filters import codec_from_filter, read_filters
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.model.schemas.options import HDF5Options
@@ -38,6 +36,7 @@ from hyperslab.model.spec import Codec
 from hyperslab.stores.files import discard
 from hyperslab.stores.keys import temporary_name
 
+# Bytes of room that the peer leaves after ``meta``.
 _PADDING = 33
 
 
@@ -48,23 +47,23 @@ class DatasetForm:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    how: tuple[tuple[str, Any], ...]
+    create_options: tuple[tuple[str, Any], ...]
     chunks: tuple[int, ...] | None
     codecs: tuple[Codec, ...]
 
     @cached_property
     def grid(self) -> Grid:
         """The pieces that the cells are read and written by: the chunks, or blocks of rows."""
-        return Grid.of(self.shape, self.pieces)
+        return Grid.of(self.shape, self.piece_shape)
 
     @property
-    def pieces(self) -> tuple[int, ...]:
+    def piece_shape(self) -> tuple[int, ...]:
         """The shape of one of them."""
         return self.chunks or block_shape(self.shape, self.dtype.itemsize)
 
     @cached_property
     def chain(self) -> Chain | None:
-        """What makes a chunk's bytes; None where the library has to."""
+        """The codecs that make a chunk's bytes; None where the library has to."""
         if self.chunks is None:
             return None
         try:
@@ -74,74 +73,75 @@ class DatasetForm:
 
     def create(self, file: Any) -> Any:
         """Make ``data`` in an h5py file; Unsupported for what the library, as it is in this process, cannot make."""
-        if isinstance(dict(self.how).get("compression"), int):
+        if isinstance(dict(self.create_options).get("compression"), int):
             require_plugin()
-        return _made(file, self.shape, self.dtype, self.how)
+        return _made(file, self.shape, self.dtype, self.create_options)
 
-    def rehearse(self) -> None:
+    def check_creatable(self) -> None:
         """Make ``data`` in memory: what :meth:`create` would refuse is refused now."""
         with _in_memory() as file:
             self.create(file)
 
 
 def dataset_form(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DatasetForm:
-    """The form of arrays of this shape and type under the options of their collection; Unsupported for a filter."""
+    """Return the form of arrays of this shape and type under the options of their collection; Unsupported for a
+    filter."""
     if options is None:
         return DatasetForm(shape, dtype, (), None, ())
-    how: dict[str, Any] = {}
+    create_options: dict[str, Any] = {}
     if options.chunks is not None:
-        how["chunks"] = options.chunks
+        create_options["chunks"] = options.chunks
     filters = options.compression_opts
     if filters.compression is not None:
-        how["compression"] = filters.compression
+        create_options["compression"] = filters.compression
         if filters.compression_opts is not None:
-            how["compression_opts"] = filters.compression_opts
-    return _form(shape, dtype, tuple(how.items()))
+            create_options["compression_opts"] = filters.compression_opts
+    return _form(shape, dtype, tuple(create_options.items()))
 
 
 @lru_cache(maxsize=256)
-def _form(shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> DatasetForm:
-    """The form that the library makes of it, asked in memory.
+def _form(shape: tuple[int, ...], dtype: np.dtype[Any], create_options: tuple[tuple[str, Any], ...]) -> DatasetForm:
+    """Return the form that the library makes of it, asked in memory.
 
     A filter that has a number is one of a plug-in, which reading does not need: how it cuts the cells is asked without.
     """
-    options = dict(how)
+    options = dict(create_options)
     number = options.get("compression")
     if not isinstance(number, int):
         with _in_memory() as file:
-            data = _made(file, shape, dtype, how)
-            return DatasetForm(shape, dtype, how, data.chunks, read_filters(data))
+            data = _made(file, shape, dtype, create_options)
+            return DatasetForm(shape, dtype, create_options, data.chunks, read_filters(data))
     codec = codec_from_filter(number, tuple(options.get("compression_opts") or ()))
     with _in_memory() as file:
         data = _made(file, shape, dtype, (("chunks", options.get("chunks", True)),))
-        return DatasetForm(shape, dtype, how, data.chunks, (codec,))
+        return DatasetForm(shape, dtype, create_options, data.chunks, (codec,))
 
 
-def _made(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], how: tuple[tuple[str, Any], ...]) -> Any:
+def _made(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], create_options: tuple[tuple[str, Any], ...]) -> Any:
     try:
-        return file.create_dataset("data", shape, dtype, **dict(how))
+        return file.create_dataset("data", shape, dtype, **dict(create_options))
     except (ValueError, TypeError, RuntimeError) as error:
         remedy = "choose other collection_options"
-        if "netCDF4" in sys.modules and isinstance(dict(how).get("compression"), int):
+        if "netCDF4" in sys.modules and isinstance(dict(create_options).get("compression"), int):
             remedy = "import hdf5plugin before netCDF4, whose HDF5 library its filters take for h5py's"
-        raise Unsupported(f"HDF5 with {dict(how)}: {error}", remedy=remedy) from error
+        raise Unsupported(f"HDF5 with {dict(create_options)}: {error}", remedy=remedy) from error
 
 
 @contextmanager
 def _in_memory() -> Iterator[Any]:
-    """An h5py file that is nowhere, under the library's lock."""
+    """Yield an h5py file in memory, under the library's lock."""
     h5py = import_h5py()
     with LOCK, h5py.File(temporary_name("form"), "w", driver="core", backing_store=False) as file:
         yield file
 
 
 def empty_file(text: str, count: int) -> bytes:
-    """A file without ``data``, for an array of ``count`` cells."""
+    """Return a file without ``data``, for an array of ``count`` cells."""
     return _filled(text, count, None, b"")
 
 
 def small_file(text: str, count: int, form: DatasetForm, cells: Block) -> bytes:
-    """A file whose ``data`` lies in one piece, of which ``count`` cells hold the fill value."""
+    """Return a file whose ``data`` lies in one piece, of which ``count`` cells hold the fill value."""
     return _filled(text, count, form, cells.tobytes())
 
 
@@ -156,7 +156,8 @@ def _filled(text: str, count: int, form: DatasetForm | None, cells: bytes) -> by
 
 @lru_cache(maxsize=64)
 def _image(size: int, shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None) -> tuple[list[int], bytes]:
-    """A file with ``size`` zero bytes as its ``meta``, and where in it ``meta``, ``empty_cells`` and ``data`` begin."""
+    """Return a file with ``size`` zero bytes as its ``meta``, and where in it ``meta``, ``empty_cells`` and ``data``
+    begin."""
     h5py = import_h5py()
     name = temporary_name("image")
     with LOCK, h5py.File(name, "w", driver="core", backing_store=False, libver="earliest") as file:
@@ -173,12 +174,12 @@ def _meta(file: Any, text: bytes, size: int) -> Any:
 
 @contextmanager
 def new_file(path: str, text: str, *, durable: bool, old: str | None = None) -> Iterator[Any]:
-    """An h5py file with ``meta`` that takes the place of ``path`` when the block ends well.
+    """Yield an h5py file with ``meta`` that takes the place of ``path`` when the block ends well.
 
     What the file ``old`` holds besides the objects of the format is copied. When the block fails nothing is left.
     """
     h5py = import_h5py()
-    temporary = beside(path)
+    temporary = temporary_path(path)
     try:
         with LOCK:
             file = h5py.File(temporary, "w-", libver="earliest", locking=False)
@@ -208,12 +209,15 @@ def _copy_others(h5py: Any, old: str, file: Any) -> None:
             file.attrs[name] = value
 
 
+# -- changed files ----------------------------------------------------------------------------------------------------
+
+
 _SMALL = 1 << 16
 """Bytes of cells up to which a file is put together in memory, without the library."""
 
 
 def count_fill(cells: Block, fill: Block) -> int:
-    """How many cells hold the fill value."""
+    """Return how many cells hold the fill value."""
     same = np.isnan(cells) if np.isnan(fill) else cells == fill
     return int(np.count_nonzero(same))
 
@@ -236,8 +240,8 @@ class FileRewrite:
     def run(self, text: str) -> None:
         """Write the file with this ``meta``; without ``data`` when every cell is fill."""
         size = int(np.prod(self.form.shape, dtype=object))
-        others = self.old is not None and self.old.others
-        if self.form.chunks is None and size * self.form.dtype.itemsize <= _SMALL and not others:
+        has_foreign_objects = self.old is not None and self.old.has_foreign_objects
+        if self.form.chunks is None and size * self.form.dtype.itemsize <= _SMALL and not has_foreign_objects:
             self._write_small(text, size)
             return
         if self.written or (self.old is not None and self.old.cells is not None):
@@ -246,13 +250,13 @@ class FileRewrite:
                 return
             except _NothingLeft:
                 pass
-        if others:
+        if has_foreign_objects:
             self._write(text, size, bare=True)
         else:
             put_file(self.path, empty_file(text, size), durable=self.settings.durable)
 
     def _write_small(self, text: str, size: int) -> None:
-        """The same in memory, for few cells in one piece."""
+        """Write few cells in one piece, put together in memory."""
         cells = np.full(self.form.shape, self.fill, self.form.dtype)
         if self.old is not None:
             self.old.read(tuple(slice(0, length) for length in cells.shape), cells, self.settings)
@@ -264,7 +268,7 @@ class FileRewrite:
         put_file(self.path, body, durable=self.settings.durable)
 
     def _write(self, text: str, size: int, *, bare: bool = False) -> None:
-        old = self.old.path if self.old is not None and self.old.others else None
+        old = self.old.path if self.old is not None and self.old.has_foreign_objects else None
         with new_file(self.path, text, durable=self.settings.durable, old=old) as file:
             empty = size if bare else self._fill(file)
             if empty == size and not bare:
@@ -317,7 +321,7 @@ class FileRewrite:
         )
 
     def _old_block(self, coords: Coords) -> Block:
-        """A piece as it was, the fill value where nothing was."""
+        """Return a piece as it was, the fill value where nothing was."""
         extent = self.form.grid.extent(coords)
         block = np.full(self.form.grid.chunk_shape(coords), self.fill, self.form.dtype)
         if self.old is not None:

@@ -20,11 +20,15 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.formats.hdf5.cells import ChunkLocation
 
 _START = bytes.fromhex("894844460d0a1a0a0000000000080800")
+# HDF5's "undefined address": nothing was allocated.
 _NOWHERE = 2**64 - 1
+# Bytes that are read at once, so that the superblock and most object headers cost no call each.
 _HEAD = 8192
 _OBJECTS = {b"meta", b"empty_cells", b"data"}
+# Limits for what a damaged file may claim: bytes of one object, nodes of one B-tree.
 _MOST = 1 << 20
 _MOST_NODES = 1 << 14
+# Numbers of header messages (HDF5 File Format Specification, IV.A.2). 0x00 is padding, 0x12 a time of modification.
 _SPACE, _TYPE, _FILL, _LAYOUT, _FILTERS, _MORE, _SYMBOLS = 0x01, 0x03, 0x05, 0x08, 0x0B, 0x10, 0x11
 _KNOWN = {_SPACE, _TYPE, _FILL, _LAYOUT, _FILTERS, 0x00, 0x12}
 _TREE = Struct("<4sBBHQQ")
@@ -61,7 +65,7 @@ class Hdf5Parser:
         self.objects = {name.decode(): self._dataset(place) for name, place in self._symbols()}
 
     def at(self, offset: int, size: int) -> bytes:
-        """Bytes of the file."""
+        """Return bytes of the file."""
         if offset + size > self.length or size > _MOST:
             raise _UnusualFile
         if offset + size <= len(self._head):
@@ -69,7 +73,7 @@ class Hdf5Parser:
         return os.pread(self._descriptor, size, offset)
 
     def text(self, name: str) -> bytes | None:
-        """The text of an object of fixed length; None when there is no such object."""
+        """Return the text of an object of fixed length; None when there is no such object."""
         found = self.objects.get(name)
         if found is None:
             return None
@@ -78,7 +82,7 @@ class Hdf5Parser:
         return self.at(found.offset, found.size)
 
     def number(self, name: str) -> int | None:
-        """The whole number that an object holds; None when there is no such object."""
+        """Return the whole number that an object holds; None when there is no such object."""
         found = self.objects.get(name)
         if found is None:
             return None
@@ -87,7 +91,7 @@ class Hdf5Parser:
         return int.from_bytes(self.at(found.offset, 8), "little", signed=True)
 
     def _symbols(self) -> Iterator[tuple[bytes, int]]:
-        """The names below the root and where their object headers are."""
+        """Yield the names below the root and where their object headers are."""
         if not self._head.startswith(_START):
             raise _UnusualFile
         base, _, end, _ = unpack_from("<4Q", self._head, 0x18)
@@ -112,7 +116,7 @@ class Hdf5Parser:
             yield name, header
 
     def _messages(self, place: int, known: set[int]) -> list[tuple[int, bytes]]:
-        """The messages of an object header that say anything."""
+        """Return the messages of an object header that say anything."""
         version, _, size = unpack_from("<BxH4xI", self.at(place, 12))
         if version != 1:
             raise _UnusualFile
@@ -158,7 +162,7 @@ class Hdf5Parser:
     def _chunks(
         self, place: int, rank: int, sizes: tuple[int, ...], table: dict[Coords, ChunkLocation], deepest: int
     ) -> None:
-        """What a node of a B-tree tells of chunks, and the nodes below it."""
+        """Add the chunks of a B-tree node, and of the nodes below it, to ``table``."""
         sign, node, level, count, _, _ = _TREE.unpack(self.at(place, _TREE.size))
         self._nodes += 1
         if (sign, node) != (b"TREE", 1) or level >= deepest or self._nodes > _MOST_NODES:
@@ -173,7 +177,7 @@ class Hdf5Parser:
 
 
 def _fill(message: bytes) -> bytes:
-    """The bytes of a fill value; none where it is zero."""
+    """Return the bytes of a fill value; none where it is zero."""
     if message[0] != 2:
         raise _UnusualFile
     (size,) = unpack_from("<I", message, 4) if message[3] else (0,)
@@ -203,7 +207,7 @@ def _types() -> dict[bytes, np.dtype[Any]]:
 
 
 def dtype_of(message: bytes) -> np.dtype[Any] | None:
-    """The type that a message stands for; None for any that is no plain number."""
+    """Return the type that a message stands for; None for any that is no plain number."""
     for known, kind in _types().items():
         if message.startswith(known):
             return kind
@@ -221,7 +225,7 @@ class ParsedFile:
 
 
 def parse_data_file(descriptor: int) -> ParsedFile | None:
-    """What an open file holds; None when the library is to be asked."""
+    """Return the objects of an open file; None when the library has to parse it."""
     try:
         file = Hdf5Parser(descriptor)
         data = file.objects.get("data")

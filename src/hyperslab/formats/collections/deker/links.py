@@ -13,13 +13,13 @@ from contextlib import suppress
 from stat import S_ISLNK, S_ISREG
 
 from hyperslab.errors import StorageError
-from hyperslab.formats.collections.deker.folder import SUFFIXES, Kind, data_path, id_in, in_folder, sync_removal
+from hyperslab.formats.collections.deker.folder import SUFFIXES, Kind, data_path, id_in, sync_removal, with_folder
 from hyperslab.stores.files import real_path
 from hyperslab.stores.keys import temporary_name
 
 
-def target_of(folder: str, kind: Kind, place: str, id: str, *, relative: bool) -> str:
-    """What the link of ``id`` in the folder ``place`` of the collection says."""
+def expected_target(folder: str, kind: Kind, place: str, id: str, *, relative: bool) -> str:
+    """Return the text of a sound link of ``id`` in the folder ``place`` of the collection."""
     path = data_path(kind, id)
     return os.path.relpath(path, place) if relative else f"{folder}/{path}"
 
@@ -28,8 +28,8 @@ def put_link(folder: str, kind: Kind, place: str, id: str, *, relative: bool, al
     """Make the link of ``id`` in the folder ``place``, or make it anew; ``alone``: in place of all others there."""
     head, name = f"{folder}/{place}", f"{id}{SUFFIXES[kind]}"
     temporary = f"{head}/{temporary_name(name)}"
-    target = target_of(folder, kind, place, id, relative=relative)
-    in_folder(head, lambda: os.symlink(target, temporary))
+    target = expected_target(folder, kind, place, id, relative=relative)
+    with_folder(head, lambda: os.symlink(target, temporary))
     try:
         os.replace(temporary, f"{head}/{name}")
     except BaseException:
@@ -46,15 +46,15 @@ def relink(folder: str, kind: Kind, *, relative: bool) -> int:
     """Make every link whose file is there anew, where it says anything else; how many did."""
     count = 0
     for place, id in list(places(folder, kind)):
-        wanted = target_of(folder, kind, place, id, relative=relative)
-        if os.path.isfile(f"{folder}/{data_path(kind, id)}") and said_by(folder, kind, place, id) != wanted:
+        wanted = expected_target(folder, kind, place, id, relative=relative)
+        if os.path.isfile(f"{folder}/{data_path(kind, id)}") and link_text(folder, kind, place, id) != wanted:
             put_link(folder, kind, place, id, relative=relative)
             count += 1
     return count
 
 
-def said_by(folder: str, kind: Kind, place: str, id: str) -> str | None:
-    """What a link says; None when it is none."""
+def link_text(folder: str, kind: Kind, place: str, id: str) -> str | None:
+    """Return the text of a link; None for anything else."""
     try:
         return os.readlink(f"{folder}/{place}/{id}{SUFFIXES[kind]}")
     except OSError:
@@ -91,14 +91,14 @@ def prune(folder: str, place: str) -> None:
 
 
 def linked_ids(folder: str, kind: Kind, place: str) -> list[str]:
-    """The ids of the links right in a folder of the collection, sorted; none when there is no such folder."""
-    if leads_out(folder, f"{folder}/{place}"):
+    """Return the ids of the links right in a folder of the collection, sorted; none when there is no such folder."""
+    if leaves_root(folder, f"{folder}/{place}"):
         return []
     return sorted([id for name in names(f"{folder}/{place}") if (id := id_in(kind, name)) is not None])
 
 
 def names(path: str) -> list[str]:
-    """What lies in a folder; nothing when there is none."""
+    """Return the names in a folder; none when it is missing."""
     try:
         return os.listdir(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -106,12 +106,12 @@ def names(path: str) -> list[str]:
 
 
 def follow(folder: str, kind: Kind, place: str, id: str) -> str | None:
-    """The file that the link of ``id`` in the folder ``place`` stands for, None when there is none.
+    """Return the file that the link of ``id`` in the folder ``place`` stands for, None when there is none.
 
     It is where the id says; else where the link leads, if that is within the collection's root.
     """
     path = f"{folder}/{data_path(kind, id)}"
-    if os.path.isfile(path) and not leads_out(folder, path):
+    if os.path.isfile(path) and not leaves_root(folder, path):
         return path
     real = real_path(f"{folder}/{place}/{id}{os.path.splitext(path)[1]}")
     root = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
@@ -119,8 +119,8 @@ def follow(folder: str, kind: Kind, place: str, id: str) -> str | None:
 
 
 def plain_file(folder: str, kind: Kind, place: str) -> str | None:
-    """What :func:`follow` gives for the only link in a folder, without its calls; None where anything is unusual: other
-    names in the folder, a symbolic link on the way to it or to the file, no such file."""
+    """Return what :func:`follow` gives for the only link in a folder, without its calls; None where anything is
+    unusual: other names in the folder, a symbolic link on the way to it or to the file, no such file."""
     head = f"{folder}/{place}"
     try:
         (name,) = os.listdir(head)
@@ -140,7 +140,7 @@ def plain_file(folder: str, kind: Kind, place: str) -> str | None:
     return path if S_ISREG(mode) else None
 
 
-def leads_out(folder: str, path: str) -> bool:
+def leaves_root(folder: str, path: str) -> bool:
     """Return whether a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
     place = folder
     for part in path[len(folder) + 1 :].split("/"):
@@ -156,17 +156,17 @@ def leads_out(folder: str, path: str) -> bool:
 
 
 def require_inside(folder: str, path: str) -> str:
-    """The path of a file of the collection; StorageError when a symbolic link takes it out of the root."""
-    if leads_out(folder, path):
+    """Return the path of a file of the collection; StorageError when a symbolic link takes it out of the root."""
+    if leaves_root(folder, path):
         remedy = "put a copy of its target in place of the link"
         raise StorageError("a symbolic link leads out of the root", url=folder, key=path, remedy=remedy)
     return path
 
 
 def places(folder: str, kind: Kind, below: str = "") -> Iterator[tuple[str, str]]:
-    """Every link of the collection: its folder and its id. Folders that vanish meanwhile are passed over."""
+    """Yield every link of the collection: its folder and its id. Folders that vanish meanwhile are passed over."""
     place = below or f"{kind}_symlinks"
-    if leads_out(folder, f"{folder}/{place}"):
+    if leaves_root(folder, f"{folder}/{place}"):
         return
     try:
         with os.scandir(f"{folder}/{place}") as found:

@@ -22,11 +22,12 @@ from hyperslab.stores.attempts import kept_waiting
 _holder = re.compile(
     rf"(?P<id>[^:]+)(?::[^:]+:(?P<reader>[0-9]+):[0-9]+\{READ_LOCK}|\.hdf5:(?P<writer>[0-9]+)\{TILE_LOCK})"
 ).fullmatch
+# Seconds between looks at a lock file: it is no lock of the kernel, and nobody is woken when it goes.
 _SHORTEST, _LONGEST = 0.005, 0.1
 _SLACK = 2.0
 """Seconds by which a clock of the system may differ from that of its processes."""
 
-_HELD: list[str] = []
+_LOCKED_HERE: list[str] = []
 """Files that this process holds: it never leaves one half-written."""
 
 
@@ -57,7 +58,7 @@ def is_live(path: str) -> bool:
 
 
 def _started(pid: int) -> float:
-    """When a process began, in seconds since 1970; 0 where the system does not tell."""
+    """Return the start of a process in seconds since 1970; 0 where the system does not tell."""
     if sys.platform != "linux":
         return 0.0
     try:
@@ -70,7 +71,7 @@ def _started(pid: int) -> float:
 
 
 def live_locks(path: str) -> list[str]:
-    """The lock files of processes that are alive beside a data file, for it."""
+    """Return the lock files of processes that are alive beside a data file, for it."""
     folder, name = os.path.split(path)
     id = os.path.splitext(name)[0]
     try:
@@ -82,7 +83,7 @@ def live_locks(path: str) -> list[str]:
 
 
 @contextmanager
-def hold(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
+def lock_file(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
     """Hold a data file against every other writer, once nobody reads it by the peer; ``Conflict`` after ``timeout`` s.
 
     ``path`` raises :class:`NodeNotFound` when the file is gone.
@@ -92,14 +93,14 @@ def hold(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
         with locks.hold_file(partial(_present, path), timeout):
             place = path()
             _wait(place, deadline)
-            with _noted([place]):
+            with _registered([place]):
                 yield
     except Conflict as error:
         raise error.locate(url=path()) from None
 
 
 @contextmanager
-def hold_all(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
+def lock_files(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
     """Hold data files as :func:`hold` does one; those that are gone are passed over.
 
     While one of them is held by another none is: a writer of the peer's keeps those that it has while it waits.
@@ -112,7 +113,7 @@ def hold_all(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
             pause = min(pause * 1.5, _LONGEST)
         for path in paths:
             _wait(path, deadline)
-        with _noted(paths):
+        with _registered(paths):
             yield
 
 
@@ -132,20 +133,20 @@ def _take_all(held: ExitStack, paths: Sequence[str], deadline: float | None) -> 
         return True
 
 
-def hold_place(path: str, timeout: float | None) -> AbstractContextManager[None]:
+def lock_folder(path: str, timeout: float | None) -> AbstractContextManager[None]:
     """Hold a folder that links lie in; NodeNotFound when it is gone."""
     return locks.hold_folder(partial(_present, partial(str, path)), timeout)
 
 
 @contextmanager
-def _noted(paths: Sequence[str]) -> Iterator[None]:
-    """For the block these files are known to be held by this process."""
-    _HELD.extend(paths)
+def _registered(paths: Sequence[str]) -> Iterator[None]:
+    """Register files as locked by this process for the block."""
+    _LOCKED_HERE.extend(paths)
     try:
         yield
     finally:
         for path in paths:
-            _HELD.remove(path)
+            _LOCKED_HERE.remove(path)
 
 
 def _present(path: Callable[[], str]) -> str:
@@ -168,11 +169,11 @@ def _wait(path: str, deadline: float | None, kind: str = "") -> None:
         pause = min(pause * 2, _LONGEST)
 
 
-def is_held(path: str) -> bool:
+def is_locked_elsewhere(path: str) -> bool:
     """Return whether another process holds a file at this moment, and may change it in place, which none of ours
     ever does.
     """
-    if path in _HELD:
+    if path in _LOCKED_HERE:
         return False
     try:
         with locks.hold_file(partial(_present, partial(str, path)), 0):

@@ -1,4 +1,4 @@
-"""A DEKER collection looked through: documents, files, links, tiles, locks and what is none of these, with remedies.
+"""What a check finds in a DEKER collection, with remedies: documents, files, links, tiles, locks, unexpected files.
 
 Nothing that is damaged keeps the rest from being looked at. What the peer's own check finds at its levels 1 to 4 is
 found here too; besides, links to nothing, tiles without links, and what is left of processes that died.
@@ -39,187 +39,14 @@ from hyperslab.formats.collections.deker.folder import (
     translate_errors,
     walk,
 )
-from hyperslab.formats.collections.deker.locks import hold
-from hyperslab.formats.collections.deker.tiles import Place, place_of
+from hyperslab.formats.collections.deker.locks import lock_file
+from hyperslab.formats.collections.deker.tiles import Place, parse_tile_position
 from hyperslab.formats.format_errors import Problems
 from hyperslab.model.schemas.arrays import Record
 from hyperslab.stores.files import remove_tree, write_errors
 from hyperslab.stores.keys import is_temporary
 from hyperslab.stores.locks import hold_file
 from hyperslab.stores.unexpected_files import has_no_writer
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# What lies beside the collections of a root and is none: left by processes that died, or put there by others.
-
-
-def is_abandoned(path: str) -> bool:
-    """Return whether a file or folder has a temporary name, and nobody is at work on it."""
-    name = os.path.basename(path)
-    if not is_temporary(name):
-        return False
-    try:
-        return has_no_writer(name, time.time() - os.lstat(path).st_mtime)
-    except OSError:
-        return False
-
-
-def root_orphans(folder: str, names: Collection[str], known: Collection[str]) -> Iterator[Remedy]:
-    """Of the ``names`` in the folder of all collections those that belong to none of the ``known`` ones."""
-    for name in names:
-        path = f"{folder}/{name}"
-        if name in known or os.path.isfile(f"{path}/collection.json") or os.path.isdir(f"{path}/generations"):
-            continue  # the other layout tells of its own
-        if is_temporary(name):
-            if is_abandoned(path):
-                yield _root_remedy(
-                    "temporary", "an unfinished change was left", path, "remove it", partial(_remove, path)
-                )
-        elif _is_unfinished(path):
-            message = f"the collection {name} was not made or not removed to the end"
-            yield _root_remedy("temporary", message, path, "remove its folder", partial(_remove_unfinished, path))
-        elif os.path.isdir(path):
-            yield _root_remedy("alien-folder", f"{name} is no collection: it has no document {name}.json", path)
-        elif name.endswith(".lock"):
-            if name.removesuffix(".lock") not in known:
-                message = "the lock file of a collection that is not there"
-                empty = os.path.isfile(path) and not os.path.getsize(path)
-                empty = empty and not os.path.lexists(path.removesuffix(".lock"))
-                yield _root_remedy(
-                    "stray-lock", message, path, *(("remove it", partial(_unlock, path)) if empty else ())
-                )
-        else:
-            yield _root_remedy("alien-file", f"{name} is no part of a collection", path)
-
-
-def _is_unfinished(path: str) -> bool:
-    """Return whether a folder holds nothing but the temporary files of writers that died."""
-    try:
-        return not os.path.islink(path) and all(is_abandoned(f"{path}/{name}") for name in os.listdir(path))
-    except OSError:
-        return False
-
-
-def _remove_unfinished(path: str) -> None:
-    """Remove such a folder; one that a writer has begun to fill meanwhile stays, since it is not empty."""
-    with write_errors(path, ""), suppress(FileNotFoundError):
-        for name in os.listdir(path):
-            if is_abandoned(f"{path}/{name}"):
-                os.unlink(f"{path}/{name}")
-        with suppress(OSError):
-            os.rmdir(path)
-
-
-def _root_remedy(
-    kind: str, message: str, path: str, action: str | None = None, act: Callable[[], None] | None = None
-) -> Remedy:
-    key = f"collections/{os.path.basename(path)}"
-    return Remedy(Problem("", kind, f"{message} [key={key}]"), action, act, at=key)
-
-
-def _remove(path: str) -> None:
-    with write_errors(path, ""), suppress(FileNotFoundError):
-        remove_tree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
-
-
-def _unlock(lock: str) -> None:
-    """Remove a lock file while nobody holds it, unless its collection has been made meanwhile."""
-    with write_errors(lock, ""), suppress(FileNotFoundError, NotFound), hold_file(partial(str, lock), 1):
-        if not os.path.lexists(lock.removesuffix(".lock")):
-            os.unlink(lock)
-
-
-# -- ------------------------------------------------------------------------------------------------------------------
-# What is wrong with the HDF5 file of an Array or tile, and what mends it: the file written anew.
-
-
-class FileProblems:
-    """Those of the files of one collection; ``deep`` reads every cell."""
-
-    def __init__(self, folder: CollectionFolder, cells: DekerCells, deep: bool) -> None:
-        self._folder = folder
-        self._cells = cells
-        self._deep = deep
-
-    def examine(self, node: str, place: str, opened: DekerFile) -> Iterator[Remedy]:
-        """What is wrong with one file; ``place`` in the folder of the collection."""
-        key = f"collections/{self._folder.name}/{place}"
-        form = self._cells.form
-
-        def found(kind: str, message: str, *, mends: bool = True, sound: bool = False) -> Remedy:
-            action = "write the file anew" if mends else None
-            act = partial(self._rewrite, opened.path) if mends else None
-            return Remedy(Problem(node, kind, f"{message} [key={key}]"), action, act, at=key, sound=sound)
-
-        if opened.cells is not None and opened.shape != form.shape:
-            message = f"data has the shape {opened.shape}, the schema says {form.shape}"
-            yield found("wrong-shape", message, mends=False)
-            return
-        if opened.cells is not None and opened.dtype.newbyteorder("=") != form.dtype:
-            message = f"data has the type {opened.dtype}, the schema says {form.dtype}"
-            if self._fits_no_file:
-                message = f"{message}, as no file of the collection is: the schema is in question"
-            yield found("wrong-dtype", message, mends=not self._fits_no_file)
-        elif opened.cells is not None and opened.dtype != form.dtype:
-            yield found("byte-order", f"data is stored as {opened.dtype.str}", sound=True)
-        if opened.empty_cells is None:
-            yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
-        if self._deep and opened.cells is not None:
-            try:
-                count = self._count(opened)
-            except HyperslabError as error:
-                yield found("unreadable-cells", error.said, mends=False)
-                return
-            if opened.empty_cells is not None and count != opened.empty_cells:
-                message = f"empty_cells is {opened.empty_cells}, {count} cells are: DEKER may take data away by it"
-                yield found("wrong-count", message, sound=True)
-
-    @cached_property
-    def _fits_no_file(self) -> bool:
-        """True if the schema tells the type of the cells of no file: it is wrong then, and not the files."""
-        form = self._cells.form
-        for id, _ in data_files(self._folder.path, "array"):
-            with suppress(HyperslabError):
-                opened = open_file(self._folder.data(id, "array"))
-                if opened.cells is not None and opened.dtype.newbyteorder("=") == form.dtype:
-                    return False
-        return True
-
-    def _require_fit(self, opened: DekerFile) -> None:
-        """Raise Conflict where the cells of a file are none of the type that the schema says."""
-        form = self._cells.form
-        if opened.cells is None or opened.dtype.newbyteorder("=") == form.dtype:
-            return
-        grid = Grid.of(form.shape, form.pieces)
-        for coords in grid:
-            box = grid.extent(coords)
-            shape = [part.stop - part.start for part in box]
-            stored, cast = np.empty(shape, opened.dtype), np.empty(shape, form.dtype)
-            for block in (stored, cast):
-                opened.read(box, block, self._folder.settings)
-            if not np.array_equal(cast, stored, equal_nan=form.dtype.kind in "fc" and stored.dtype.kind in "fc"):
-                message = f"cells of type {opened.dtype} are not all of type {form.dtype}"
-                raise Conflict(message, url=opened.path, remedy="look which is right, the schema or the file")
-
-    def _count(self, opened: DekerFile) -> int:
-        """The cells that hold the fill value; every cell is read."""
-        form, fill = self._cells.form, self._cells.fill
-        grid = Grid.of(form.shape, form.pieces)
-        count = 0
-        for coords in grid:
-            box = grid.extent(coords)
-            block = np.empty([part.stop - part.start for part in box], form.dtype)
-            opened.read(box, block, self._folder.settings)
-            count += count_fill(block, fill)
-        return count
-
-    def _rewrite(self, path: str) -> None:
-        """The file as it should be, with the cells that it has."""
-        cells, settings = self._cells, self._folder.settings
-        with self._folder.changing(), hold(partial(str, path), settings.lock_timeout):
-            opened = cells.files.get(path)
-            self._require_fit(opened)
-            FileRewrite(path, cells.form, cells.fill, settings, opened).run(opened.text or "")
-        cells.files.forget(path)
 
 
 @dataclass(frozen=True)
@@ -254,8 +81,8 @@ class CollectionSurvey:
         self._files = FileProblems(self.folder, self.cells, self.deep)
 
     def run(self) -> Iterator[Remedy]:
-        """Every problem with its remedy."""
-        yield from self.of_document()
+        """Yield every problem with its remedy."""
+        yield from self.examine_document()
         yield from self._arrays()
         yield from self._links()
         if self.folder.kind == "varray":
@@ -275,13 +102,13 @@ class CollectionSurvey:
         *,
         part: str = "",
     ) -> Remedy:
-        """A problem of the file or link at ``place`` in the collection's folder."""
+        """Return a problem of the file or link at ``place`` in the collection's folder."""
         key = f"collections/{self._name}/{place}".rstrip("/")
         done = None if act is None else partial(self._do, act)
         return Remedy(Problem(node, kind, f"{message} [key={key}]"), action, done, at=key, part=part)
 
     def _do(self, act: Callable[[], object]) -> None:
-        with self.folder.changing():
+        with self.folder.modify():
             act()
 
     def _node(self, id: str) -> str:
@@ -289,8 +116,8 @@ class CollectionSurvey:
 
     # -- documents --------------------------------------------------------------------------------------------------
 
-    def of_document(self) -> Iterator[Remedy]:
-        """What is wrong with the collection's document and lock file."""
+    def examine_document(self) -> Iterator[Remedy]:
+        """Yield the problems of the collection's document and lock file."""
         place = f"{self._name}.json"
         try:
             found = document_problems(read_json_file(self.folder.document), self._name)
@@ -363,7 +190,7 @@ class CollectionSurvey:
         message = "no link leads to the array: it is not found by its key"
         if not are_safe(key):
             return self._found(self._node(id), "missing-link", message, place)
-        if key and self.stored.live(place):
+        if key and self.stored.existing_ids(place):
             message = "another array has the same key, and the link of it"
             return self._found(self._node(id), "duplicate-key", message, place)
         act = partial(self._put_link, self.folder.kind, place, id)
@@ -383,21 +210,21 @@ class CollectionSurvey:
         )
 
     def _link(self, kind: Kind, place: str, id: str, node: str) -> Iterator[Remedy]:
-        """What is wrong with where a link leads."""
-        said = links.said_by(self._path, kind, place, id)
+        """Yield the problems of a link's target."""
+        said = links.link_text(self._path, kind, place, id)
         if links.follow(self._path, kind, place, id) is None:
             act = partial(self._remove_dangling, kind, place, id)
             message = f"a link leads to nothing: {said}"
             yield self._found(node, "dangling-link", message, place, "remove the link", act, part="links")
         elif not os.path.isfile(self.folder.data(id, kind)):
             yield self._found(node, "misplaced-file", f"the file is not where its id says, but at {said}", place)
-        elif said != links.target_of(self._path, kind, place, id, relative=self.folder.relative):
+        elif said != links.expected_target(self._path, kind, place, id, relative=self.folder.relative):
             relative = said is not None and not os.path.isabs(said) and not self.folder.relative
             what = "relative-link" if relative else "moved-link"
             self.odd.setdefault(what, []).append(FolderLink(kind, place, id, node, str(said)))
 
     def _odd_links(self, what: str, found: list[FolderLink]) -> Remedy:
-        """All links of one kind at once: after a move that is every link of the collection."""
+        """Return all links of one kind at once: after a move that is every link of the collection."""
         one, *more = found
         node = self._name if more else one.node
         if what == "moved-link":
@@ -415,7 +242,7 @@ class CollectionSurvey:
 
     def _remove_dangling(self, kind: Kind, place: str, id: str) -> None:
         timeout = self.folder.settings.lock_timeout
-        with suppress(NodeNotFound), locks.hold_place(f"{self._path}/{place}", timeout):
+        with suppress(NodeNotFound), locks.lock_folder(f"{self._path}/{place}", timeout):
             if links.follow(self._path, kind, place, id) is None:
                 links.remove_link(self._path, kind, place, id)
                 links.prune(self._path, place)
@@ -442,7 +269,7 @@ class CollectionSurvey:
     def _tile(
         self, id: str, place: str, opened: DekerFile, linked: str | None, first: dict[Place, str]
     ) -> Iterator[Remedy]:
-        belongs = place_of(opened.text)
+        belongs = parse_tile_position(opened.text)
         remove: Callable[[], object] = partial(self._remove_tile, id, linked)
         if belongs is None:
             yield self._found(self._name, "unreadable-tile", "its meta does not say which tile it is", place)
@@ -517,3 +344,175 @@ class CollectionSurvey:
         kind: Kind = "array" if top.startswith("array") else "varray"
         id = id_in(kind, name)
         return id is not None and (top.endswith("_symlinks") or place == data_path(kind, id))
+
+
+# -- what lies beside the collections of a root -----------------------------------------------------------------------
+
+
+def is_abandoned(path: str) -> bool:
+    """Return whether a file or folder has a temporary name, and nobody is at work on it."""
+    name = os.path.basename(path)
+    if not is_temporary(name):
+        return False
+    try:
+        return has_no_writer(name, time.time() - os.lstat(path).st_mtime)
+    except OSError:
+        return False
+
+
+def root_orphans(folder: str, names: Collection[str], known: Collection[str]) -> Iterator[Remedy]:
+    """Yield the entries (``names``) of the folder of all collections that belong to no ``known`` one."""
+    for name in names:
+        path = f"{folder}/{name}"
+        if name in known or os.path.isfile(f"{path}/collection.json") or os.path.isdir(f"{path}/generations"):
+            continue  # the other layout tells of its own
+        if is_temporary(name):
+            if is_abandoned(path):
+                yield _root_remedy(
+                    "temporary", "an unfinished change was left", path, "remove it", partial(_remove, path)
+                )
+        elif _is_unfinished(path):
+            message = f"the collection {name} was not made or not removed to the end"
+            yield _root_remedy("temporary", message, path, "remove its folder", partial(_remove_unfinished, path))
+        elif os.path.isdir(path):
+            yield _root_remedy("alien-folder", f"{name} is no collection: it has no document {name}.json", path)
+        elif name.endswith(".lock"):
+            if name.removesuffix(".lock") not in known:
+                message = "the lock file of a collection that is not there"
+                empty = os.path.isfile(path) and not os.path.getsize(path)
+                empty = empty and not os.path.lexists(path.removesuffix(".lock"))
+                yield _root_remedy(
+                    "stray-lock", message, path, *(("remove it", partial(_unlock, path)) if empty else ())
+                )
+        else:
+            yield _root_remedy("alien-file", f"{name} is no part of a collection", path)
+
+
+def _is_unfinished(path: str) -> bool:
+    """Return whether a folder holds nothing but the temporary files of writers that died."""
+    try:
+        return not os.path.islink(path) and all(is_abandoned(f"{path}/{name}") for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _remove_unfinished(path: str) -> None:
+    """Remove such a folder; one that a writer has begun to fill meanwhile stays, since it is not empty."""
+    with write_errors(path, ""), suppress(FileNotFoundError):
+        for name in os.listdir(path):
+            if is_abandoned(f"{path}/{name}"):
+                os.unlink(f"{path}/{name}")
+        with suppress(OSError):
+            os.rmdir(path)
+
+
+def _root_remedy(
+    kind: str, message: str, path: str, action: str | None = None, act: Callable[[], None] | None = None
+) -> Remedy:
+    key = f"collections/{os.path.basename(path)}"
+    return Remedy(Problem("", kind, f"{message} [key={key}]"), action, act, at=key)
+
+
+def _remove(path: str) -> None:
+    with write_errors(path, ""), suppress(FileNotFoundError):
+        remove_tree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+
+
+def _unlock(lock: str) -> None:
+    """Remove a lock file while nobody holds it, unless its collection has been made meanwhile."""
+    with write_errors(lock, ""), suppress(FileNotFoundError, NotFound), hold_file(partial(str, lock), 1):
+        if not os.path.lexists(lock.removesuffix(".lock")):
+            os.unlink(lock)
+
+
+# -- the HDF5 file of an Array or tile; what mends it is the file written anew ----------------------------------------
+
+
+class FileProblems:
+    """Those of the files of one collection; ``deep`` reads every cell."""
+
+    def __init__(self, folder: CollectionFolder, cells: DekerCells, deep: bool) -> None:
+        self._folder = folder
+        self._cells = cells
+        self._deep = deep
+
+    def examine(self, node: str, place: str, opened: DekerFile) -> Iterator[Remedy]:
+        """Yield the problems of one file; ``place`` in the folder of the collection."""
+        key = f"collections/{self._folder.name}/{place}"
+        form = self._cells.form
+
+        def found(kind: str, message: str, *, mends: bool = True, sound: bool = False) -> Remedy:
+            action = "write the file anew" if mends else None
+            act = partial(self._rewrite, opened.path) if mends else None
+            return Remedy(Problem(node, kind, f"{message} [key={key}]"), action, act, at=key, sound=sound)
+
+        if opened.cells is not None and opened.shape != form.shape:
+            message = f"data has the shape {opened.shape}, the schema says {form.shape}"
+            yield found("wrong-shape", message, mends=False)
+            return
+        if opened.cells is not None and opened.dtype.newbyteorder("=") != form.dtype:
+            message = f"data has the type {opened.dtype}, the schema says {form.dtype}"
+            if self._fits_no_file:
+                message = f"{message}, as no file of the collection is: the schema is in question"
+            yield found("wrong-dtype", message, mends=not self._fits_no_file)
+        elif opened.cells is not None and opened.dtype != form.dtype:
+            yield found("byte-order", f"data is stored as {opened.dtype.str}", sound=True)
+        if opened.empty_cells is None:
+            yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
+        if self._deep and opened.cells is not None:
+            try:
+                count = self._count(opened)
+            except HyperslabError as error:
+                yield found("unreadable-cells", error.said, mends=False)
+                return
+            if opened.empty_cells is not None and count != opened.empty_cells:
+                message = f"empty_cells is {opened.empty_cells}, {count} cells are: DEKER may take data away by it"
+                yield found("wrong-count", message, sound=True)
+
+    @cached_property
+    def _fits_no_file(self) -> bool:
+        """True if the schema tells the type of the cells of no file: it is wrong then, and not the files."""
+        form = self._cells.form
+        for id, _ in data_files(self._folder.path, "array"):
+            with suppress(HyperslabError):
+                opened = open_file(self._folder.data(id, "array"))
+                if opened.cells is not None and opened.dtype.newbyteorder("=") == form.dtype:
+                    return False
+        return True
+
+    def _require_fit(self, opened: DekerFile) -> None:
+        """Raise Conflict where the cells of a file are none of the type that the schema says."""
+        form = self._cells.form
+        if opened.cells is None or opened.dtype.newbyteorder("=") == form.dtype:
+            return
+        grid = Grid.of(form.shape, form.piece_shape)
+        for coords in grid:
+            box = grid.extent(coords)
+            shape = [part.stop - part.start for part in box]
+            stored, cast = np.empty(shape, opened.dtype), np.empty(shape, form.dtype)
+            for block in (stored, cast):
+                opened.read(box, block, self._folder.settings)
+            if not np.array_equal(cast, stored, equal_nan=form.dtype.kind in "fc" and stored.dtype.kind in "fc"):
+                message = f"cells of type {opened.dtype} are not all of type {form.dtype}"
+                raise Conflict(message, url=opened.path, remedy="look which is right, the schema or the file")
+
+    def _count(self, opened: DekerFile) -> int:
+        """Return the cells that hold the fill value; every cell is read."""
+        form, fill = self._cells.form, self._cells.fill
+        grid = Grid.of(form.shape, form.piece_shape)
+        count = 0
+        for coords in grid:
+            box = grid.extent(coords)
+            block = np.empty([part.stop - part.start for part in box], form.dtype)
+            opened.read(box, block, self._folder.settings)
+            count += count_fill(block, fill)
+        return count
+
+    def _rewrite(self, path: str) -> None:
+        """Write a file as it should be, with the cells that it has."""
+        cells, settings = self._cells, self._folder.settings
+        with self._folder.modify(), lock_file(partial(str, path), settings.lock_timeout):
+            opened = cells.files.get(path)
+            self._require_fit(opened)
+            FileRewrite(path, cells.form, cells.fill, settings, opened).run(opened.text or "")
+        cells.files.forget(path)

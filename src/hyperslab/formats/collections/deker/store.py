@@ -1,17 +1,11 @@
-"""New arrays of a DEKER collection: all of them or none, and one per key whoever else is at work.
-
-The file lies complete under a temporary name; with the key's folder locked the link is made, unless one leads to an
-array that exists; then the file gets its name, at which moment the array exists. Who dies between leaves a link that
-leads to nothing: it holds no key, and the next one to want that key replaces it.
-
-
-One collection in DEKER's layout: its arrays by id and by key, made, changed and removed so that the peer can follow.
+"""Collections in DEKER's layout: found, opened and made below a root; their arrays made, changed and removed.
 
 An array exists once its file has its name: on creation the link comes before, on removal the file goes first, so that a
 process that dies between leaves a link which stands for nothing, and never an array that only some can see.
 
-
-Collections in DEKER's layout below one root: found, opened, made."""
+A creation lays the file complete under a temporary name; with the key's folder locked the link is made, unless one
+leads to an array that exists; then the file gets its name. Who dies between leaves a link that leads to nothing: it
+holds no key, and the next one to want that key replaces it. All arrays of a creation are made or none."""
 
 from __future__ import annotations
 
@@ -37,7 +31,15 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.formats.base import Remedy
-from hyperslab.formats.collections.base import CollectionDocument, LayoutName, document_bytes, parse_document, record_of
+from hyperslab.formats.collections.base import (
+    CollectionDocument,
+    CollectionStore,
+    Layout,
+    LayoutName,
+    document_bytes,
+    parse_document,
+    record_of,
+)
 from hyperslab.formats.collections.deker import links, locks
 from hyperslab.formats.collections.deker.array_cells import FileCells
 from hyperslab.formats.collections.deker.arrays import DekerCells, Key, Records
@@ -48,7 +50,6 @@ from hyperslab.formats.collections.deker.folder import (
     Kind,
     check_parts,
     data_files,
-    in_folder,
     make_empty,
     put_file,
     read_json_file,
@@ -58,9 +59,10 @@ from hyperslab.formats.collections.deker.folder import (
     total_size,
     translate_errors,
     walk,
+    with_folder,
     write_beside,
 )
-from hyperslab.formats.collections.deker.locks import hold_place
+from hyperslab.formats.collections.deker.locks import lock_folder
 from hyperslab.formats.collections.deker.problems import CollectionSurvey, root_orphans
 from hyperslab.formats.metadata_json import records
 from hyperslab.model.schemas.arrays import Record, check_collection_name, check_id
@@ -71,370 +73,24 @@ from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from hyperslab.stores.locks import hold_file, hold_folder
 
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
-
-
-class DekerCreation:
-    """Arrays of ``size`` cells (VArrays: any) that are made together."""
-
-    def __init__(self, folder: CollectionFolder, records: Records, size: int) -> None:
-        self._folder = folder
-        self._records = records
-        self._size = size
-        self._made: list[tuple[Record, str]] = []
-
-    def run(self, new: Sequence[Record]) -> None:
-        """Make them; AlreadyExists, SchemaError for a key that cannot be a path."""
-        for record in new:
-            check_id(record.id)
-            check_parts(record.primary.values())
-        try:
-            for record in new:
-                self._create(record)
-        except BaseException:
-            for record, place in reversed(self._made):
-                self._undo(record.id, place)
-            raise
-
-    def _create(self, record: Record) -> None:
-        path = links.require_inside(self._folder.path, self._folder.data(record.id))
-        key = tuple(record.primary.values())
-        place = self._records.place(key)
-        linked = links.require_inside(self._folder.path, f"{self._folder.path}/{place}")
-        durable = self._folder.settings.durable
-        if os.path.lexists(path):
-            raise self._taken(f"the id {record.id}")
-        text = records.record_to_bytes(record)
-        body = empty_file(text.decode(), self._size) if self._folder.kind == "array" else text
-        head = os.path.dirname(path)
-        missing = first_missing(head) if durable else head
-        temporary = in_folder(head, lambda: write_beside(path, body, durable=durable))
-        try:
-            absent = first_missing(linked) if durable else linked
-            try:
-                with self._held(place, key):
-                    self._link(record, place, temporary, path)
-            finally:
-                discard(temporary)
-        except BaseException:
-            links.prune(self._folder.path, os.path.relpath(head, self._folder.path))
-            raise
-        self._made.append((record, place))
-        if durable:
-            sync_from(missing, head)
-            sync_from(absent, linked)
-
-    def _link(self, record: Record, place: str, temporary: str, path: str) -> None:
-        folder, kind = self._folder, self._folder.kind
-        keyed = bool(record.primary)
-        if keyed and self._records.live(place):
-            raise self._taken(f"the key {dict(record.primary)}")
-        links.put_link(folder.path, kind, place, record.id, relative=folder.relative, alone=keyed)
-        try:
-            _name_new(temporary, path)
-        except BaseException as error:
-            if keyed or not os.path.exists(path):
-                links.remove_link(folder.path, kind, place, record.id)
-                links.prune(folder.path, place)
-            if isinstance(error, FileExistsError):
-                raise self._taken(f"the id {record.id}") from error
-            raise
-
-    def _held(self, place: str, key: Key) -> AbstractContextManager[None]:
-        """Hold the folder of a key; without primary attributes all links lie in one folder, and nobody is kept out."""
-        path = f"{self._folder.path}/{place}"
-        made = partial(in_folder, path, partial(str, path))
-        return hold_folder(made, self._folder.settings.lock_timeout) if key else nullcontext()
-
-    def _undo(self, id: str, place: str) -> None:
-        folder, kind = self._folder.path, self._folder.kind
-        with suppress(OSError):
-            links.remove_file(folder, kind, self._folder.data(id))
-            remove_link_locked(self._folder, place, id)
-
-    def _taken(self, what: str) -> AlreadyExists:
-        return AlreadyExists(f"{what} is taken", url=self._folder.path, node=self._folder.name)
-
-
-def remove_link_locked(folder: CollectionFolder, place: str, id: str) -> None:
-    """Remove a link, and folders that it leaves empty, while nobody is making one there."""
-    with suppress(NodeNotFound), hold_place(f"{folder.path}/{place}", folder.settings.lock_timeout):
-        links.remove_link(folder.path, folder.kind, place, id)
-        links.prune(folder.path, place)
-        if folder.settings.durable:
-            sync_removal(f"{folder.path}/{place}")
-
-
-def _name_new(temporary: str, path: str) -> None:
-    """Give a file a name that nothing has; FileExistsError."""
-    try:
-        in_folder(os.path.dirname(path), partial(os.link, temporary, path))
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
-        os.replace(temporary, path)
-
-
-def first_missing(folder: str) -> str:
-    """The outermost folder on the way to ``folder`` that is not there yet; ``folder`` itself when all are."""
-    found = folder
-    while not os.path.isdir(folder):
-        found, folder = folder, os.path.dirname(folder)
-    return found
-
-
-def sync_from(first: str, folder: str) -> None:
-    """Have the medium keep the entries of ``folder``, and those that lead to it from the folder above ``first`` on."""
-    while True:
-        sync_entries(folder)
-        if len(folder) < len(first):
-            return
-        folder = os.path.dirname(folder)
-
-
-LOGGER = logging.getLogger("hyperslab.database")
 RELATIVE = "relative_links"
 """The key of a collection document that says that its links are relative; the peer passes over it."""
 
 
-@translate_errors(lambda holding: holding.folder.path)
-class DekerCollectionStore:
-    """The collection ``document`` below ``root``, an absolute path."""
-
-    def __init__(self, root: str, document: CollectionDocument, settings: Settings, *, writable: bool) -> None:
-        path = f"{root}/collections/{document.name}"
-        relative = document.extra.get(RELATIVE) is True
-        self.folder = CollectionFolder(path, document.kind, settings, writable, relative)
-        self.stored = Records(self.folder, document)
-        self.cells = DekerCells(self.folder, document, self.stored)
-        self._document = document
-
-    @property
-    def document(self) -> CollectionDocument:
-        """What the collection is, as it was when this was opened."""
-        return self._document
-
-    def exists(self) -> bool:
-        """Return whether the collection is still there."""
-        return os.path.isfile(self.folder.document)
-
-    # -- records ----------------------------------------------------------------------------------------------------
-
-    def record(self, id: str) -> Record:
-        """One array's record as it is stored now; NodeNotFound, FormatError, Conflict."""
-        return self.stored.read(id)
-
-    def records(self, ids: Iterable[str]) -> Iterator[Record]:
-        """The records of these arrays; those that are gone or damaged are left out, and damage is logged."""
-        for id in ids:
-            try:
-                record = self.stored.read(id)
-            except NodeNotFound:
-                continue
-            except HyperslabError as error:
-                LOGGER.error("an array is passed over: %s", error)
-                continue
-            yield record
-
-    def id_of(self, key: Key) -> str | None:
-        """The array with these values of its primary attributes; None when there is none."""
-        return self.stored.id_of(tuple(key))
-
-    def create(self, records: Sequence[Record]) -> None:
-        """New arrays, all of them or none; AlreadyExists, SchemaError for a key that cannot be a path."""
-        with self.folder.changing():
-            DekerCreation(self.folder, self.stored, self._size).run(records)
-
-    @property
-    def _size(self) -> int:
-        return prod(self._document.schema.shape)
-
-    def update(self, id: str, change: Callable[[Record], Record]) -> Record:
-        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
-        path = self.stored.path(id)
-        with self.folder.changing(), locks.hold(partial(str, path), self.folder.settings.lock_timeout):
-            old = self.stored.read(id)
-            new = change(old)
-            if new.id != id or dict(new.primary) != dict(old.primary):
-                raise Invalid("the id and the primary attributes of an array never change", url=path)
-            body = records.record_to_bytes(new, updated=True)
-            if self.folder.kind == "varray":
-                put_file(path, body, durable=self.folder.settings.durable)
-                return new
-            form, fill = self.cells.form, self.cells.fill
-            opened = FileCells(self.cells.files, path, form, fill, self.folder.settings).opened
-            FileRewrite(path, form, fill, self.folder.settings, opened).run(body.decode())
-            self.cells.files.forget(path)
-        return new
-
-    def remove(self, id: str) -> None:
-        """Remove an array; one that is gone is fine."""
-        path = self.stored.path(id)
-        found: list[tuple[str, str]] | None = None
-        with self.folder.changing():
-            with suppress(NodeNotFound), locks.hold(partial(str, path), self.folder.settings.lock_timeout):
-                try:
-                    found = self.stored.links_of(self.stored.read(id))
-                except (FormatError, StorageError):
-                    found = self.stored.links_to(id)
-                links.remove_file(self.folder.path, self.folder.kind, path, durable=self.folder.settings.durable)
-            for place, _ in found or ():
-                remove_link_locked(self.folder, place, id)
-            if self.folder.kind == "varray" and found is not None:
-                self._remove_tiles(id)
-            self.cells.files.forget(path)
-
-    def _remove_tiles(self, id: str) -> None:
-        """Remove the files of all tiles of a VArray, and what leads to them, once their writers are done."""
-        path = self.folder.path
-        for name in links.names(f"{path}/{tile_folder(id)}"):
-            place = f"{tile_folder(id)}/{name}"
-            with suppress(NodeNotFound), locks.hold_place(f"{path}/{place}", self.folder.settings.lock_timeout):
-                for tile in links.linked_ids(path, "array", place):
-                    links.remove_link(path, "array", place, tile)
-                    links.remove_file(path, "array", self.folder.data(tile, "array"))
-                links.prune(path, place)
-        with suppress(FileNotFoundError):
-            remove_tree(f"{path}/{tile_folder(id)}")
-
-    def clear(self) -> None:
-        """Remove all arrays of the collection: nothing but its document is left."""
-        with self.folder.changing():
-            data = f"{self.folder.kind}_data"  # by whose files arrays are there, or not
-            for name in (data, *FOLDERS):
-                self._discard(f"{self.folder.path}/{name}")
-            self.cells.lost.forget()
-
-    def drop(self) -> None:
-        """Remove the collection with its lock file; one that is gone is fine."""
-        with self.folder.changing(), suppress(FileNotFoundError):
-            if not os.path.lexists(self.folder.lock):
-                self._discard(self.folder.path)
-                return
-            with hold_file(partial(str, self.folder.lock), self.folder.settings.lock_timeout):
-                self._discard(self.folder.path)
-                os.unlink(self.folder.lock)
-                if self.folder.settings.durable:
-                    sync_removal(os.path.dirname(self.folder.lock))
-
-    def _discard(self, path: str) -> None:
-        """Remove a folder, for everybody else at one stroke."""
-        above, name = os.path.split(path)
-        doomed = f"{above}/{temporary_name(name)}"
-        with suppress(FileNotFoundError):
-            if os.path.islink(path):
-                os.unlink(path)
-            else:
-                os.utime(path)  # from when on it is left over
-                os.rename(path, doomed)
-            if self.folder.settings.durable:
-                sync_removal(above)
-            if os.path.lexists(doomed):
-                remove_tree(doomed)
-
-    # -- what an index needs ----------------------------------------------------------------------------------------
-
-    def generations(self) -> Mapping[str, Stamp]:
-        """One part that is listed anew each time: the peer leaves no mark of its changes."""
-        return {"": Unversioned()}
-
-    def listing(self, part: str) -> Mapping[str, Stamp]:
-        """The ids of all arrays with the stamps of their files."""
-        return {
-            id: (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-            for id, found in data_files(self.folder.path, self.folder.kind)
-        }
-
-    def ids(self, part: str) -> Iterable[str]:
-        """The ids of all arrays, sorted: a file makes one exist, whatever is in it."""
-        return sorted(self.listing(part))
-
-    def unsettled(self) -> Collection[str]:
-        """None: every change of a record gives its file another stamp."""
-        return ()
-
-    def committed(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Those of the records whose files exist."""
-        return (record for record in records if os.path.exists(self.folder.data(record.id)))
-
-    # -- arrays -----------------------------------------------------------------------------------------------------
-
-    def spec(self, id: str) -> ArraySpec:
-        """What an array is. NodeNotFound, FormatError."""
-        return self.cells.spec(id)
-
-    def put_spec(self, id: str, spec: ArraySpec) -> None:
-        """Store other custom attributes of an array; Unsupported for another shape."""
-        if spec.shape != self._document.schema.shape:
-            raise Unsupported(
-                "arrays of another shape than their schema's in the layout deker",
-                url=self.folder.path,
-                remedy='make the collection with layout="hyperslab"',
-            )
-        record = record_of(self._document, spec.attrs)
-        self.update(id, lambda old: Record(id, record.primary, record.custom))
-
-    def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
-        """The cells of an array under a spec."""
-        return self.cells.source(id, spec)
-
-    def stamp(self, id: str) -> Stamp | None:
-        """What identifies the present version of an array's record."""
-        return self.stored.stamp(id)
-
-    def nbytes_stored(self) -> int:
-        """Bytes of all files of the collection."""
-        return total_size(self.folder.path)
-
-    # -- health -----------------------------------------------------------------------------------------------------
-
-    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
-        """Every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return CollectionSurvey(self.folder, self._document, self.stored, self.cells, deep).run()
-
-    def document_problems(self) -> Iterable[Problem]:
-        """Every problem of the collection itself, whatever its arrays are like."""
-        survey = CollectionSurvey(self.folder, self._document, self.stored, self.cells, False)
-        return (remedy.problem for remedy in survey.of_document())
-
-    def clear_locks(self) -> None:
-        """Remove the lock files of the peer whose processes are dead."""
-        with self.folder.changing():
-            for name, path, _ in walk(self.folder.path, 100):
-                if locks.is_lock(name) and not locks.is_live(path):
-                    with suppress(FileNotFoundError):
-                        os.unlink(path)
-
-    def relink(self, *, relative: bool | None = None) -> int:
-        """Make every link lead to where its file is now, after a move or copy; how many were made anew.
-
-        ``relative``: what kind of links there shall be from now on; None: of the kind that the collection has.
-        """
-        with self.folder.changing():
-            if relative is not None and relative != self.folder.relative:
-                self.folder.relative = relative
-                extra = {key: value for key, value in self._document.extra.items() if key != RELATIVE}
-                self._document = replace(self._document, extra={**extra, RELATIVE: True} if relative else extra)
-                put_file(self.folder.document, document_bytes(self._document), durable=self.folder.settings.durable)
-            kinds: set[Kind] = {self.folder.kind, "array"}
-            return sum(links.relink(self.folder.path, kind, relative=self.folder.relative) for kind in kinds)
-
-
 @translate_errors(lambda layout: "")
-class DekerLayout:
+class DekerLayout(Layout):
     """Collections whose documents are called as they are, on a local file system."""
 
     name: LayoutName = "deker"
 
     def names(self, where: Location) -> list[str]:
-        """The collections of this layout, sorted; what is none is passed over."""
+        """Return the collections of this layout, sorted; what is none is passed over."""
         folder = _collections(where)
         return [] if folder is None else [name for name in _entries(folder) if _has_document(folder, name)]
 
     def open(self, where: Location, name: str, settings: Settings, *, writable: bool) -> DekerCollectionStore | None:
-        """A collection; None when there is none of this name and layout; FormatError when its document is damaged."""
+        """Return a collection; None when there is none of this name and layout; FormatError when its document is
+        damaged."""
         folder = _collections(where)
         if folder is None or "/" in name or "\0" in name or not _has_document(folder, name):
             return None
@@ -446,7 +102,8 @@ class DekerLayout:
         return DekerCollectionStore(os.path.dirname(folder), document, settings, writable=writable)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> DekerCollectionStore:
-        """A new collection; AlreadyExists when the name is taken, Unsupported elsewhere than on a local file system."""
+        """Make a new collection; AlreadyExists when the name is taken, Unsupported elsewhere than on a local file
+        system."""
         check_collection_name(document.name)
         folder = _collections(where)
         if folder is None:
@@ -456,7 +113,7 @@ class DekerLayout:
                 remedy='choose layout="hyperslab", which is format="collections"',
             )
         holding = DekerCollectionStore(os.path.dirname(folder), document, settings, writable=True)
-        holding.cells.form.rehearse()  # options that HDF5 cannot have are refused before anything is stored
+        holding.cells.form.check_creatable()  # options that HDF5 cannot have are refused before anything is stored
         path, lock = holding.folder.path, holding.folder.lock
         with write_errors(where.url, f"collections/{document.name}"):
             os.makedirs(folder, exist_ok=True)
@@ -479,7 +136,7 @@ LAYOUT = DekerLayout()
 
 
 def _collections(where: Location) -> str | None:
-    """The folder of all collections; None for a place that is no folder of this machine."""
+    """Return the folder of all collections; None for a place that is no folder of this machine."""
     if where.scheme != "file" or where.path is None:
         return None
     return f"{where.path.rstrip('/')}/collections"
@@ -519,7 +176,7 @@ def _is_left_over(path: str) -> bool:
 
 
 def _publish(path: str, body: bytes, settings: Settings) -> None:
-    """The folder of a collection with its document, at one stroke."""
+    """Make the folder of a collection with its document, by one rename."""
     above, name = os.path.split(path)
     temporary = f"{above}/{temporary_name(name)}"
     os.mkdir(temporary)
@@ -533,3 +190,353 @@ def _publish(path: str, body: bytes, settings: Settings) -> None:
     if settings.durable:
         sync_entries(path)
         sync_entries(above)
+
+
+# -- one collection ---------------------------------------------------------------------------------------------------
+
+
+LOGGER = logging.getLogger("hyperslab.database")
+
+
+@translate_errors(lambda holding: holding.folder.path)
+class DekerCollectionStore(CollectionStore):
+    """The collection ``document`` below ``root``, an absolute path."""
+
+    def __init__(self, root: str, document: CollectionDocument, settings: Settings, *, writable: bool) -> None:
+        path = f"{root}/collections/{document.name}"
+        relative = document.extra.get(RELATIVE) is True
+        self.folder = CollectionFolder(path, document.kind, settings, writable, relative)
+        self.stored = Records(self.folder, document)
+        self.cells = DekerCells(self.folder, document, self.stored)
+        self.document = document
+
+    def exists(self) -> bool:
+        """Return whether the collection is still there."""
+        return os.path.isfile(self.folder.document)
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    def record(self, id: str) -> Record:
+        """Return one array's record as it is stored now; NodeNotFound, FormatError, Conflict."""
+        return self.stored.read(id)
+
+    def records(self, ids: Iterable[str]) -> Iterator[Record]:
+        """Yield the records of these arrays; those that are gone or damaged are left out, and damage is logged."""
+        for id in ids:
+            try:
+                record = self.stored.read(id)
+            except NodeNotFound:
+                continue
+            except HyperslabError as error:
+                LOGGER.error("an array is passed over: %s", error)
+                continue
+            yield record
+
+    def id_of(self, key: Key) -> str | None:
+        """Return the array with these values of its primary attributes; None when there is none."""
+        return self.stored.id_of(tuple(key))
+
+    def create(self, records: Sequence[Record]) -> None:
+        """Make arrays, all of them or none; AlreadyExists, SchemaError for a key that cannot be a path."""
+        with self.folder.modify():
+            DekerCreation(self.folder, self.stored, self._size).run(records)
+
+    @property
+    def _size(self) -> int:
+        return prod(self.document.schema.shape)
+
+    def update(self, id: str, change: Callable[[Record], Record]) -> Record:
+        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
+        path = self.stored.path(id)
+        with self.folder.modify(), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
+            old = self.stored.read(id)
+            new = change(old)
+            if new.id != id or dict(new.primary) != dict(old.primary):
+                raise Invalid("the id and the primary attributes of an array never change", url=path)
+            body = records.record_to_bytes(new, updated=True)
+            if self.folder.kind == "varray":
+                put_file(path, body, durable=self.folder.settings.durable)
+                return new
+            form, fill = self.cells.form, self.cells.fill
+            opened = FileCells(self.cells.files, path, form, fill, self.folder.settings).opened
+            FileRewrite(path, form, fill, self.folder.settings, opened).run(body.decode())
+            self.cells.files.forget(path)
+        return new
+
+    def remove(self, id: str) -> None:
+        """Remove an array; one that is gone is fine."""
+        path = self.stored.path(id)
+        found: list[tuple[str, str]] | None = None
+        with self.folder.modify():
+            with suppress(NodeNotFound), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
+                try:
+                    found = self.stored.links_of(self.stored.read(id))
+                except (FormatError, StorageError):
+                    found = self.stored.links_to(id)
+                links.remove_file(self.folder.path, self.folder.kind, path, durable=self.folder.settings.durable)
+            for place, _ in found or ():
+                remove_link_locked(self.folder, place, id)
+            if self.folder.kind == "varray" and found is not None:
+                self._remove_tiles(id)
+            self.cells.files.forget(path)
+
+    def _remove_tiles(self, id: str) -> None:
+        """Remove the files of all tiles of a VArray, and what leads to them, once their writers are done."""
+        path = self.folder.path
+        for name in links.names(f"{path}/{tile_folder(id)}"):
+            place = f"{tile_folder(id)}/{name}"
+            with suppress(NodeNotFound), locks.lock_folder(f"{path}/{place}", self.folder.settings.lock_timeout):
+                for tile in links.linked_ids(path, "array", place):
+                    links.remove_link(path, "array", place, tile)
+                    links.remove_file(path, "array", self.folder.data(tile, "array"))
+                links.prune(path, place)
+        with suppress(FileNotFoundError):
+            remove_tree(f"{path}/{tile_folder(id)}")
+
+    def clear(self) -> None:
+        """Remove all arrays of the collection: nothing but its document is left."""
+        with self.folder.modify():
+            data = f"{self.folder.kind}_data"  # by whose files arrays are there, or not
+            for name in (data, *FOLDERS):
+                self._discard(f"{self.folder.path}/{name}")
+            self.cells.unlinked.forget()
+
+    def drop(self) -> None:
+        """Remove the collection with its lock file; one that is gone is fine."""
+        with self.folder.modify(), suppress(FileNotFoundError):
+            if not os.path.lexists(self.folder.lock):
+                self._discard(self.folder.path)
+                return
+            with hold_file(partial(str, self.folder.lock), self.folder.settings.lock_timeout):
+                self._discard(self.folder.path)
+                os.unlink(self.folder.lock)
+                if self.folder.settings.durable:
+                    sync_removal(os.path.dirname(self.folder.lock))
+
+    def _discard(self, path: str) -> None:
+        """Remove a folder, for everybody else at one stroke."""
+        above, name = os.path.split(path)
+        doomed = f"{above}/{temporary_name(name)}"
+        with suppress(FileNotFoundError):
+            if os.path.islink(path):
+                os.unlink(path)
+            else:
+                os.utime(path)  # from when on it is left over
+                os.rename(path, doomed)
+            if self.folder.settings.durable:
+                sync_removal(above)
+            if os.path.lexists(doomed):
+                remove_tree(doomed)
+
+    # -- what an index needs ----------------------------------------------------------------------------------------
+
+    def generations(self) -> Mapping[str, Stamp]:
+        """Return one part that is listed anew each time: the peer leaves no mark of its changes."""
+        return {"": Unversioned()}
+
+    def list_part(self, part: str) -> Mapping[str, Stamp]:
+        """Return the ids of all arrays with the stamps of their files."""
+        return {
+            id: (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            for id, found in data_files(self.folder.path, self.folder.kind)
+        }
+
+    def ids(self, part: str) -> Iterable[str]:
+        """Return the ids of all arrays, sorted: a file makes one exist, whatever is in it."""
+        return sorted(self.list_part(part))
+
+    def unsettled_ids(self) -> Collection[str]:
+        """Return no ids: every change of a record gives its file another stamp."""
+        return ()
+
+    def filter_committed(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Return those of the records whose files exist."""
+        return (record for record in records if os.path.exists(self.folder.data(record.id)))
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def spec(self, id: str) -> ArraySpec:
+        """Return an array's spec; NodeNotFound, FormatError."""
+        return self.cells.spec(id)
+
+    def put_spec(self, id: str, spec: ArraySpec) -> None:
+        """Store other custom attributes of an array; Unsupported for another shape."""
+        if spec.shape != self.document.schema.shape:
+            raise Unsupported(
+                "arrays of another shape than their schema's in the layout deker",
+                url=self.folder.path,
+                remedy='make the collection with layout="hyperslab"',
+            )
+        record = record_of(self.document, spec.attrs)
+        self.update(id, lambda old: Record(id, record.primary, record.custom))
+
+    def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
+        """Return the cells of an array under a spec."""
+        return self.cells.source(id, spec)
+
+    def stamp(self, id: str) -> Stamp | None:
+        """Return a value that identifies the present version of an array's record."""
+        return self.stored.stamp(id)
+
+    def nbytes_stored(self) -> int:
+        """Return bytes of all files of the collection."""
+        return total_size(self.folder.path)
+
+    # -- health -----------------------------------------------------------------------------------------------------
+
+    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
+        """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
+        return CollectionSurvey(self.folder, self.document, self.stored, self.cells, deep).run()
+
+    def document_problems(self) -> Iterable[Problem]:
+        """Return every problem of the collection itself, whatever its arrays are like."""
+        survey = CollectionSurvey(self.folder, self.document, self.stored, self.cells, False)
+        return (remedy.problem for remedy in survey.examine_document())
+
+    def clear_locks(self) -> None:
+        """Remove the lock files of the peer whose processes are dead."""
+        with self.folder.modify():
+            for name, path, _ in walk(self.folder.path, 100):
+                if locks.is_lock(name) and not locks.is_live(path):
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
+
+    def relink(self, *, relative: bool | None = None) -> int:
+        """Make every link lead to where its file is now, after a move or copy; how many were made anew.
+
+        ``relative``: what kind of links there shall be from now on; None: of the kind that the collection has.
+        """
+        with self.folder.modify():
+            if relative is not None and relative != self.folder.relative:
+                self.folder.relative = relative
+                extra = {key: value for key, value in self.document.extra.items() if key != RELATIVE}
+                self.document = replace(self.document, extra={**extra, RELATIVE: True} if relative else extra)
+                put_file(self.folder.document, document_bytes(self.document), durable=self.folder.settings.durable)
+            kinds: set[Kind] = {self.folder.kind, "array"}
+            return sum(links.relink(self.folder.path, kind, relative=self.folder.relative) for kind in kinds)
+
+
+# -- creation of arrays -----------------------------------------------------------------------------------------------
+
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
+
+
+class DekerCreation:
+    """Arrays of ``size`` cells (VArrays: any) that are made together."""
+
+    def __init__(self, folder: CollectionFolder, records: Records, size: int) -> None:
+        self._folder = folder
+        self._records = records
+        self._size = size
+        self._made: list[tuple[Record, str]] = []
+
+    def run(self, new: Sequence[Record]) -> None:
+        """Make them; AlreadyExists, SchemaError for a key that cannot be a path."""
+        for record in new:
+            check_id(record.id)
+            check_parts(record.primary.values())
+        try:
+            for record in new:
+                self._create(record)
+        except BaseException:
+            for record, place in reversed(self._made):
+                self._undo(record.id, place)
+            raise
+
+    def _create(self, record: Record) -> None:
+        path = links.require_inside(self._folder.path, self._folder.data(record.id))
+        key = tuple(record.primary.values())
+        place = self._records.place(key)
+        linked = links.require_inside(self._folder.path, f"{self._folder.path}/{place}")
+        durable = self._folder.settings.durable
+        if os.path.lexists(path):
+            raise self._taken(f"the id {record.id}")
+        text = records.record_to_bytes(record)
+        body = empty_file(text.decode(), self._size) if self._folder.kind == "array" else text
+        head = os.path.dirname(path)
+        missing = first_missing(head) if durable else head
+        temporary = with_folder(head, lambda: write_beside(path, body, durable=durable))
+        try:
+            absent = first_missing(linked) if durable else linked
+            try:
+                with self._held(place, key):
+                    self._link(record, place, temporary, path)
+            finally:
+                discard(temporary)
+        except BaseException:
+            links.prune(self._folder.path, os.path.relpath(head, self._folder.path))
+            raise
+        self._made.append((record, place))
+        if durable:
+            sync_from(missing, head)
+            sync_from(absent, linked)
+
+    def _link(self, record: Record, place: str, temporary: str, path: str) -> None:
+        folder, kind = self._folder, self._folder.kind
+        keyed = bool(record.primary)
+        if keyed and self._records.existing_ids(place):
+            raise self._taken(f"the key {dict(record.primary)}")
+        links.put_link(folder.path, kind, place, record.id, relative=folder.relative, alone=keyed)
+        try:
+            _name_new(temporary, path)
+        except BaseException as error:
+            if keyed or not os.path.exists(path):
+                links.remove_link(folder.path, kind, place, record.id)
+                links.prune(folder.path, place)
+            if isinstance(error, FileExistsError):
+                raise self._taken(f"the id {record.id}") from error
+            raise
+
+    def _held(self, place: str, key: Key) -> AbstractContextManager[None]:
+        """Hold the folder of a key; without primary attributes all links lie in one folder, and nobody is kept out."""
+        path = f"{self._folder.path}/{place}"
+        made = partial(with_folder, path, partial(str, path))
+        return hold_folder(made, self._folder.settings.lock_timeout) if key else nullcontext()
+
+    def _undo(self, id: str, place: str) -> None:
+        folder, kind = self._folder.path, self._folder.kind
+        with suppress(OSError):
+            links.remove_file(folder, kind, self._folder.data(id))
+            remove_link_locked(self._folder, place, id)
+
+    def _taken(self, what: str) -> AlreadyExists:
+        return AlreadyExists(f"{what} is taken", url=self._folder.path, node=self._folder.name)
+
+
+def remove_link_locked(folder: CollectionFolder, place: str, id: str) -> None:
+    """Remove a link, and folders that it leaves empty, while nobody is making one there."""
+    with suppress(NodeNotFound), lock_folder(f"{folder.path}/{place}", folder.settings.lock_timeout):
+        links.remove_link(folder.path, folder.kind, place, id)
+        links.prune(folder.path, place)
+        if folder.settings.durable:
+            sync_removal(f"{folder.path}/{place}")
+
+
+def _name_new(temporary: str, path: str) -> None:
+    """Give a file a name that nothing has; FileExistsError."""
+    try:
+        with_folder(os.path.dirname(path), partial(os.link, temporary, path))
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
+        os.replace(temporary, path)
+
+
+def first_missing(folder: str) -> str:
+    """Return the outermost folder on the way to ``folder`` that is not there yet; ``folder`` itself when all are."""
+    found = folder
+    while not os.path.isdir(folder):
+        found, folder = folder, os.path.dirname(folder)
+    return found
+
+
+def sync_from(first: str, folder: str) -> None:
+    """Have the medium keep the entries of ``folder``, and those that lead to it from the folder above ``first`` on."""
+    while True:
+        sync_entries(folder)
+        if len(folder) < len(first):
+            return
+        folder = os.path.dirname(folder)

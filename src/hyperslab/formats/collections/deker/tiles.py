@@ -32,91 +32,19 @@ from hyperslab.formats.collections.deker.folder import (
     CollectionFolder,
     data_files,
     data_path,
-    in_folder,
     position_of,
     put_file,
     tile_folder,
     translate_errors,
+    with_folder,
 )
 from hyperslab.formats.collections.deker.links import linked_ids, names
-from hyperslab.formats.collections.deker.locks import hold_all
+from hyperslab.formats.collections.deker.locks import lock_files
 from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores import locks
 from hyperslab.stores.files import write_errors
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Tiles that no link leads to: found among all files of the collection, once, by what their ``meta`` says.
-
-
-Place = tuple[str, Coords]
-"""The id of a VArray, and a position in its grid."""
-
-
-def place_of(text: str | None) -> Place | None:
-    """The tile that a ``meta`` text describes; None when it describes none."""
-    try:
-        said = json.loads(text or "")
-        key = said["primary_attributes"]
-        vid, position = key["vid"], key["v_position"]
-        if isinstance(vid, str) and all(isinstance(part, int) and part >= 0 for part in position):
-            return vid, tuple(position)
-    except (ValueError, TypeError, KeyError):
-        pass
-    return None
-
-
-class LostTiles:
-    """Those of the collection in ``folder``; looked for when a tile has no link for the first time."""
-
-    def __init__(self, folder: str, open_file: Callable[[str], DekerFile]) -> None:
-        self._folder = folder
-        self._open = open_file
-        self._lock = threading.Lock()
-        self._found: dict[Place, str] | None = None
-
-    def find(self, id: str, coords: Coords) -> str | None:
-        """The file of a tile that has no link, None when there is none."""
-        path = self._all().get((id, coords))
-        return path if path is not None and os.path.exists(path) else None
-
-    def positions(self, id: str) -> list[Coords]:
-        """The positions of such tiles of a VArray."""
-        return [coords for (of, coords), path in self._all().items() if of == id and os.path.exists(path)]
-
-    def forget(self) -> None:
-        """Look again when asked."""
-        self._found = None
-
-    def _all(self) -> dict[Place, str]:
-        with self._lock:
-            if self._found is None:
-                self._found = self._search()
-            return self._found
-
-    def _search(self) -> dict[Place, str]:
-        ids = {id for id, _ in data_files(self._folder, "array")}
-        found: dict[Place, str] = {}
-        for id in sorted(ids - linked_tiles(self._folder)) if ids else ():
-            path = f"{self._folder}/{data_path('array', id)}"
-            try:
-                place = place_of(self._open(path).text)
-            except HyperslabError:  # the integrity check tells
-                continue
-            if place is not None:
-                found.setdefault(place, path)
-        return found
-
-
-def linked_tiles(folder: str) -> set[str]:
-    """The ids of all tiles that a link in the folder of a tile leads to."""
-    found: set[str] = set()
-    for id in names(f"{folder}/array_symlinks"):
-        for name in names(f"{folder}/array_symlinks/{id}"):
-            if position_of(name) is not None:
-                found.update(linked_ids(folder, "array", f"array_symlinks/{id}/{name}"))
-    return found
-
-
+# Seconds between looks at a link that leads to nothing: whoever removes a tile removes its link right after the file.
 _PAUSES = (0.01, 0.05, 0.2)
 
 
@@ -131,7 +59,7 @@ class TileCells:
     form: DatasetForm
     fill: Block
     files: OpenFiles
-    lost: LostTiles
+    unlinked: UnlinkedTiles
     meta: Callable[[str, Coords], str]
 
     @property
@@ -141,22 +69,22 @@ class TileCells:
 
     @property
     def settings(self) -> Settings:
-        """How files are written."""
+        """Settings of writing: durability, timeouts, threads."""
         return self.place.settings
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def find(self, coords: Coords) -> str | None:
-        """The file of a tile, None when it has none. MissingChunks for a link that leads to nothing."""
+        """Return the file of a tile, None when it has none. MissingChunks for a link that leads to nothing."""
         plain = links.plain_file(self.place.path, "array", tile_folder(self.id, coords))
         if plain is not None:
             return plain
         for pause in _PAUSES:
-            path, dangles = self._look(coords)
+            path, dangles = self._find_file(coords)
             if not dangles:
                 return path
             time.sleep(pause)  # whoever removes a tile removes its link right after the file
-        path, dangles = self._look(coords)
+        path, dangles = self._find_file(coords)
         if dangles:
             raise MissingChunks(
                 f"the file of the tile {coords} is gone: its link leads to nothing",
@@ -166,8 +94,8 @@ class TileCells:
             )
         return path
 
-    def _look(self, coords: Coords) -> tuple[str | None, bool]:
-        """The file of a tile, and whether there is none though there is a link."""
+    def _find_file(self, coords: Coords) -> tuple[str | None, bool]:
+        """Return the file of a tile, and whether there is none though there is a link."""
         folder, place = self.place.path, tile_folder(self.id, coords)
         for _ in range(3):
             ids = links.linked_ids(folder, "array", place)
@@ -176,14 +104,14 @@ class TileCells:
                     return path, False
             if not ids or ids != links.linked_ids(folder, "array", place):
                 break  # it was not removed between the two looks
-        path = self.lost.find(self.id, coords)
+        path = self.unlinked.find(self.id, coords)
         if path is not None:
             return path, False
         self._require()
         return None, bool(links.linked_ids(folder, "array", place))
 
     def _open(self, coords: Coords, path: str | None) -> FileCells | None:
-        """A tile whose file was found."""
+        """Return a tile whose file was found."""
         for _ in range(3):
             if path is None:
                 return None
@@ -196,7 +124,7 @@ class TileCells:
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a tile into ``out``; False when all are fill."""
         path = self.find(coords)
-        if path is not None and out.shape == self.form.shape and self.files.read_flat(path, out):
+        if path is not None and out.shape == self.form.shape and self.files.read_contiguous(path, out):
             return True
         tile = self._open(coords, path)
         return tile is not None and tile.read_box(within, out)
@@ -211,13 +139,13 @@ class TileCells:
         return tuple([slice(0, size) for size in self.form.shape])
 
     def read(self, coords: Coords) -> Block | None:
-        """A tile in memory of its own."""
+        """Return a tile in memory of its own."""
         block = np.empty(self.form.shape, self.form.dtype)
         return block if self.read_into(coords, block) else None
 
     def stored(self) -> Iterator[Coords]:
-        """The tiles that have a file, in the order of the grid."""
-        found = set(self.lost.positions(self.id))
+        """Return the tiles that have a file, in the order of the grid."""
+        found = set(self.unlinked.positions(self.id))
         with suppress(FileNotFoundError), os.scandir(f"{self.folder}/{tile_folder(self.id)}") as entries:
             for entry in entries:
                 coords = position_of(entry.name)
@@ -231,7 +159,7 @@ class TileCells:
         return len(coords) == len(counts) and all(place < count for place, count in zip(coords, counts, strict=True))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes that the files of these tiles take."""
+        """Return bytes that the files of these tiles take."""
         total = 0
         for place in coords:
             with suppress(NodeNotFound, MissingChunks):
@@ -240,7 +168,7 @@ class TileCells:
         return total
 
     def nbytes_stored(self) -> int:
-        """Bytes that the files of all tiles take."""
+        """Return bytes that the files of all tiles take."""
         return self.stored_sizes(self.stored())
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -256,16 +184,16 @@ class TileCells:
                     stack.enter_context(locks.hold_folder(partial(self._make, place), timeout))
                     stack.callback(self._forget_empty, place)  # while it is held: who waits for it makes it anew
                     self._require()  # else its removal may have passed this folder by
-                    path = self._lost_or_found(place)
+                    path = self._find_or_none(place)
                     files += [] if path is None else [path]
-                stack.enter_context(hold_all(files, timeout))
+                stack.enter_context(lock_files(files, timeout))
             yield
 
     def _make(self, coords: Coords) -> str:
-        """The folder of a tile's link, made where missing."""
+        """Return the folder of a tile's link, made where missing."""
         self._require()
         path = links.require_inside(self.folder, f"{self.folder}/{tile_folder(self.id, coords)}")
-        return in_folder(path, partial(str, path))
+        return with_folder(path, partial(str, path))
 
     def _require(self) -> None:
         """NodeNotFound when the array is gone."""
@@ -276,7 +204,7 @@ class TileCells:
         with suppress(OSError):
             os.rmdir(f"{self.folder}/{tile_folder(self.id, coords)}")
 
-    def _lost_or_found(self, coords: Coords) -> str | None:
+    def _find_or_none(self, coords: Coords) -> str | None:
         try:
             return self.find(coords)
         except MissingChunks:  # what is written takes the place of what was lost
@@ -285,8 +213,8 @@ class TileCells:
     def write(self, coords: Coords, block: Block) -> None:
         """Store a whole tile: its file is replaced."""
         try:
-            with self.place.changing():
-                path = self._lost_or_found(coords)
+            with self.place.modify():
+                path = self._find_or_none(coords)
                 if count_fill(block, self.fill) == block.size:
                     self._drop(coords, path)
                 else:
@@ -302,14 +230,14 @@ class TileCells:
         if path is not None:
             old = self.files.get(path)
             text = old.text
-            if self.lost.find(self.id, coords) == path:
+            if self.unlinked.find(self.id, coords) == path:
                 id = os.path.basename(path).removesuffix(SUFFIXES["array"])
                 links.put_link(self.folder, "array", place, id, relative=self.place.relative)
         if path is None or text is None:
             id = new_id()
             path = f"{self.folder}/{data_path('array', id)}"
             new = FileRewrite(path, self.form, self.fill, self.settings, None, written)
-            in_folder(os.path.dirname(path), partial(new.run, self.meta(id, coords)))
+            with_folder(os.path.dirname(path), partial(new.run, self.meta(id, coords)))
             links.put_link(self.folder, "array", place, id, relative=self.place.relative, alone=True)
         else:
             FileRewrite(path, self.form, self.fill, self.settings, old, written).run(text)
@@ -317,8 +245,8 @@ class TileCells:
 
     def erase(self, coords: Coords) -> None:
         """Forget a tile: its file is removed."""
-        with self.place.changing():
-            self._drop(coords, self._lost_or_found(coords))
+        with self.place.modify():
+            self._drop(coords, self._find_or_none(coords))
 
     def _drop(self, coords: Coords, path: str | None) -> None:
         """Remove a tile's file and link. Before the link is gone the file holds nothing any more, so that a process
@@ -339,7 +267,7 @@ class TileCells:
 
 
 def _padded(block: Block, form: DatasetForm, part: Coords, fill: Block) -> Block:
-    """A piece of a tile's own grid, what reaches past its edge with the fill value."""
+    """Return a piece of a tile's own grid, what reaches past its edge with the fill value."""
     cells: Any = block[form.grid.extent(part)]
     shape = form.grid.chunk_shape(part)
     if cells.shape == shape:
@@ -347,3 +275,75 @@ def _padded(block: Block, form: DatasetForm, part: Coords, fill: Block) -> Block
     whole = np.full(shape, fill, form.dtype)
     whole[tuple(slice(0, size) for size in cells.shape)] = cells
     return whole
+
+
+# -- tiles that no link leads to --------------------------------------------------------------------------------------
+
+
+Place = tuple[str, Coords]
+"""The id of a VArray, and a position in its grid."""
+
+
+def parse_tile_position(text: str | None) -> Place | None:
+    """Return the tile that a ``meta`` text describes; None when it describes none."""
+    try:
+        said = json.loads(text or "")
+        key = said["primary_attributes"]
+        vid, position = key["vid"], key["v_position"]
+        if isinstance(vid, str) and all(isinstance(part, int) and part >= 0 for part in position):
+            return vid, tuple(position)
+    except (ValueError, TypeError, KeyError):
+        pass
+    return None
+
+
+class UnlinkedTiles:
+    """Those of the collection in ``folder``; looked for when a tile has no link for the first time."""
+
+    def __init__(self, folder: str, open_file: Callable[[str], DekerFile]) -> None:
+        self._folder = folder
+        self._open = open_file
+        self._lock = threading.Lock()
+        self._found: dict[Place, str] | None = None
+
+    def find(self, id: str, coords: Coords) -> str | None:
+        """Return the file of a tile that has no link, None when there is none."""
+        path = self._all().get((id, coords))
+        return path if path is not None and os.path.exists(path) else None
+
+    def positions(self, id: str) -> list[Coords]:
+        """Return the positions of such tiles of a VArray."""
+        return [coords for (of, coords), path in self._all().items() if of == id and os.path.exists(path)]
+
+    def forget(self) -> None:
+        """Look again when asked."""
+        self._found = None
+
+    def _all(self) -> dict[Place, str]:
+        with self._lock:
+            if self._found is None:
+                self._found = self._search()
+            return self._found
+
+    def _search(self) -> dict[Place, str]:
+        ids = {id for id, _ in data_files(self._folder, "array")}
+        found: dict[Place, str] = {}
+        for id in sorted(ids - linked_tiles(self._folder)) if ids else ():
+            path = f"{self._folder}/{data_path('array', id)}"
+            try:
+                place = parse_tile_position(self._open(path).text)
+            except HyperslabError:  # the integrity check tells
+                continue
+            if place is not None:
+                found.setdefault(place, path)
+        return found
+
+
+def linked_tiles(folder: str) -> set[str]:
+    """Return the ids of all tiles that a link in the folder of a tile leads to."""
+    found: set[str] = set()
+    for id in names(f"{folder}/array_symlinks"):
+        for name in names(f"{folder}/array_symlinks/{id}"):
+            if position_of(name) is not None:
+                found.update(linked_ids(folder, "array", f"array_symlinks/{id}/{name}"))
+    return found

@@ -1,18 +1,12 @@
-"""Where the parts of a collection lie below the root.
+"""Keys and documents of a collection: where its parts lie, how its arrays are cut, the ``zarr.json`` of each.
 
-Names and values never lead elsewhere: ids are checked UUIDs, keys are hashes, names of collections were checked.
-
-
-How the arrays of a collection are cut and encoded: shards, the chunks in them, codecs. Pure.
+Names and values never lead elsewhere: ids are checked UUIDs, key entries are hashes, names of collections were checked.
 
 An Array is one shard, cut into shards only along unlimited dimensions; a VArray has a shard per tile. Chunks have the
 lengths that the options of the collection say, or those that any new array gets; in a tile the nearest that divide it.
 
-
-The document of one array: ``zarr.json`` of Zarr v3, of which a collection uses the attributes most of the time.
-
-Making one costs little more than its attributes, reading a record no more than them.
-"""
+The document of an array is that of Zarr v3, of which a collection uses the attributes most of the time: making one
+costs little more than its attributes, reading a record no more than them."""
 
 from __future__ import annotations
 
@@ -47,18 +41,38 @@ from hyperslab.model.schemas.arrays import ArraySchema, Record, Values
 from hyperslab.model.schemas.options import check_options
 from hyperslab.model.spec import ArraySpec
 
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
 COLLECTIONS = "collections"
+
+
 DOCUMENT = "collection.json"
+
+
 ARRAY = "zarr.json"
+
+
 INDEX = "index"
+
+
 LARGEST_INDEX = 1 << 26
 """Bytes of an index that is stored."""
+
+
 ARRAYS, KEYS, GENERATIONS, UNSETTLED = "arrays", "keys", "generations", "unsettled"
+
+
 JOURNAL, STAGED, CREATING, BATCHES = "journal", "staged", "creating", "batches"
+
+
 FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES)
 """All that a collection holds besides its document and its index."""
+
+
 PART = 2
 """Characters of an id by which arrays are listed together."""
+
 
 is_entry = re.compile(r"[0-9a-f]{32}", re.ASCII).fullmatch
 """A match when a name may be that of a key entry."""
@@ -76,12 +90,12 @@ class CollectionKeys:
         return f"{COLLECTIONS}/{self.name}"
 
     def folder(self, name: str) -> str:
-        """One of :data:`FOLDERS`."""
+        """Return the key of one of :data:`FOLDERS`."""
         return f"{COLLECTIONS}/{self.name}/{name}"
 
     @property
     def document(self) -> str:
-        """What the collection is."""
+        """The key of the collection's document."""
         return f"{COLLECTIONS}/{self.name}/{DOCUMENT}"
 
     @property
@@ -90,23 +104,23 @@ class CollectionKeys:
         return f"{COLLECTIONS}/{self.name}/{INDEX}"
 
     def array(self, id: str) -> str:
-        """The folder of an array."""
+        """Return the folder of an array."""
         return f"{COLLECTIONS}/{self.name}/{ARRAYS}/{id[:PART]}/{id}"
 
     def array_document(self, id: str) -> str:
-        """The document of an array."""
+        """Return the document of an array."""
         return f"{COLLECTIONS}/{self.name}/{ARRAYS}/{id[:PART]}/{id}/{ARRAY}"
 
     def part(self, part: str) -> str:
-        """The folder of the arrays that are listed together."""
+        """Return the folder of the arrays that are listed together."""
         return f"{COLLECTIONS}/{self.name}/{ARRAYS}/{part}"
 
     def generation(self, part: str) -> str:
-        """What changes when one of those arrays does."""
+        """Return the key whose value changes when an array of a part does."""
         return f"{COLLECTIONS}/{self.name}/{GENERATIONS}/{part}"
 
     def unsettled(self, id: str) -> str:
-        """What is there while an array's document changes."""
+        """Return the key that exists while an array's document changes."""
         return f"{COLLECTIONS}/{self.name}/{UNSETTLED}/{id}"
 
     def batch(self, txn: str) -> str:
@@ -114,23 +128,28 @@ class CollectionKeys:
         return f"{COLLECTIONS}/{self.name}/{BATCHES}/{txn}"
 
     def entry(self, schema: ArraySchema, values: Record | Values) -> str:
-        """The key entry of primary values: BLAKE2b of 16 bytes of their canonical JSON."""
+        """Return the key entry of primary values: BLAKE2b of 16 bytes of their canonical JSON."""
         digest = hashlib.blake2b(key_to_bytes(schema, values), digest_size=16).hexdigest()
         return f"{COLLECTIONS}/{self.name}/{KEYS}/{digest}"
 
 
 def part_of(id: str) -> str:
-    """The part that an array is listed in."""
+    """Return the part that an array is listed in."""
     return id[:PART]
 
 
+# -- chunks and shards ------------------------------------------------------------------------------------------------
+
+
 Lengths = tuple[int, ...]
+
+
 _MOST_CHUNKS = 256
 """Chunks along an unlimited dimension in one shard, which is written whole with each that is appended."""
 
 
 def new_spec(document: CollectionDocument) -> ArraySpec:
-    """A new array of the collection, without attributes and labels; SchemaError, Unsupported."""
+    """Return a new array of the collection, without attributes and labels; SchemaError, Unsupported."""
     schema = document.schema
     chunks, shards = chunk_and_shard_lengths(document)
     wish = ArraySpec(
@@ -146,7 +165,7 @@ def new_spec(document: CollectionDocument) -> ArraySpec:
 
 
 def chunk_and_shard_lengths(document: CollectionDocument) -> tuple[Lengths, Lengths]:
-    """The lengths of a chunk and of a shard."""
+    """Return the lengths of a chunk and of a shard."""
     schema = document.schema
     item = schema.dtype.itemsize
     wanted = None if document.options is None else document.options.chunks
@@ -166,14 +185,14 @@ def chunk_and_shard_lengths(document: CollectionDocument) -> tuple[Lengths, Leng
 
 
 def _at_least(lengths: Lengths, chunks: Lengths) -> Lengths:
-    """The lengths, with room for a chunk along unlimited dimensions."""
+    """Return the lengths, with room for a chunk along unlimited dimensions."""
     if len(lengths) != len(chunks):
         return lengths
     return tuple(length or chunk for length, chunk in zip(lengths, chunks, strict=True))
 
 
 def _divisor(length: int, chunk: int) -> int:
-    """The whole part of a length that is nearest to ``chunk``, by their ratio."""
+    """Return the whole part of a length that is nearest to ``chunk``, by their ratio."""
     found = [chunk] if length % chunk == 0 else _divisors(length)
     return min(found, key=lambda part: (max(part / chunk, chunk / part), part))
 
@@ -183,8 +202,13 @@ def _divisors(length: int) -> list[int]:
     return small + [length // part for part in small]
 
 
+# -- documents of arrays ----------------------------------------------------------------------------------------------
+
+
 RECORD_ATTRIBUTES = (records.ID, records.PRIMARY, records.CUSTOM)
 """The attributes of an array that are its record."""
+
+
 READ_STATE = "collections"
 """Where ``spec.layout`` keeps what was read, so that a change of one thing takes back no other one's change."""
 
@@ -210,14 +234,14 @@ class ArrayDocuments:
     document: CollectionDocument
 
     @cached_property
-    def bare(self) -> ArraySpec:
+    def template(self) -> ArraySpec:
         """A new array without attributes."""
         return new_spec(self.document)
 
     @cached_property
     def _head(self) -> bytes:
         """All of the document of a new array but its attributes, and the start of those."""
-        doc = {key: value for key, value in render(self.bare)[NAME].items() if key != "attributes"}
+        doc = {key: value for key, value in render(self.template)[NAME].items() if key != "attributes"}
         return write_json(doc).rstrip()[:-1].rstrip() + b',\n  "attributes": '
 
     @cached_property
@@ -226,18 +250,18 @@ class ArrayDocuments:
         return None if self.document.schema.start_attributes else self._marks_of({})
 
     def _marks_of(self, values: Mapping[str, Any]) -> ExtendedMetadata:
-        spec = self.bare
+        spec = self.template
         indexes = write_indexes(self.document.schema.indexes(values), spec.dims)
         return ExtendedMetadata(dtype=mark_of(spec.dtype), indexes=indexes)
 
-    def text(self, record: Record) -> bytes:
-        """The document of a new array; Invalid when its attributes are too large to be read again."""
+    def new_document(self, record: Record) -> bytes:
+        """Return the document of a new array; Invalid when its attributes are too large to be read again."""
         marks = self._marks or self._marks_of(record.values)
         attributes = write_attributes(records.record_to_json(record), marks)
         return _checked(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
 
-    def record(self, data: bytes, id: str) -> Record:
-        """The record that a stored document holds; FormatError."""
+    def parse_record(self, data: bytes, id: str) -> Record:
+        """Return the record that a stored document holds; FormatError."""
         problems = Problems(f"{self.document.name}/{id}")
         record = records.record_from_json(self.document.schema, _own_attributes(data), problems)
         if record.id != id and not problems.is_fatal:
@@ -246,13 +270,13 @@ class ArrayDocuments:
         return record
 
     def problems(self, data: bytes, id: str) -> list[Problem]:
-        """What is wrong with the record of a stored document, also what a reader survives."""
+        """Return the problems of the record in a stored document, also those that a reader survives."""
         problems = Problems(f"{self.document.name}/{id}")
         records.record_from_json(self.document.schema, _own_attributes(data), problems)
         return problems
 
-    def spec(self, data: bytes, id: str) -> ArraySpec:
-        """The array of a stored document; FormatError."""
+    def parse_spec(self, data: bytes, id: str) -> ArraySpec:
+        """Return the array of a stored document; FormatError."""
         spec = parse({NAME: read_document(data, NAME)}, f"{self.document.name}/{id}")
         if not isinstance(spec, ArraySpec) or len(spec.shape) != len(self.document.schema.dimensions):
             message = "the document is not that of an array of this collection"
@@ -261,32 +285,33 @@ class ArrayDocuments:
         return spec.evolve(layout={**spec.layout, READ_STATE: {"attrs": own, "shape": spec.shape}})
 
     @cached_property
-    def _bare_as_stored(self) -> ArraySpec:
+    def _template_as_stored(self) -> ArraySpec:
         """A new array as its document reads."""
-        spec = parse(render(self.bare), self.document.name)
+        spec = parse(render(self.template), self.document.name)
         if not isinstance(spec, ArraySpec):
             raise TypeError("no array")
         return spec
 
     def stores_as_schema(self, spec: ArraySpec) -> bool:
-        """True if an array is cut and encoded as the collection cuts and encodes new ones."""
-        bare = self._bare_as_stored
+        """Return True if an array is cut and encoded as the collection cuts and encodes new ones."""
+        bare = self._template_as_stored
         return (spec.dtype, spec.chunks, spec.codecs) == (bare.dtype, bare.chunks, bare.codecs)
 
-    def is_one_shard(self, spec: ArraySpec) -> bool:
+    def is_single_shard(self, spec: ArraySpec) -> bool:
         """Return whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
         if self.document.schema.unlimited:
             return False
         return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))
 
-    def renewed(self, spec: ArraySpec, record: Record) -> bytes:
-        """A stored document with another record, and labels that follow it; what others have added stays."""
+    def with_record(self, spec: ArraySpec, record: Record) -> bytes:
+        """Return a stored document with another record, and labels that follow it; what others have added stays."""
         indexes = self.document.schema.indexes(record.values, spec.shape)
         attrs = {**spec.attrs, **records.record_to_json(record)}
         return _checked(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
 
-    def merged(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:
-        """The stored array with what ``wish`` changes of the spec that it was made of: shape and custom attributes."""
+    def merge_changes(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:
+        """Return the stored array with what ``wish`` changes of the spec that it was made of: shape and custom
+        attributes."""
         before = wish.layout.get(READ_STATE, {"attrs": {}, "shape": None})
         shape = stored.shape if wish.shape == before["shape"] else wish.shape
         old = before["attrs"].get(records.CUSTOM) or {}
@@ -309,7 +334,7 @@ class ArrayDocuments:
 
 
 def _own_attributes(data: bytes) -> Mapping[str, Any]:
-    """The attributes of a document that are the record; the whole document is read only where it is odd."""
+    """Return the attributes of a document that are the record; the whole document is read only where it is odd."""
     try:
         found = _decode(data).attributes
         if b'"attrs"' not in bytes(found.mark):

@@ -1,4 +1,4 @@
-"""Our own layout of collections below one root."""
+"""Collections of our own layout: found, opened and made below a root; their arrays made, changed and removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections import base
-from hyperslab.formats.collections.base import CollectionDocument, LayoutName, record_of
+from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, LayoutName, record_of
 from hyperslab.formats.collections.own.documents import (
     COLLECTIONS,
     FOLDERS,
@@ -41,159 +41,21 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Size, Store
 from hyperslab.stores.location import Location
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# One collection in the layout of our own, on any store.
-
-
-class OwnCollectionStore(StoredCollection):
-    """The arrays of one collection, with all that can be done to them."""
-
-    # -- changes ----------------------------------------------------------------------------------------------------
-
-    def create(self, records: Sequence[Record]) -> None:
-        """New arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
-        self.require_writable()
-        if records:
-            CollectionCreation(self, records).run()
-
-    def update(self, id: str, change: Callable[[Record], Record]) -> Record:
-        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
-        made: list[Record] = []
-
-        def renewed(data: bytes) -> bytes | None:
-            record = self.parsed(data, id)
-            made.append(change(record))
-            return None if made[0] == record else self.documents.renewed(self.documents.spec(data, id), made[0])
-
-        self._rewrite(id, renewed)
-        return made[0]
-
-    def put_spec(self, id: str, spec: ArraySpec) -> None:
-        """Store another shape or other attributes of an array: what ``spec`` changes of the one that was read."""
-
-        def renewed(data: bytes) -> bytes:
-            merged = self.documents.merged(self.documents.spec(data, id), spec)
-            return self.documents.renewed(merged, record_of(self.document, merged.attrs))
-
-        self._rewrite(id, renewed)
-
-    def _rewrite(self, id: str, renewed: Callable[[bytes], bytes | None]) -> None:
-        """Put another document in place of an array's; until its generation tells so, it is among the unsettled."""
-        self.require_writable()
-        durable = self.settings.durable
-        with self.lock(id):
-            data = self.stored(id)
-            if not self.is_committed(self.parsed(data, id)):
-                raise self.missing(id)
-            with self.located(id):
-                new = renewed(data)
-            if new is None:
-                return
-            self.store.put(self.places.unsettled(id), b"", durable=durable)
-            self.store.put(self.places.array_document(id), new, durable=durable)
-            touch(self.store, self.places.generation(part_of(id)), durable=durable)
-            self.store.delete(self.places.unsettled(id))
-
-    def remove(self, id: str) -> None:
-        """Remove an array, its key entry first; one that is gone, or not committed yet, is fine."""
-        self.require_writable()
-        if self._remove_if_there(id):
-            self._tell_of(part_of(id), [id])
-
-    def _tell_of(self, part: str, removed: Iterable[str]) -> None:
-        """Have whoever knows a part look at it anew; until then what was removed is among the unsettled."""
-        touch(self.store, self.places.generation(part), durable=self.settings.durable)
-        for id in removed:
-            self.store.delete(self.places.unsettled(id))
-
-    def _remove_if_there(self, id: str) -> bool:
-        try:
-            with self.lock(id):
-                self._remove(id)
-        except NodeNotFound:
-            return False
-        return True
-
-    def _remove(self, id: str) -> None:
-        """What :meth:`remove` does under the lock. A damaged document does not tell its key."""
-        data = self.stored(id)
-        try:
-            record = self.documents.record(data, id)
-            if not self.is_committed(record):
-                raise self.missing(id)
-            self._unsettle(id)
-            if self.keyed:
-                self.store.delete(self.entry(record), durable=self.settings.durable)
-        except FormatError:
-            self._unsettle(id)
-            for name in self.store.list_dir(self.places.folder(KEYS))[0]:
-                self.drop_entry(f"{self.places.folder(KEYS)}/{name}", id)
-        self.drop_array(id)
-
-    def _unsettle(self, id: str) -> None:
-        self.store.put(self.places.unsettled(id), b"", durable=self.settings.durable)
-
-    def clear(self) -> None:
-        """Remove all arrays of the collection; those that others make meanwhile stay."""
-        self.require_writable()
-        for part in self.generations():
-            removed = [id for id in self.listing(part) if self._remove_if_there(id)]
-            if removed:
-                self._tell_of(part, removed)
-
-    def drop(self) -> None:
-        """Remove the collection with all that belongs to it; one that is gone is fine."""
-        self.require_writable()
-        if not self.exists():
-            return
-        timeout = self.settings.lock_timeout
-        with keep_folder(self.store, COLLECTIONS, timeout), lock_node(self.store, self.places.base, timeout):
-            if self.exists():
-                self.store.delete(self.places.document, durable=self.settings.durable)
-                self.store.delete_prefix(self.places.base, durable=self.settings.durable)
-
-    # -- what an index needs ----------------------------------------------------------------------------------------
-
-    @property
-    def keeps_index(self) -> bool:
-        """Return whether the collection's document asks for a stored index."""
-        return self.document.extra.get("index") == "stored"
-
-    def cached_index(self) -> bytes | None:
-        """The index that was stored last; None when there is nothing, or too much."""
-        size = self.store.size(self.places.index) if isinstance(self.store, Size) else 0
-        return self.store.get(self.places.index) if size is not None and size <= LARGEST_INDEX else None
-
-    def keep_index(self, data: bytes) -> None:
-        """Store an index; ReadOnly."""
-        self.require_writable()
-        if len(data) <= LARGEST_INDEX and self.exists():
-            self.store.put(self.places.index, data)
-
-    # -- arrays -----------------------------------------------------------------------------------------------------
-
-    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
-        """Every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return CollectionHealth(self, deep=deep).remedies()
-
-
 NAME: LayoutName = "hyperslab"
 
 
-class OwnLayout:
+class OwnLayout(Layout):
     """Collections under ``collections/<name>/collection.json``."""
 
-    @property
-    def name(self) -> LayoutName:
-        """``hyperslab``."""
-        return NAME
+    name = NAME
 
     def names(self, where: Location) -> Iterable[str]:
-        """The collections of this layout, sorted; what is none is passed over."""
+        """Return the collections of this layout, sorted; what is none is passed over."""
         return sorted(_names(where))
 
     def open(self, where: Location, name: str, settings: Settings, *, writable: bool) -> OwnCollectionStore | None:
-        """A collection; None when there is none of this name and layout; FormatError when its document is damaged."""
+        """Return a collection; None when there is none of this name and layout; FormatError when its document is
+        damaged."""
         if not _is_name(name):
             return None
         try:
@@ -204,30 +66,30 @@ class OwnLayout:
         return None if data is None else OwnCollectionStore(store, _parsed(store, name, data), data, settings)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> OwnCollectionStore:
-        """A new collection; AlreadyExists when the name is taken, Unsupported for filters that we have not."""
-        places = CollectionKeys(check_collection_name(document.name))
+        """Make a new collection; AlreadyExists when the name is taken, Unsupported for filters that we have not."""
+        keys = CollectionKeys(check_collection_name(document.name))
         store = where.store(read_only=False, create=True)
         data = base.document_bytes(document)
         made = OwnCollectionStore(store, document, data, settings)
-        _ = made.documents.bare  # what cannot be stored is refused before anything is
+        _ = made.documents.template  # what cannot be stored is refused before anything is
         taken = AlreadyExists(f"the collection {document.name!r} exists", url=where.url, node=document.name)
-        if _is_taken(store, places):  # before a folder is made for the lock
+        if _is_taken(store, keys):  # before a folder is made for the lock
             raise taken
-        with lock_node(store, places.base, settings.lock_timeout):
-            if _is_taken(store, places):
+        with lock_node(store, keys.base, settings.lock_timeout):
+            if _is_taken(store, keys):
                 raise taken
             for folder in FOLDERS:  # of one that was not removed to the end
-                store.delete_prefix(places.folder(folder))
-            store.delete(f"{places.base}/{INDEX}")
+                store.delete_prefix(keys.folder(folder))
+            store.delete(f"{keys.base}/{INDEX}")
             try:
-                put_new(store, [(places.document, data)], durable=settings.durable)
+                put_new(store, [(keys.document, data)], durable=settings.durable)
             except Conflict:
                 raise taken from None
         return made
 
     def remedies(self, where: Location) -> Iterable[Remedy]:
-        """What a reader of collection documents survives, folders whose names are not those of collections, and what
-        is left of a collection whose remover died."""
+        """Yield what a reader of collection documents survives, folders whose names are not those of collections, and
+        what is left of a collection whose remover died."""
         try:
             store = where.store(read_only=True)
         except NotFound:
@@ -251,9 +113,9 @@ def _names(where: Location) -> Iterator[str]:
                 yield name
 
 
-def _is_taken(store: Store, places: CollectionKeys) -> bool:
+def _is_taken(store: Store, keys: CollectionKeys) -> bool:
     """Return whether a collection of this name is there, in this layout or in DEKER's."""
-    return any(size_of(store, key) is not None for key in (places.document, f"{places.base}/{places.name}.json"))
+    return any(size_of(store, key) is not None for key in (keys.document, f"{keys.base}/{keys.name}.json"))
 
 
 def _is_there(store: Store, key: str) -> bool:
@@ -311,3 +173,140 @@ def _problems_of(store: Store, name: str) -> Iterator[Problem]:
         base.read_document_into(read_document(data, CollectionKeys(name).document), name, problems)
         if not problems.is_fatal:
             yield from problems
+
+
+# -- one collection ---------------------------------------------------------------------------------------------------
+
+
+class OwnCollectionStore(StoredCollection, CollectionStore):
+    """The arrays of one collection, with all that can be done to them."""
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def create(self, records: Sequence[Record]) -> None:
+        """Make arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
+        self.require_writable()
+        if records:
+            CollectionCreation(self, records).run()
+
+    def update(self, id: str, change: Callable[[Record], Record]) -> Record:
+        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
+        made: list[Record] = []
+
+        def renewed(data: bytes) -> bytes | None:
+            record = self.parse_record(data, id)
+            made.append(change(record))
+            return (
+                None if made[0] == record else self.documents.with_record(self.documents.parse_spec(data, id), made[0])
+            )
+
+        self._replace_document(id, renewed)
+        return made[0]
+
+    def put_spec(self, id: str, spec: ArraySpec) -> None:
+        """Store another shape or other attributes of an array: what ``spec`` changes of the one that was read."""
+
+        def renewed(data: bytes) -> bytes:
+            merged = self.documents.merge_changes(self.documents.parse_spec(data, id), spec)
+            return self.documents.with_record(merged, record_of(self.document, merged.attrs))
+
+        self._replace_document(id, renewed)
+
+    def _replace_document(self, id: str, renewed: Callable[[bytes], bytes | None]) -> None:
+        """Put another document in place of an array's; until its generation tells so, it is among the unsettled."""
+        self.require_writable()
+        durable = self.settings.durable
+        with self.lock(id):
+            data = self.read_document(id)
+            if not self.is_committed(self.parse_record(data, id)):
+                raise self.not_found_error(id)
+            with self.locate_errors(id):
+                new = renewed(data)
+            if new is None:
+                return
+            self.store.put(self.keys.unsettled(id), b"", durable=durable)
+            self.store.put(self.keys.array_document(id), new, durable=durable)
+            touch(self.store, self.keys.generation(part_of(id)), durable=durable)
+            self.store.delete(self.keys.unsettled(id))
+
+    def remove(self, id: str) -> None:
+        """Remove an array, its key entry first; one that is gone, or not committed yet, is fine."""
+        self.require_writable()
+        if self._remove_if_there(id):
+            self._mark_part_changed(part_of(id), [id])
+
+    def _mark_part_changed(self, part: str, removed: Iterable[str]) -> None:
+        """Have whoever knows a part look at it anew; until then what was removed is among the unsettled."""
+        touch(self.store, self.keys.generation(part), durable=self.settings.durable)
+        for id in removed:
+            self.store.delete(self.keys.unsettled(id))
+
+    def _remove_if_there(self, id: str) -> bool:
+        try:
+            with self.lock(id):
+                self._remove(id)
+        except NodeNotFound:
+            return False
+        return True
+
+    def _remove(self, id: str) -> None:
+        """Do the work of :meth:`remove` under the lock. A damaged document does not tell its key."""
+        data = self.read_document(id)
+        try:
+            record = self.documents.parse_record(data, id)
+            if not self.is_committed(record):
+                raise self.not_found_error(id)
+            self._unsettle(id)
+            if self.has_key:
+                self.store.delete(self.key_entry(record), durable=self.settings.durable)
+        except FormatError:
+            self._unsettle(id)
+            for name in self.store.list_dir(self.keys.folder(KEYS))[0]:
+                self.drop_entry(f"{self.keys.folder(KEYS)}/{name}", id)
+        self.drop_array(id)
+
+    def _unsettle(self, id: str) -> None:
+        self.store.put(self.keys.unsettled(id), b"", durable=self.settings.durable)
+
+    def clear(self) -> None:
+        """Remove all arrays of the collection; those that others make meanwhile stay."""
+        self.require_writable()
+        for part in self.generations():
+            removed = [id for id in self.list_part(part) if self._remove_if_there(id)]
+            if removed:
+                self._mark_part_changed(part, removed)
+
+    def drop(self) -> None:
+        """Remove the collection with all that belongs to it; one that is gone is fine."""
+        self.require_writable()
+        if not self.exists():
+            return
+        timeout = self.settings.lock_timeout
+        with keep_folder(self.store, COLLECTIONS, timeout), lock_node(self.store, self.keys.base, timeout):
+            if self.exists():
+                self.store.delete(self.keys.document, durable=self.settings.durable)
+                self.store.delete_prefix(self.keys.base, durable=self.settings.durable)
+
+    # -- what an index needs ----------------------------------------------------------------------------------------
+
+    @property
+    def stores_index(self) -> bool:
+        """Return whether the collection's document asks for a stored index."""
+        return self.document.extra.get("index") == "stored"
+
+    def read_index(self) -> bytes | None:
+        """Return the index that was stored last; None when there is nothing, or too much."""
+        size = self.store.size(self.keys.index) if isinstance(self.store, Size) else 0
+        return self.store.get(self.keys.index) if size is not None and size <= LARGEST_INDEX else None
+
+    def write_index(self, data: bytes) -> None:
+        """Store an index; ReadOnly."""
+        self.require_writable()
+        if len(data) <= LARGEST_INDEX and self.exists():
+            self.store.put(self.keys.index, data)
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
+        """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
+        return CollectionHealth(self, deep=deep).remedies()

@@ -1,4 +1,4 @@
-"""What dead writers left of a collection, and what nobody of ours has made; what takes it away."""
+"""What dead writers left of a collection, and keys that are no part of one, with what takes them away."""
 
 from __future__ import annotations
 
@@ -34,8 +34,101 @@ from hyperslab.formats.collections.own.tiles import Tiles
 from hyperslab.model.schemas.arrays import is_id
 from hyperslab.stores.unexpected_files import Strays
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What writers over several tiles left who died, and journals that are damaged; with what mends each.
+
+def remedy_at(
+    node: str,
+    kind: str,
+    message: str,
+    key: str,
+    action: str | None = None,
+    act: Callable[[], None] | None = None,
+    keep: tuple[str, ...] = (),
+) -> Remedy:
+    """Return a problem at a key with what mends it, which may lose what lies at the keys ``keep``."""
+    return Remedy(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, at=key)
+
+
+def mark_settled(collection: StoredCollection, id: str) -> None:
+    """Have whoever knows an array look at it anew: it is settled."""
+    touch(collection.store, collection.keys.generation(part_of(id)), durable=True)
+    collection.store.delete(collection.keys.unsettled(id))
+
+
+class CollectionOrphans:
+    """What is left over in a collection; whose writers are at work now is known from when this is made."""
+
+    def __init__(self, collection: StoredCollection) -> None:
+        self._collection = collection
+        self._store = collection.store
+        self._keys = collection.keys
+        self._unsettled = set(collection.unsettled_ids())
+
+    def remedies(self, ids: Collection[str]) -> Iterator[Remedy]:
+        """Yield all of it with what takes it away; ``ids``: of the arrays that have documents."""
+        yield from self._leftovers(ids)
+        yield from self._strays(ids)
+
+    def _leftovers(self, ids: Collection[str]) -> Iterator[Remedy]:
+        for id in sorted(self._unsettled.intersection(self._collection.unsettled_ids())):
+            key = self._keys.unsettled(id)
+            act = partial(self._settle, id)
+            message = "a writer died, or is at work, while it changed or removed the array"
+            yield remedy_at(self._collection.node(id), "unsettled", message, key, "look at the array anew", act)
+        for name in () if is_under_way(self._store, self._keys) else creation_names(self._store, self._keys):
+            key = f"{self._keys.folder(CREATING)}/{name}"
+            act = partial(remove_creation_marker, self._store, self._keys, name)
+            message = "a writer died, or is at work, while it made many arrays"
+            yield remedy_at(self._keys.name, "leftover", message, key, "remove what tells of it", act)
+        tiled = set()
+        for folder, place in ((JOURNAL, 0), (STAGED, 1)):
+            for name in self._store.list_dir(self._keys.folder(folder))[place]:
+                if name in ids:
+                    tiled.add(name)
+                else:
+                    key = f"{self._keys.folder(folder)}/{name}"
+                    act = partial(self._drop_prefix, name, key)
+                    yield remedy_at(self._collection.node(name), "leftover", "the array is gone", key, "remove it", act)
+        for id in sorted(tiled):
+            with suppress(NodeNotFound, FormatError, Unsupported):
+                for each in tile_orphans(self._collection.chunks(id, self._collection.spec(id))):
+                    yield remedy_at(self._collection.node(id), each.kind, each.message, each.key, each.remedy, each.act)
+
+    def _settle(self, id: str) -> None:
+        try:
+            with self._collection.lock(id):
+                mark_settled(self._collection, id)
+        except NodeNotFound:
+            mark_settled(self._collection, id)
+
+    def _drop_prefix(self, id: str, key: str) -> None:
+        if not is_id(id) or stamp_of(self._store, self._keys.array_document(id)) is None:
+            self._store.delete_prefix(key)
+
+    def _strays(self, ids: Collection[str]) -> Iterator[Remedy]:
+        """Yield keys that belong to no collection, and unfinished writes."""
+        files, names = self._store.list_dir(self._keys.base)
+        for name in sorted({*files, *names} - {DOCUMENT, INDEX, *FOLDERS}):
+            key = f"{self._keys.base}/{name}"
+            yield remedy_at(self._keys.name, "stray", "this is no part of a collection", key)
+        folders = [self._keys.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]
+        arrays = [self._keys.array(id) for id in sorted(ids)]
+        for folder in [self._keys.base, *folders, *arrays]:
+            yield from self._unfinished(folder)
+
+    def _unfinished(self, folder: str) -> Iterator[Remedy]:
+        store: object = self._store
+        if not isinstance(store, Strays):
+            return
+        for stray in store.strays(folder):
+            key = f"{folder}/{stray.name}"
+            if stray.kind != "temporary":
+                yield remedy_at(self._keys.name, stray.kind, "this is no value", key)
+            elif stray.is_abandoned:
+                act = partial(store.expel, key, None)
+                yield remedy_at(self._keys.name, "unfinished-write", "a writer died", key, "remove it", act)
+
+
+# -- what writers over several tiles left who died --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,126 +144,33 @@ class TileOrphan:
 
 
 def tile_orphans(source: ChunkSource) -> Iterator[TileOrphan]:
-    """Those of one array; it is read as it should be meanwhile, but for a damaged journal."""
+    """Yield those of one array; it is read as it should be meanwhile, but for a damaged journal."""
     if not isinstance(source, Tiles):
         return
-    switch = source.switch
+    transaction = source.tile_transaction
     try:
-        _, last = switch.journal.look()
+        _, last = transaction.journal.read()
     except (FormatError, StorageError) as error:
         message = f"the journal of writes over several tiles is damaged: {error.message}"
         remedy = "remove it; a write whose tiles are not all in their places stays in parts"
-        yield TileOrphan("journal", message, switch.journal.key, remedy, partial(_forget, switch))
+        yield TileOrphan("journal", message, transaction.journal.key, remedy, partial(_forget, transaction))
         return
-    tidy = partial(_tidy, switch)
+    tidy = partial(_tidy, transaction)
     if last is not None and last.pending:
         message = "a writer died, or is at work, before all tiles of its write were in their places"
-        yield TileOrphan("unsettled", message, switch.journal.key, "put them there", tidy)
+        yield TileOrphan("unsettled", message, transaction.journal.key, "put them there", tidy)
     pending = last.txn if last is not None and last.pending else None
-    names, _ = switch.keys.store.list_dir(switch.aside)
+    names, _ = transaction.keys.store.list_dir(transaction.staging_folder)
     if any(name.partition(".")[0] != pending for name in names):
         message = "a writer died, or is at work, before its write over several tiles counted"
-        yield TileOrphan("leftover", message, switch.aside, "remove what it left", tidy)
+        yield TileOrphan("leftover", message, transaction.staging_folder, "remove what it left", tidy)
 
 
-def _forget(switch: TileTransaction) -> None:
-    with switch.alone(switch.keys.settings.lock_timeout):
-        switch.journal.forget()
+def _forget(transaction: TileTransaction) -> None:
+    with transaction.lock_array(transaction.keys.settings.lock_timeout):
+        transaction.journal.remove()
 
 
-def _tidy(switch: TileTransaction) -> None:
-    with switch.held((), switch.keys.settings.lock_timeout, several=True):
-        switch.sweep()
-
-
-def remedy_at(
-    node: str,
-    kind: str,
-    message: str,
-    key: str,
-    action: str | None = None,
-    act: Callable[[], None] | None = None,
-    keep: tuple[str, ...] = (),
-) -> Remedy:
-    """A problem at a key with what mends it, which may lose what lies at the keys ``keep``."""
-    return Remedy(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, at=key)
-
-
-def mark_settled(holding: StoredCollection, id: str) -> None:
-    """Have whoever knows an array look at it anew: it is settled."""
-    touch(holding.store, holding.places.generation(part_of(id)), durable=True)
-    holding.store.delete(holding.places.unsettled(id))
-
-
-class CollectionOrphans:
-    """What is left over in a collection; whose writers are at work now is known from when this is made."""
-
-    def __init__(self, holding: StoredCollection) -> None:
-        self._holding = holding
-        self._store = holding.store
-        self._places = holding.places
-        self._unsettled = set(holding.unsettled())
-
-    def remedies(self, ids: Collection[str]) -> Iterator[Remedy]:
-        """All of it with what takes it away; ``ids``: of the arrays that have documents."""
-        yield from self._leftovers(ids)
-        yield from self._strays(ids)
-
-    def _leftovers(self, ids: Collection[str]) -> Iterator[Remedy]:
-        for id in sorted(self._unsettled.intersection(self._holding.unsettled())):
-            key = self._places.unsettled(id)
-            act = partial(self._settle, id)
-            message = "a writer died, or is at work, while it changed or removed the array"
-            yield remedy_at(self._holding.node(id), "unsettled", message, key, "look at the array anew", act)
-        for name in () if is_under_way(self._store, self._places) else creation_names(self._store, self._places):
-            key = f"{self._places.folder(CREATING)}/{name}"
-            act = partial(remove_creation_marker, self._store, self._places, name)
-            message = "a writer died, or is at work, while it made many arrays"
-            yield remedy_at(self._places.name, "leftover", message, key, "remove what tells of it", act)
-        tiled = set()
-        for folder, place in ((JOURNAL, 0), (STAGED, 1)):
-            for name in self._store.list_dir(self._places.folder(folder))[place]:
-                if name in ids:
-                    tiled.add(name)
-                else:
-                    key = f"{self._places.folder(folder)}/{name}"
-                    act = partial(self._drop_prefix, name, key)
-                    yield remedy_at(self._holding.node(name), "leftover", "the array is gone", key, "remove it", act)
-        for id in sorted(tiled):
-            with suppress(NodeNotFound, FormatError, Unsupported):
-                for each in tile_orphans(self._holding.chunks(id, self._holding.spec(id))):
-                    yield remedy_at(self._holding.node(id), each.kind, each.message, each.key, each.remedy, each.act)
-
-    def _settle(self, id: str) -> None:
-        try:
-            with self._holding.lock(id):
-                mark_settled(self._holding, id)
-        except NodeNotFound:
-            mark_settled(self._holding, id)
-
-    def _drop_prefix(self, id: str, key: str) -> None:
-        if not is_id(id) or stamp_of(self._store, self._places.array_document(id)) is None:
-            self._store.delete_prefix(key)
-
-    def _strays(self, ids: Collection[str]) -> Iterator[Remedy]:
-        """What nobody of ours has made, and unfinished writes."""
-        files, names = self._store.list_dir(self._places.base)
-        for name in sorted({*files, *names} - {DOCUMENT, INDEX, *FOLDERS}):
-            key = f"{self._places.base}/{name}"
-            yield remedy_at(self._places.name, "stray", "this is no part of a collection", key)
-        folders = [self._places.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]
-        arrays = [self._places.array(id) for id in sorted(ids)]
-        for folder in [self._places.base, *folders, *arrays]:
-            yield from self._unfinished(folder)
-
-    def _unfinished(self, folder: str) -> Iterator[Remedy]:
-        store: object = self._store
-        if not isinstance(store, Strays):
-            return
-        for stray in store.strays(folder):
-            key = f"{folder}/{stray.name}"
-            if stray.kind != "temporary":
-                yield remedy_at(self._places.name, stray.kind, "this is no value", key)
-            elif stray.is_abandoned:
-                act = partial(store.expel, key, None)
-                yield remedy_at(self._places.name, "unfinished-write", "a writer died", key, "remove it", act)
+def _tidy(transaction: TileTransaction) -> None:
+    with transaction.lock_tiles((), transaction.keys.settings.lock_timeout, several=True):
+        transaction.remove_abandoned()

@@ -30,17 +30,19 @@ from hyperslab.stores.keys import below
 from hyperslab.stores.requests import each_request
 
 Item = TypeVar("Item")
+# Many requests run at once in a batch, and what they bring is in memory together.
 BATCH = 1024
 """Documents that are in memory at once."""
 
 
 def get_many(store: Store, keys: Sequence[str]) -> list[bytes | None]:
-    """The values of the keys: by many requests at once where they are such. None for a file that cannot be read."""
+    """Return the values of the keys: by many requests at once where they are such. None for a file that cannot be
+    read."""
     return [None if isinstance(found, StorageError) else found for found in read_many(store, keys)]
 
 
 def read_many(store: Store, keys: Sequence[str]) -> list[bytes | StorageError | None]:
-    """The same; in place of the value of a file that cannot be read, the error. Requests fail as a whole."""
+    """Return the same; in place of the value of a file that cannot be read, the error. Requests fail as a whole."""
     if isinstance(store, Concurrent):
         return list(each_request([partial(store.get, key) for key in keys]))
     return [_read(store, key) for key in keys]
@@ -86,7 +88,7 @@ def touch(store: WritableStore, key: str, *, durable: bool) -> None:
 
 
 def entries(store: Store, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-    """Of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value: name, stamp, size; in any order."""
+    """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) with a value, in any order."""
     if isinstance(store, Tells):
         yield from store.entries(folder, tail)
         return
@@ -99,14 +101,14 @@ def entries(store: Store, folder: str, tail: str = "") -> Iterator[tuple[str, St
 
 
 def stamp_of(store: Store, key: str) -> Stamp | None:
-    """What identifies the present version of a value; None when missing."""
+    """Return a value that identifies the present version of a value; None when missing."""
     if isinstance(store, Stamps):
         return store.stamp(key)
     return None if store.get(key) is None else Unversioned()
 
 
 def size_of(store: Store, key: str) -> int | None:
-    """Bytes stored under the key, None when missing."""
+    """Return bytes stored under the key, None when missing."""
     if isinstance(store, Size):
         return store.size(key)
     value = store.get(key)
@@ -114,7 +116,7 @@ def size_of(store: Store, key: str) -> int | None:
 
 
 def nbytes_below(store: Store, prefix: str) -> int:
-    """Bytes of all values below ``prefix/``."""
+    """Return bytes of all values below ``prefix/``."""
     if isinstance(store, Tells):
         return store.nbytes_below(prefix)
     return sum(size_of(store, key) or 0 for key in store.list(prefix))

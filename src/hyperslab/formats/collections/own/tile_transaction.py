@@ -1,12 +1,20 @@
-"""Who may write to the tiles of one array, and how a write over several of them shows at one stroke.
+"""A write over several tiles of one array that shows at one stroke: locks, staged tiles, and the journal.
 
-Its tiles are stored aside first. When all of them lie there the journal says so, which is the commit: readers look
+The tiles are stored aside first. When all of them lie there the journal says so, which is the commit: readers look
 aside from then on. Then each is moved to its key over the old one, and the journal says that this is done. A writer who
 dies before the commit has changed nothing; what one leaves undone who dies after it is done by the next.
 
 Locks: each tile has a slot, as chunks have it elsewhere, and the array has one more, which is held by writes over
 several tiles from their beginning to their end. All slots of a write are taken at once, in order, so that no two
 writers wait for each other. In a store without such locks every write holds a lease of the array.
+
+The journal is one JSON document, written twice by each such write: as ``pending`` when all of its tiles lie aside, and
+as ``done`` when they have been moved to their keys::
+
+    {"txn": "5f0c…", "state": "pending", "after": "91d2…", "tiles": "c/0/0 c/0/1", "gone": "c/1/0"}
+
+``after`` is the write before. A pending one that nobody is at work on is that of a dead writer. The stamp of the
+document is the generation of the cells: while it stays the same, no write over several tiles has shown.
 """
 
 from __future__ import annotations
@@ -29,68 +37,188 @@ from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.document import NAME
 from hyperslab.stores.base import Stamp
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The journal of an array that is stored in several tiles: which write over several of them was the last, and whether
-# all of its tiles have their keys.
-#
-# It is one JSON document, written twice by each such write: as ``pending`` when all of its tiles lie aside (which is
-# the commit), and as ``done`` when they have been moved to their keys::
-#
-# {"txn": "5f0c…", "state": "pending", "after": "91d2…", "tiles": "c/0/0 c/0/1", "gone": "c/1/0"}
-#
-# ``after`` is the write before. A pending one that nobody is at work on is that of a dead writer. The stamp of the
-# document is the generation of the cells: while it stays the same, no write over several tiles has shown.
+_ARRAY = 1 << 32
+"""The slot of the array, above those of its tiles."""
 
 
+class TileTransaction:
+    """The tiles of one array (``keys``), the place where they lie aside (``staging_folder``) and their journal."""
+
+    def __init__(self, keys: ChunkKeys, ndim: int, journal_key: str, staging_folder: str) -> None:
+        self.keys = keys
+        self.journal = WriteJournal(keys.store, journal_key)
+        self.staging_folder = staging_folder
+        self._ndim = ndim
+        self._presence = DeletionGuard(keys, (journal_key, staging_folder))
+
+    @property
+    def uses_lease(self) -> bool:
+        """Return whether a lease of the array stands for the slots of its tiles."""
+        return not hasattr(self.keys.store, "lock_chunks")
+
+    def tile(self, place: Coords) -> str:
+        """Return the key of a tile as it stands below the array's folder."""
+        return self.keys.key_of(place)
+
+    def staged_key(self, txn: str, tile: str) -> str:
+        """Return the key of a staged tile of a write."""
+        return f"{self.staging_folder}/{txn}.{tile.replace('/', '.')}"
+
+    def staged_keys(self, txn: str) -> ChunkKeys:
+        """Return the keys of the staged tiles of a write."""
+        keys, skip = self.keys, len(self.staging_folder) + 1
+        return ChunkKeys(
+            keys.store, self.staging_folder, lambda place: self.staged_key(txn, self.tile(place))[skip:], keys.settings
+        )
+
+    # -- who may write ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock_tiles(
+        self, tiles: Collection[str], timeout: float | None, *, several: bool
+    ) -> Iterator[tuple[Stamp | None, JournalEntry | None]]:
+        """Hold tiles against other writers (``several``: for one write over all of them) when what dead ones began is
+        settled; the journal's stamp and last entry. ``Conflict`` after ``timeout`` seconds."""
+        self.keys.require_writable()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._locked(tiles, _left(deadline), array=several), self._presence.required():
+                stamp, last = self.journal.read()
+                if last is not None and last.pending and self.uses_lease:
+                    self.publish(last)
+                    stamp, last = self.journal.read()
+                pending = last is not None and last.pending
+                if last is None or not pending or (not several and last.keys.isdisjoint(tiles)):
+                    yield stamp, last
+                    break
+            self.complete(last, _left(deadline))
+        if last is not None and pending:
+            with suppress(HyperslabError):  # another one may be at work on other tiles, and alive
+                self.complete(last, 0)
+
+    def lock_array(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Keep writes over several tiles from beginning."""
+        return self._locked((), timeout, array=True)
+
+    def _locked(self, tiles: Collection[str], timeout: float | None, *, array: bool) -> AbstractContextManager[None]:
+        store = self.keys.store
+        if not self.uses_lease:
+            slots = {crc32(tile.encode()) for tile in tiles} | ({_ARRAY} if array else set())
+            lock: AbstractContextManager[None] = store.lock_chunks(self.keys.folder, sorted(slots), timeout)
+            return lock
+        lease: AbstractContextManager[None] = (
+            store.lock_node(self.staging_folder, timeout) if hasattr(store, "lock_node") else nullcontext()
+        )
+        return lease
+
+    def complete(self, entry: JournalEntry, timeout: float | None) -> None:
+        """Do what the dead writer of a pending entry left undone, unless another one did it meanwhile."""
+        with self._locked(entry.keys, timeout, array=True):
+            _, now = self.journal.read()
+            if now is not None and now.pending and now.txn == entry.txn:
+                self.publish(now)
+
+    # -- by one who may ---------------------------------------------------------------------------------------------
+
+    def publish(self, entry: JournalEntry) -> None:
+        """Give all tiles of a committed write their keys, and say so."""
+        self.publish_tiles(entry)
+        self.journal.put(entry.as_done(), durable=self.keys.settings.durable)
+
+    def publish_tiles(self, entry: JournalEntry) -> None:
+        """Give the tiles of a write their keys, each at one stroke."""
+        for tile in entry.keys:
+            if self.keys.coords_of(tile, self._ndim) is None:
+                message = f"{tile!r} is no tile of this array"
+                raise document_error("journal", message, key=self.journal.key)
+        keys, store = self.keys, self.keys.store
+        pairs = [(self.staged_key(entry.txn, tile), keys.prefix + tile) for tile in entry.tiles]
+        removed = [(keys.prefix + tile, self.staged_key(entry.txn, tile)) for tile in entry.removed]
+        if not hasattr(store, "move"):
+            for source, target in pairs:
+                self._copy(source, target)
+        elif keys.settings.durable and not keys.uses_compare_and_swap:
+            # what is moved away does not come back after a power cut
+            store.move([*pairs, *removed], durable=True)
+            removed = [(source, target) for target, source in removed]
+        else:
+            store.move(pairs, durable=keys.settings.durable)
+        for doomed, _ in removed:
+            store.delete(doomed, durable=keys.settings.durable)
+
+    def _copy(self, source: str, target: str) -> None:
+        value = self.keys.store.get(source)
+        if value is not None:
+            self.keys.store.put(target, value, durable=self.keys.settings.durable)
+            self.keys.store.delete(source)
+
+    def remove_abandoned(self) -> None:
+        """Remove what writers left aside who died before their commit; only the holder of the array may."""
+        store = self.keys.store
+        if any(store.list_dir(self.staging_folder)) or (hasattr(store, "strays") and store.strays(self.staging_folder)):
+            store.delete_prefix(self.staging_folder)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+# -- the journal ------------------------------------------------------------------------------------------------------
+
+
+# Names of writes become parts of keys: anything else in a journal is refused.
 _IS_TXN = re.compile(r"[0-9a-f]{16}").fullmatch
-_MOST_TOLD = 256
+
+
+_MOST_LISTED = 256
 """Tiles that a write which is done may have touched and still tells of; readers of others then need not start again."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
     """One write: its name, whether tiles of it may lie aside still, the write before, the keys (as they stand below the
-    array's folder) of the tiles that it stored and of those that it removed. ``told``: whether those are known."""
+    array's folder) of the tiles that it stored and of those that it removed. ``lists_keys``: True if both are known."""
 
     txn: str
     pending: bool
     after: str | None = None
     tiles: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    told: bool = True
+    removed: tuple[str, ...] = ()
+    lists_keys: bool = True
     keys: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keys", frozenset((*self.tiles, *self.gone)))
+        object.__setattr__(self, "keys", frozenset((*self.tiles, *self.removed)))
 
-    def done(self) -> JournalEntry:
-        """The same write when all of its tiles have their keys."""
-        if len(self.keys) > _MOST_TOLD:
-            return JournalEntry(self.txn, False, self.after, told=False)
-        return JournalEntry(self.txn, False, self.after, self.tiles, self.gone)
+    def as_done(self) -> JournalEntry:
+        """Return the same write when all of its tiles have their keys."""
+        if len(self.keys) > _MOST_LISTED:
+            return JournalEntry(self.txn, False, self.after, lists_keys=False)
+        return JournalEntry(self.txn, False, self.after, self.tiles, self.removed)
 
-    def hides(self, before: JournalEntry | None, keys: Collection[str]) -> bool:
+    def may_tear(self, before: JournalEntry | None, keys: Collection[str]) -> bool:
         """Return whether this write, or one between ``before`` and it, may have shown while these tiles were read."""
         if before is not None and before.txn == self.txn:
             return False
-        known = self.told and self.after == (None if before is None else before.txn)
+        known = self.lists_keys and self.after == (None if before is None else before.txn)
         return not known or len(self.keys.intersection(keys)) > 1
 
-    def text(self) -> bytes:
-        """The document."""
+    def to_bytes(self) -> bytes:
+        """Return the document."""
         doc: dict[str, Any] = {"txn": self.txn, "state": "pending" if self.pending else "done", "after": self.after}
-        if self.told:
-            doc |= {"tiles": " ".join(self.tiles), "gone": " ".join(self.gone)}
+        if self.lists_keys:
+            doc |= {"tiles": " ".join(self.tiles), "gone": " ".join(self.removed)}
         return json.dumps(doc).encode()
 
 
 def new_txn() -> str:
-    """A name that no other write has."""
+    """Return a name that no other write has."""
     return os.urandom(8).hex()
 
 
 def parse_journal(data: bytes, key: str) -> JournalEntry | None:
-    """The entry of a document; FormatError for what is none. One that never came to the medium holds nothing: None."""
+    """Return the entry of a document; FormatError for what is none. One that never came to the medium holds nothing:
+    None."""
     if not bytes(data).strip(b"\0"):
         return None
     doc = read_document(data, key)
@@ -111,8 +239,8 @@ class WriteJournal:
         self._store = store
         self._known: tuple[Stamp | None, JournalEntry | None] = None, None
 
-    def look(self) -> tuple[Stamp | None, JournalEntry | None]:
-        """The stamp of the journal and what it says now, by one request where nothing has changed."""
+    def read(self) -> tuple[Stamp | None, JournalEntry | None]:
+        """Return the stamp of the journal and what it says now, by one request where nothing has changed."""
         store, (stamp, entry) = self._store, self._known
         if hasattr(store, "get_version"):
             found = store.get_version(self.key, unless=stamp)
@@ -137,20 +265,18 @@ class WriteJournal:
 
     def put(self, entry: JournalEntry, *, durable: bool) -> None:
         """Write what all others go by from now on."""
-        self._store.put(self.key, entry.text(), durable=durable)
+        self._store.put(self.key, entry.to_bytes(), durable=durable)
 
     def put_after(self, entry: JournalEntry, stamp: Stamp | None, *, durable: bool) -> None:
         """:meth:`put` in a store without locks: ``Conflict`` if another writer was here since it had this stamp."""
-        self._store.put_if(self.key, entry.text(), stamp, durable=durable)
+        self._store.put_if(self.key, entry.to_bytes(), stamp, durable=durable)
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Remove it, before the first write over several tiles has shown."""
         self._store.delete(self.key)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# True if an array is there still while it is written to: others may remove it, and its writers hold no lock of its
-# document.
+# -- arrays that are removed while they are written to ----------------------------------------------------------------
 
 
 class DeletionGuard:
@@ -163,7 +289,7 @@ class DeletionGuard:
 
     @contextmanager
     def required(self) -> Iterator[None]:
-        """What is written in the block is removed again when the array was meanwhile: NodeNotFound. One that has no
+        """Remove again what is written in the block when the array was removed meanwhile: NodeNotFound. One that has no
         document yet may be written to."""
         self._check()
         try:
@@ -195,130 +321,3 @@ class GuardedChunkKeys(ChunkKeys):
         self._presence = self._presence or DeletionGuard(self)
         with super().lock(coords, timeout), self._presence.required():
             yield
-
-
-_ARRAY = 1 << 32
-"""The slot of the array, above those of its tiles."""
-
-
-class TileTransaction:
-    """The tiles of one array (``keys``), the place where they lie aside (the folder ``aside``) and their journal."""
-
-    def __init__(self, keys: ChunkKeys, ndim: int, journal_key: str, aside: str) -> None:
-        self.keys = keys
-        self.journal = WriteJournal(keys.store, journal_key)
-        self.aside = aside
-        self._ndim = ndim
-        self._presence = DeletionGuard(keys, (journal_key, aside))
-
-    @property
-    def leases(self) -> bool:
-        """Return whether a lease of the array stands for the slots of its tiles."""
-        return not hasattr(self.keys.store, "lock_chunks")
-
-    def tile(self, place: Coords) -> str:
-        """The key of a tile as it stands below the array's folder."""
-        return self.keys.key_of(place)
-
-    def aside_key(self, txn: str, tile: str) -> str:
-        """Where a tile of a write lies aside."""
-        return f"{self.aside}/{txn}.{tile.replace('/', '.')}"
-
-    def keys_aside(self, txn: str) -> ChunkKeys:
-        """Where the tiles of a write lie aside."""
-        keys, skip = self.keys, len(self.aside) + 1
-        return ChunkKeys(
-            keys.store, self.aside, lambda place: self.aside_key(txn, self.tile(place))[skip:], keys.settings
-        )
-
-    # -- who may write ----------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def held(
-        self, tiles: Collection[str], timeout: float | None, *, several: bool
-    ) -> Iterator[tuple[Stamp | None, JournalEntry | None]]:
-        """Hold tiles against other writers (``several``: for one write over all of them) when what dead ones began is
-        settled; the journal's stamp and last entry. ``Conflict`` after ``timeout`` seconds."""
-        self.keys.require_writable()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            with self._locked(tiles, _left(deadline), array=several), self._presence.required():
-                stamp, last = self.journal.look()
-                if last is not None and last.pending and self.leases:
-                    self.show(last)
-                    stamp, last = self.journal.look()
-                pending = last is not None and last.pending
-                if last is None or not pending or (not several and last.keys.isdisjoint(tiles)):
-                    yield stamp, last
-                    break
-            self.settle(last, _left(deadline))
-        if last is not None and pending:
-            with suppress(HyperslabError):  # another one may be at work on other tiles, and alive
-                self.settle(last, 0)
-
-    def alone(self, timeout: float | None) -> AbstractContextManager[None]:
-        """Keep writes over several tiles from beginning."""
-        return self._locked((), timeout, array=True)
-
-    def _locked(self, tiles: Collection[str], timeout: float | None, *, array: bool) -> AbstractContextManager[None]:
-        store = self.keys.store
-        if not self.leases:
-            slots = {crc32(tile.encode()) for tile in tiles} | ({_ARRAY} if array else set())
-            lock: AbstractContextManager[None] = store.lock_chunks(self.keys.folder, sorted(slots), timeout)
-            return lock
-        lease: AbstractContextManager[None] = (
-            store.lock_node(self.aside, timeout) if hasattr(store, "lock_node") else nullcontext()
-        )
-        return lease
-
-    def settle(self, entry: JournalEntry, timeout: float | None) -> None:
-        """Do what the dead writer of a pending entry left undone, unless another one did it meanwhile."""
-        with self._locked(entry.keys, timeout, array=True):
-            _, now = self.journal.look()
-            if now is not None and now.pending and now.txn == entry.txn:
-                self.show(now)
-
-    # -- by one who may ---------------------------------------------------------------------------------------------
-
-    def show(self, entry: JournalEntry) -> None:
-        """Give all tiles of a committed write their keys, and say so."""
-        self.show_tiles(entry)
-        self.journal.put(entry.done(), durable=self.keys.settings.durable)
-
-    def show_tiles(self, entry: JournalEntry) -> None:
-        """Give the tiles of a write their keys, each at one stroke."""
-        for tile in entry.keys:
-            if self.keys.coords_of(tile, self._ndim) is None:
-                message = f"{tile!r} is no tile of this array"
-                raise document_error("journal", message, key=self.journal.key)
-        keys, store = self.keys, self.keys.store
-        pairs = [(self.aside_key(entry.txn, tile), keys.prefix + tile) for tile in entry.tiles]
-        removed = [(keys.prefix + tile, self.aside_key(entry.txn, tile)) for tile in entry.gone]
-        if not hasattr(store, "move"):
-            for source, target in pairs:
-                self._copy(source, target)
-        elif (
-            keys.settings.durable and not keys.uses_compare_and_swap
-        ):  # what is moved away does not come back after a power cut
-            store.move([*pairs, *removed], durable=True)
-            removed = [(source, target) for target, source in removed]
-        else:
-            store.move(pairs, durable=keys.settings.durable)
-        for doomed, _ in removed:
-            store.delete(doomed, durable=keys.settings.durable)
-
-    def _copy(self, source: str, target: str) -> None:
-        value = self.keys.store.get(source)
-        if value is not None:
-            self.keys.store.put(target, value, durable=self.keys.settings.durable)
-            self.keys.store.delete(source)
-
-    def sweep(self) -> None:
-        """Remove what writers left aside who died before their commit; only the holder of the array may."""
-        store = self.keys.store
-        if any(store.list_dir(self.aside)) or (hasattr(store, "strays") and store.strays(self.aside)):
-            store.delete_prefix(self.aside)
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())

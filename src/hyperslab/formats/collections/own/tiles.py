@@ -1,6 +1,6 @@
 """The cells of an array that is stored in several tiles (shards): a write over several of them shows at one stroke.
 
-One tile is replaced by one write, which is atomic in itself. A write over several goes through :mod:`.switch`; readers
+One tile is replaced by one write, atomic in itself. Several are written by a :class:`.TileTransaction`; readers
 of several ask the journal before and after, and start again when a write over several of their tiles showed meanwhile.
 A reader holds no lock and waits for nobody, but that one which has started again many times keeps such writes from
 beginning until it is through, if it may write to the store.
@@ -28,105 +28,205 @@ from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Store
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Tiles as they are once the write is committed that moves some of them: those that lie aside still are read there.
+_UNLOCKED_ATTEMPTS = 8
+"""Times that a reader starts again before it keeps writers waiting."""
 
 
-class PendingTiles:
-    """Reads what a pending entry says. A tile is asked for aside first: when it is not there it has its key by now."""
+_PATIENCE_SECONDS = 2.0
+"""Seconds after which it does so when it has started again once, and which it waits for those at work."""
 
-    def __init__(self, shards: ShardedChunks, switch: TileTransaction, entry: JournalEntry) -> None:
-        self._shards = shards
-        self._switch = switch
-        self._tiles = frozenset(entry.tiles)
-        self._gone = frozenset(entry.gone)
-        self._keys = switch.keys_aside(entry.txn)
-        self._aside = shards.with_keys(self._keys)
+
+# One object for all readers, as it keeps no state.
+_NOTHING_HELD = nullcontext()
+
+
+def open_tiles(
+    store: Store, folder: str, spec: ArraySpec, settings: Settings, *, journal_key: str, staged_folder: str
+) -> ChunkSource:
+    """Return the chunks of the Zarr v3 array in ``folder`` whose shards are tiles: its writes over several show as one.
+
+    The journal lies under ``journal_key``, tiles that do not show yet below ``staged_folder``; both belong to this
+    array alone and go with it. An array that is never stored in more than one shard needs none of it
+    (:func:`open_shard`). Unsupported when the cells cannot be decoded.
+    """
+    shards = open_chunks(store, folder, key_of(spec), spec, settings)
+    if not isinstance(shards, ShardedChunks):
+        return shards
+    keys = ChunkKeys(store, folder, key_of(spec), settings)
+    transaction = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
+    return CasTiles(shards, transaction) if isinstance(shards, CasShards) else Tiles(shards, transaction)
+
+
+def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -> ChunkSource:
+    """Return the chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported
+    when the cells cannot be decoded."""
+    shard = open_chunks(store, folder, key_of(spec), spec, settings)
+    return (
+        shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
+        if isinstance(shard, ShardedChunks)
+        else shard
+    )
+
+
+class Tiles:
+    """The chunks of all tiles, in a store with locks."""
+
+    def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
+        self._shards: Any = shards
+        self._grid = shards.grid
+        self.tile_transaction = transaction
+        self._settings = transaction.keys.settings
         self.concurrency = shards.concurrency
 
     @property
     def grid(self) -> Grid:
-        """That of the array."""
-        return self._shards.grid
+        """The chunks of the array, with the tiles as the outer grid."""
+        return self._grid
 
-    def _lies_aside(self, place: Coords) -> bool:
-        return self._switch.tile(place) in self._tiles and self._keys.exists(self.key_aside(place))
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _current(self) -> Any:
+        """Return the tiles as they are now: where those of a pending write lie aside, these."""
+        return self._as_of(self.tile_transaction.journal.read()[1])
+
+    def _as_of(self, last: Any) -> Any:
+        if last is None or not last.pending:
+            return self._shards
+        return PendingTiles(self._shards, self.tile_transaction, last)
+
+    def pending(self) -> PendingTiles | None:
+        """Return the tiles as of a committed write that does not have all keys yet; None when there is none.
+        FormatError for a damaged journal."""
+        now = self._current()
+        return now if isinstance(now, PendingTiles) else None
+
+    def steady(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
+        """Yield the tiles as of one moment; anew when a write over several of these showed while they were read."""
+        if len(outer) == 1:
+            yield self._as_of(self.tile_transaction.journal.read()[1])
+            return
+        timeout: float | None = self._settings.lock_timeout
+        start = time.monotonic()
+        for count in itertools.count():
+            elapsed = time.monotonic() - start
+            hurried = count >= _UNLOCKED_ATTEMPTS or (count > 0 and elapsed > _PATIENCE_SECONDS)
+            with self._pause_writers() if hurried else _NOTHING_HELD:
+                before = self.tile_transaction.journal.read()[1]
+                yield self._as_of(before)
+                after = self.tile_transaction.journal.read()[1]
+            if after is before or (
+                after is not None and not after.may_tear(before, list(map(self.tile_transaction.tile, outer)))
+            ):
+                return
+            if count > _UNLOCKED_ATTEMPTS and timeout is not None and elapsed > timeout:
+                break
+        message = "the tiles are being replaced all the time"
+        raise Conflict(
+            message, url=self.tile_transaction.keys.store.url, key=self.tile_transaction.keys.folder, remedy="try again"
+        )
+
+    @contextmanager
+    def _pause_writers(self) -> Iterator[None]:
+        """Keep writes over several tiles from beginning, where that can be."""
+        with ExitStack() as stack:
+            if not self.tile_transaction.keys.store.read_only:
+                with suppress(HyperslabError):  # one that is at work for long does not show meanwhile
+                    stack.enter_context(self.tile_transaction.lock_array(_PATIENCE_SECONDS))
+            yield
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
-        """Get what is stored of chunks of one tile. What lay aside before and after is one version."""
-        place = self._shards.place(coords[0])
-        if self._switch.tile(place) in self._gone:
-            return self._shards.missing_inner_chunks(coords)
-        if self._lies_aside(place):
-            fetched = self._aside.fetch(coords)
-            if self._lies_aside(place):
-                return fetched
-        return self._shards.fetch(coords)
+        """Get what is stored of chunks of one tile."""
+        fetched: FetchedInnerChunks = self._current().fetch(coords)
+        return fetched
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk, or None when it was never written."""
+        block: Block | None = self._current().read(coords)
+        return block
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
-    def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk, or None when it was never written."""
-        block = np.empty(self.grid.chunk_shape(coords), self._shards.dtype)
-        return block if self.read_into(coords, block) else None
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def together(self, outer: Sequence[Coords], timeout: float | None) -> Iterator[ChunkSource]:
+        """Hold these tiles for one write, which shows as one."""
+        if len(outer) == 1 and not self.tile_transaction.uses_lease:
+            yield self
+            return
+        tiles = [self.tile_transaction.tile(place) for place in outer]
+        with self.tile_transaction.lock_tiles(tiles, timeout, several=len(outer) > 1) as (stamp, last):
+            if len(outer) == 1:
+                yield self._shards
+                return
+            self.tile_transaction.remove_abandoned()
+            staging = TileStaging(self._shards, self.tile_transaction, stamp, last)
+            try:
+                yield staging
+                staging.commit()
+            except BaseException:
+                staging.roll_back()
+                raise
+
+    @contextmanager
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
+        """Hold the tiles of these chunks against other writers, what dead ones began being settled."""
+        tiles = {self.tile_transaction.tile(self._shards.place(place)) for place in coords}
+        with self.tile_transaction.lock_tiles(tiles, timeout, several=False):
+            yield
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk."""
+        self._shards.write(coords, block)
+
+    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Replace chunks of one tile, at one stroke."""
+        self._shards.write_many(pairs, durable=durable)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget one chunk."""
+        self._shards.erase(coords)
+
+    def erase_many(self, coords: Sequence[Coords]) -> None:
+        """Forget chunks of one tile, at one stroke; a tile of which nothing is left is removed."""
+        self._shards.erase_many(coords)
+
+    # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> Any:
-        """What identifies the version of the chunk's tile, wherever it lies."""
-        place = self._shards.place(coords)
-        if self._switch.tile(place) in self._gone:
-            return None
-        aside = self._aside.stamp(coords) if self._switch.tile(place) in self._tiles else None
-        return self._shards.stamp(coords) if aside is None else aside
-
-    def _places(self) -> list[Coords]:
-        """Every tile that is there."""
-        keys, ndim = self._switch.keys, len(self.grid.axes)
-        moved = (keys.coords_of(tile, ndim) for tile in self._tiles)
-        found = {place for place in moved if place is not None}
-        return sorted(found | {place for place in keys.stored(ndim) if self._switch.tile(place) not in self._gone})
-
-    def places_aside(self) -> list[Coords]:
-        """The tiles that lie aside still."""
-        return [place for place in self._places() if self._lies_aside(place)]
-
-    def key_aside(self, place: Coords) -> str:
-        """Where a tile lies then."""
-        return self._keys.prefix + self._keys.key_of(place)
-
-    def hides(self, place: Coords) -> bool:
-        """Return whether what has a tile's key is not what is read."""
-        return self._switch.tile(place) in self._gone or self._lies_aside(place)
+        """Return a value that identifies the stored version of the chunk's tile."""
+        return self._current().stamp(coords)
 
     def stored(self) -> Iterator[Coords]:
-        """The coordinates of every chunk that is written."""
-        for place in self._places():
-            yield from self.stored_in(place)
-
-    def stored_in(self, place: Coords) -> Iterator[Coords]:
-        """The same of one tile."""
-        aside = list(self._aside.stored_in(place)) if self._lies_aside(place) else None
-        return self._shards.stored_in(place) if aside is None or not self._lies_aside(place) else iter(aside)
+        """Return the coordinates of every chunk that is written."""
+        stored: Iterator[Coords] = self._current().stored()
+        return stored
 
     def nbytes_stored(self) -> int:
-        """Bytes that all tiles take."""
-        return sum(map(self._size, self._places()))
+        """Return bytes that all tiles take."""
+        return int(self._current().nbytes_stored())
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the tiles that these chunks lie in."""
-        return sum(map(self._size, {self._shards.place(place) for place in coords}))
-
-    def _size(self, place: Coords) -> int:
-        tile, keys = self._switch.tile(place), self._switch.keys
-        if tile in self._gone:
-            return 0
-        aside = self._keys.size(self.key_aside(place)) if tile in self._tiles else None
-        return (keys.size(keys.prefix + tile) or 0) if aside is None else aside
+        """Return bytes of the tiles that these chunks lie in."""
+        return int(self._current().stored_sizes(coords))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# One write over several tiles, before it shows: each tile as it will be is stored aside.
+class CasTiles(Tiles):
+    """The chunks of all tiles, in a store where a tile is put back if it is still the version that was read."""
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+        """Chunks of one tile, and what identifies this version of it."""
+        found: tuple[list[Block | None], Any] = self._shards.read_stamped(coords)
+        return found
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Replace chunks of one tile if it is still the one that was read, else ``Conflict``."""
+        self._shards.swap(pairs, expected)
+
+
+# -- a write over several tiles before it shows -----------------------------------------------------------------------
 
 
 _WAITING = 8 << 20
@@ -137,19 +237,19 @@ class TileStaging:
     """The chunks of the tiles that one write holds. Nothing that is written here shows before :meth:`commit`."""
 
     def __init__(
-        self, shards: ShardedChunks, switch: TileTransaction, stamp: Stamp | None, last: JournalEntry | None
+        self, shards: ShardedChunks, transaction: TileTransaction, stamp: Stamp | None, last: JournalEntry | None
     ) -> None:
         self._shards = shards
-        self._switch = switch
-        self._store = switch.keys.store
+        self._transaction = transaction
+        self._store = transaction.keys.store
         self._stamp = stamp
         self._last = last
         self._txn = new_txn()
-        self._aside = switch.keys_aside(self._txn)
-        self._durable = switch.keys.settings.durable
+        self._staged = transaction.staged_keys(self._txn)
+        self._durable = transaction.keys.settings.durable
         self._mutex = threading.Lock()
         self._tiles: dict[str, None] = {}
-        self._gone: dict[str, None] = {}
+        self._removed: dict[str, None] = {}
         self._old: dict[Coords, Any] = {}
         self._waiting: list[tuple[str, bytes]] = []
         self._bytes = 0
@@ -163,7 +263,7 @@ class TileStaging:
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def read(self, coords: Coords) -> Block | None:
-        """A chunk as it is now; None when it was never written."""
+        """Return a chunk as it is now; None when it was never written."""
         old = self._shard(self._shards.place(coords))
         if old is None:
             return None
@@ -174,17 +274,19 @@ class TileStaging:
             raise error.locate(url=self._store.url, key=self._key(coords)) from error.__cause__
 
     def _key(self, coords: Coords) -> str:
-        return self._switch.keys.prefix + self._switch.tile(self._shards.place(coords))
+        return self._transaction.keys.prefix + self._transaction.tile(self._shards.place(coords))
 
     def _shard(self, place: Coords) -> Any:
-        """The bytes of a tile; kept until it is written, for its other chunks."""
+        """Return the bytes of a tile; kept until it is written, for its other chunks."""
         if place not in self._old:
-            tile = self._switch.tile(place)
+            tile = self._transaction.tile(place)
             if tile in self._tiles:
                 self._flush()
-                self._old[place] = self._store.get(self._switch.aside_key(self._txn, tile))
+                self._old[place] = self._store.get(self._transaction.staged_key(self._txn, tile))
             else:
-                self._old[place] = None if tile in self._gone else self._store.get(self._switch.keys.prefix + tile)
+                self._old[place] = (
+                    None if tile in self._removed else self._store.get(self._transaction.keys.prefix + tile)
+                )
         return self._old[place]
 
     def write(self, coords: Coords, block: Block) -> None:
@@ -207,23 +309,23 @@ class TileStaging:
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[Any]) -> None:
         place = self._shards.place(coords[0])
-        tile = self._switch.tile(place)
+        tile = self._transaction.tile(place)
         old = None if self._shards.is_whole_shard(coords) else self._shard(place)
         shard = self._shards.merge_shard(coords, values, old)
         self._old.pop(place, None)
         if shard is None:
             self._tiles.pop(tile, None)
-            if self._switch.keys.exists(self._switch.keys.prefix + tile):
-                self._gone[tile] = None
+            if self._transaction.keys.exists(self._transaction.keys.prefix + tile):
+                self._removed[tile] = None
             return
-        self._gone.pop(tile, None)
-        self._take(self._switch.aside_key(self._txn, tile), shard)
+        self._removed.pop(tile, None)
+        self._stage(self._transaction.staged_key(self._txn, tile), shard)
         self._tiles[tile] = None
 
-    def _take(self, key: str, shard: memoryview) -> None:
+    def _stage(self, key: str, shard: memoryview) -> None:
         """Store a tile aside; where it must be durable together with others, which is cheaper."""
         if not self._durable:
-            self._aside.put_many([(key, shard)], durable=False)
+            self._staged.put_many([(key, shard)], durable=False)
             return
         value = bytes(shard)
         with self._mutex:
@@ -237,7 +339,7 @@ class TileStaging:
         with self._mutex:
             waiting, self._waiting, self._bytes = self._waiting, [], 0
         if waiting:
-            self._aside.put_many(waiting, self._durable)
+            self._staged.put_many(waiting, self._durable)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -245,227 +347,136 @@ class TileStaging:
         """Show all that was written; when this fails, nothing of it."""
         self._flush()
         after = None if self._last is None else self._last.txn
-        entry = JournalEntry(self._txn, True, after, tuple(sorted(self._tiles)), tuple(sorted(self._gone)))
+        entry = JournalEntry(self._txn, True, after, tuple(sorted(self._tiles)), tuple(sorted(self._removed)))
         if len(entry.keys) == 1:
-            self._switch.show_tiles(entry)
+            self._transaction.publish_tiles(entry)
         elif entry.keys:
             self._publish(entry)
             self._committed = True
             with suppress(HyperslabError):  # it counts by now; what is left undone is done by the next writer
-                self._switch.show(entry)
+                self._transaction.publish(entry)
 
     def _publish(self, entry: JournalEntry) -> None:
-        journal = self._switch.journal
+        journal = self._transaction.journal
         try:
-            if self._switch.keys.uses_compare_and_swap:
+            if self._transaction.keys.uses_compare_and_swap:
                 journal.put_after(entry, self._stamp, durable=self._durable)
             else:
                 journal.put(entry, durable=self._durable)
         except Conflict:  # also where the answer to the request was lost
-            if self._said() != entry:
+            if self._last_entry() != entry:
                 raise
 
-    def _said(self) -> JournalEntry | None:
-        return self._switch.journal.look()[1]
+    def _last_entry(self) -> JournalEntry | None:
+        return self._transaction.journal.read()[1]
 
-    def abandon(self) -> None:
+    def roll_back(self) -> None:
         """Leave nothing of a write that failed, if the journal can be brought to speak of the one before again."""
         if self._committed:
             return
         with suppress(HyperslabError):
-            said, journal = self._said(), self._switch.journal
+            said, journal = self._last_entry(), self._transaction.journal
             if said is not None and said.txn == self._txn and self._last is None:
-                journal.forget()
+                journal.remove()
             elif said is not None and said.txn == self._txn and self._last is not None:
                 journal.put(self._last, durable=self._durable)
             for tile in self._tiles:
-                self._store.delete(self._switch.aside_key(self._txn, tile))
+                self._store.delete(self._transaction.staged_key(self._txn, tile))
 
 
-_HASTY = 8
-"""Times that a reader starts again before it keeps writers waiting."""
-_PATIENCE = 2.0
-"""Seconds after which it does so when it has started again once, and which it waits for those at work."""
-_NOTHING_HELD = nullcontext()
+# -- reading while committed tiles are moved to their keys ------------------------------------------------------------
 
 
-def open_tiles(
-    store: Store, folder: str, spec: ArraySpec, settings: Settings, *, journal_key: str, staged_folder: str
-) -> ChunkSource:
-    """The chunks of the Zarr v3 array in ``folder`` whose shards are tiles: its writes over several show as one.
+class PendingTiles:
+    """Reads what a pending entry says. A tile is asked for aside first: when it is not there it has its key by now."""
 
-    The journal lies under ``journal_key``, tiles that do not show yet below ``staged_folder``; both belong to this
-    array alone and go with it. An array that is never stored in more than one shard needs none of it
-    (:func:`open_shard`). Unsupported when the cells cannot be decoded.
-    """
-    shards = open_chunks(store, folder, key_of(spec), spec, settings)
-    if not isinstance(shards, ShardedChunks):
-        return shards
-    keys = ChunkKeys(store, folder, key_of(spec), settings)
-    switch = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
-    return CasTiles(shards, switch) if isinstance(shards, CasShards) else Tiles(shards, switch)
-
-
-def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -> ChunkSource:
-    """The chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported when the
-    cells cannot be decoded."""
-    shard = open_chunks(store, folder, key_of(spec), spec, settings)
-    return (
-        shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
-        if isinstance(shard, ShardedChunks)
-        else shard
-    )
-
-
-class Tiles:
-    """The chunks of all tiles, in a store with locks."""
-
-    def __init__(self, shards: ShardedChunks, switch: TileTransaction) -> None:
-        self._shards: Any = shards
-        self._grid = shards.grid
-        self.switch = switch
-        self._settings = switch.keys.settings
+    def __init__(self, shards: ShardedChunks, transaction: TileTransaction, entry: JournalEntry) -> None:
+        self._shards = shards
+        self._transaction = transaction
+        self._tiles = frozenset(entry.tiles)
+        self._removed = frozenset(entry.removed)
+        self._keys = transaction.staged_keys(entry.txn)
+        self._staged = shards.with_keys(self._keys)
         self.concurrency = shards.concurrency
 
     @property
     def grid(self) -> Grid:
-        """How the array is cut: chunks, with the tiles as the outer grid."""
-        return self._grid
+        """That of the array."""
+        return self._shards.grid
 
-    # -- reading ----------------------------------------------------------------------------------------------------
-
-    def _now(self) -> Any:
-        """The tiles as they are now: where those of a pending write lie aside, these."""
-        return self._as_of(self.switch.journal.look()[1])
-
-    def _as_of(self, last: Any) -> Any:
-        if last is None or not last.pending:
-            return self._shards
-        return PendingTiles(self._shards, self.switch, last)
-
-    def pending(self) -> PendingTiles | None:
-        """The tiles as of a committed write that does not have all keys yet; None when there is none. FormatError for
-        a damaged journal."""
-        now = self._now()
-        return now if isinstance(now, PendingTiles) else None
-
-    def steady(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
-        """The tiles as of one moment; anew when a write over several of these showed while they were read."""
-        if len(outer) == 1:
-            yield self._as_of(self.switch.journal.look()[1])
-            return
-        timeout: float | None = self._settings.lock_timeout
-        start = time.monotonic()
-        for count in itertools.count():
-            elapsed = time.monotonic() - start
-            hurried = count >= _HASTY or (count > 0 and elapsed > _PATIENCE)
-            with self._undisturbed() if hurried else _NOTHING_HELD:
-                before = self.switch.journal.look()[1]
-                yield self._as_of(before)
-                after = self.switch.journal.look()[1]
-            if after is before or (after is not None and not after.hides(before, list(map(self.switch.tile, outer)))):
-                return
-            if count > _HASTY and timeout is not None and elapsed > timeout:
-                break
-        message = "the tiles are being replaced all the time"
-        raise Conflict(message, url=self.switch.keys.store.url, key=self.switch.keys.folder, remedy="try again")
-
-    @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """Keep writes over several tiles from beginning, where that can be."""
-        with ExitStack() as stack:
-            if not self.switch.keys.store.read_only:
-                with suppress(HyperslabError):  # one that is at work for long does not show meanwhile
-                    stack.enter_context(self.switch.alone(_PATIENCE))
-            yield
+    def _is_staged(self, place: Coords) -> bool:
+        return self._transaction.tile(place) in self._tiles and self._keys.exists(self.staged_key(place))
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
-        """Get what is stored of chunks of one tile."""
-        fetched: FetchedInnerChunks = self._now().fetch(coords)
-        return fetched
-
-    def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk, or None when it was never written."""
-        block: Block | None = self._now().read(coords)
-        return block
+        """Get what is stored of chunks of one tile. What lay aside before and after is one version."""
+        place = self._shards.place(coords[0])
+        if self._transaction.tile(place) in self._removed:
+            return self._shards.missing_inner_chunks(coords)
+        if self._is_staged(place):
+            fetched = self._staged.fetch(coords)
+            if self._is_staged(place):
+                return fetched
+        return self._shards.fetch(coords)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
-    # -- writing ----------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def together(self, outer: Sequence[Coords], timeout: float | None) -> Iterator[ChunkSource]:
-        """Hold these tiles for one write, which shows as one."""
-        if len(outer) == 1 and not self.switch.leases:
-            yield self
-            return
-        tiles = [self.switch.tile(place) for place in outer]
-        with self.switch.held(tiles, timeout, several=len(outer) > 1) as (stamp, last):
-            if len(outer) == 1:
-                yield self._shards
-                return
-            self.switch.sweep()
-            staging = TileStaging(self._shards, self.switch, stamp, last)
-            try:
-                yield staging
-                staging.commit()
-            except BaseException:
-                staging.abandon()
-                raise
-
-    @contextmanager
-    def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
-        """Hold the tiles of these chunks against other writers, what dead ones began being settled."""
-        tiles = {self.switch.tile(self._shards.place(place)) for place in coords}
-        with self.switch.held(tiles, timeout, several=False):
-            yield
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
-        self._shards.write(coords, block)
-
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Replace chunks of one tile, at one stroke."""
-        self._shards.write_many(pairs, durable=durable)
-
-    def erase(self, coords: Coords) -> None:
-        """Forget one chunk."""
-        self._shards.erase(coords)
-
-    def erase_many(self, coords: Sequence[Coords]) -> None:
-        """Forget chunks of one tile, at one stroke; a tile of which nothing is left is removed."""
-        self._shards.erase_many(coords)
-
-    # -- what is there ----------------------------------------------------------------------------------------------
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk, or None when it was never written."""
+        block = np.empty(self.grid.chunk_shape(coords), self._shards.dtype)
+        return block if self.read_into(coords, block) else None
 
     def stamp(self, coords: Coords) -> Any:
-        """What identifies the stored version of the chunk's tile."""
-        return self._now().stamp(coords)
+        """Return a value that identifies the version of the chunk's tile, wherever it lies."""
+        place = self._shards.place(coords)
+        if self._transaction.tile(place) in self._removed:
+            return None
+        aside = self._staged.stamp(coords) if self._transaction.tile(place) in self._tiles else None
+        return self._shards.stamp(coords) if aside is None else aside
+
+    def _places(self) -> list[Coords]:
+        """Return every tile that is there."""
+        keys, ndim = self._transaction.keys, len(self.grid.axes)
+        moved = (keys.coords_of(tile, ndim) for tile in self._tiles)
+        found = {place for place in moved if place is not None}
+        return sorted(
+            found | {place for place in keys.stored(ndim) if self._transaction.tile(place) not in self._removed}
+        )
+
+    def staged_places(self) -> list[Coords]:
+        """Return the tiles that lie aside still."""
+        return [place for place in self._places() if self._is_staged(place)]
+
+    def staged_key(self, place: Coords) -> str:
+        """Return the key of a staged tile."""
+        return self._keys.prefix + self._keys.key_of(place)
+
+    def hides(self, place: Coords) -> bool:
+        """Return whether what has a tile's key is not what is read."""
+        return self._transaction.tile(place) in self._removed or self._is_staged(place)
 
     def stored(self) -> Iterator[Coords]:
-        """The coordinates of every chunk that is written."""
-        stored: Iterator[Coords] = self._now().stored()
-        return stored
+        """Yield the coordinates of every chunk that is written."""
+        for place in self._places():
+            yield from self.stored_in(place)
+
+    def stored_in(self, place: Coords) -> Iterator[Coords]:
+        """Return the same of one tile."""
+        aside = list(self._staged.stored_in(place)) if self._is_staged(place) else None
+        return self._shards.stored_in(place) if aside is None or not self._is_staged(place) else iter(aside)
 
     def nbytes_stored(self) -> int:
-        """Bytes that all tiles take."""
-        return int(self._now().nbytes_stored())
+        """Return bytes that all tiles take."""
+        return sum(map(self._size, self._places()))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the tiles that these chunks lie in."""
-        return int(self._now().stored_sizes(coords))
+        """Return bytes of the tiles that these chunks lie in."""
+        return sum(map(self._size, {self._shards.place(place) for place in coords}))
 
-
-class CasTiles(Tiles):
-    """The chunks of all tiles, in a store where a tile is put back if it is still the version that was read."""
-
-    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
-        """Chunks of one tile, and what identifies this version of it."""
-        found: tuple[list[Block | None], Any] = self._shards.read_stamped(coords)
-        return found
-
-    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
-        """Replace chunks of one tile if it is still the one that was read, else ``Conflict``."""
-        self._shards.swap(pairs, expected)
+    def _size(self, place: Coords) -> int:
+        tile, keys = self._transaction.tile(place), self._transaction.keys
+        if tile in self._removed:
+            return 0
+        aside = self._keys.size(self.staged_key(place)) if tile in self._tiles else None
+        return (keys.size(keys.prefix + tile) or 0) if aside is None else aside
