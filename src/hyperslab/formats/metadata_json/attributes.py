@@ -109,7 +109,7 @@ def _row_from_json(row: Any, kind: VlenArray | VlenBytes) -> Any:
     return _decode_array(row, dtype_to_json(kind.base), "")
 
 
-def _code(name: str, dtype: np.dtype[Any], suffix: str = "") -> Code:
+def _code(name: str, dtype: np.dtype[np.generic], suffix: str = "") -> Code:
     if dtype.kind == "T":
         return f"string{suffix}"
     try:

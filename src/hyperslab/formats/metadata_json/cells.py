@@ -98,7 +98,7 @@ def _shortest(value: Any) -> float:
     return float(value) if value.dtype.itemsize > 4 or not np.isfinite(value) else float(str(value))
 
 
-def cell_from_json(value: object, dtype: np.dtype[Any]) -> Any:
+def cell_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
     """Return the NumPy scalar of a JSON value; TypeError or OverflowError when the value does not fit the type."""
     if dtype.names is not None and dtype.fields is not None:
         return _structure_from_json(value, dtype)
@@ -110,7 +110,7 @@ def cell_from_json(value: object, dtype: np.dtype[Any]) -> Any:
     return _READERS[dtype.kind](value, dtype)
 
 
-def _structure_from_json(value: object, dtype: np.dtype[Any]) -> Any:
+def _structure_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
     names = dtype.names or ()
     if not isinstance(value, list) or len(value) != len(names):
         raise TypeError(f"{value!r} is no list of {len(names)} fields")
@@ -126,7 +126,7 @@ def _structure_from_json(value: object, dtype: np.dtype[Any]) -> Any:
     return cell[()]
 
 
-def _bool(value: object, dtype: np.dtype[Any]) -> Any:
+def _bool(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     if not isinstance(value, bool):
         raise TypeError(f"{value!r} is no truth value")
     return np.bool_(value)
@@ -140,7 +140,7 @@ def _int(value: object, dtype: np.dtype[Any]) -> Any:
     return dtype.type(number)
 
 
-def _float(value: object, dtype: np.dtype[Any]) -> Any:
+def _float(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     number = float_from_json(value)
     if dtype.itemsize == 8 or abs(number) < _SAFE:
         return dtype.type(number)
@@ -148,31 +148,31 @@ def _float(value: object, dtype: np.dtype[Any]) -> Any:
         return dtype.type(number)
 
 
-def _complex(value: object, dtype: np.dtype[Any]) -> Any:
+def _complex(value: object, dtype: np.dtype[np.generic]) -> Any:
     if not isinstance(value, list) or len(value) != 2:
         raise TypeError(f"{value!r} is no pair of numbers")
     part = np.dtype(f"f{dtype.itemsize // 2}")
     return np.array([_float(number, part) for number in value]).view(f"c{dtype.itemsize}")[0]
 
 
-def _time(value: object, dtype: np.dtype[Any]) -> Any:
+def _time(value: object, dtype: np.dtype[np.generic]) -> Any:
     return np.int64(_int(value, np.dtype("i8"))).view(dtype.newbyteorder("="))
 
 
-def _text(value: object, dtype: np.dtype[Any]) -> Any:
+def _text(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     if not isinstance(value, str) or len(value) > dtype.itemsize // 4:
         raise TypeError(f"{value!r} is no text of at most {dtype.itemsize // 4} characters")
     return np.str_(value)
 
 
-def _bytes(value: object, dtype: np.dtype[Any]) -> Any:
+def _bytes(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     raw = base64_to_bytes(value)
     if len(raw) > dtype.itemsize:
         raise TypeError(f"{len(raw)} bytes for cells of {dtype.itemsize}")
     return np.bytes_(raw)
 
 
-_READERS: dict[str, Callable[[object, np.dtype[Any]], Any]] = {
+_READERS: dict[str, Callable[[object, np.dtype[Any]], np.generic]] = {
     "b": _bool,
     "i": _int,
     "u": _int,
@@ -190,7 +190,7 @@ _HEX = re.compile(r"0x([0-9a-fA-F]+)")
 _NAT = np.iinfo("i8").min
 
 
-def number_from_json(value: object, dtype: np.dtype[Any]) -> Any:
+def number_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
     """Return the scalar of a boolean, number, pair or time; floats also as bits (``"0x7fc00001"``), NaN payload kept.
 
     TypeError or OverflowError says why it does not fit.
@@ -210,14 +210,14 @@ def number_from_json(value: object, dtype: np.dtype[Any]) -> Any:
             return cell_from_json(value, dtype)
 
 
-def _float_cell(value: object, dtype: np.dtype[Any]) -> Any:
+def _float_cell(value: object, dtype: np.dtype[np.generic]) -> Any:
     bits = _HEX.fullmatch(value) if isinstance(value, str) else None
     if bits is None:
         return cell_from_json(value, dtype)
     return cell_from_bits(bits[1], dtype)
 
 
-def cell_from_bits(digits: str, dtype: np.dtype[Any]) -> Any:
+def cell_from_bits(digits: str, dtype: np.dtype[np.generic]) -> Any:
     """Return the cell with these bits, given as hexadecimal digits from the highest to the lowest."""
     if len(digits) != 2 * dtype.itemsize:
         raise TypeError(f"0x{digits} has not the {2 * dtype.itemsize} digits of {dtype.name}")
@@ -235,7 +235,7 @@ def number_to_json(cell: Any, *, bits: bool) -> Any:
     return cell_to_json(cell)
 
 
-def _float_json(cell: Any, *, bits: bool) -> Any:
+def _float_json(cell: np.floating[Any], *, bits: bool) -> float | str:
     little = np.asarray(cell).astype(cell.dtype.newbyteorder("<"), copy=False).tobytes()
     if bits and cell != cell and little != np.array(np.nan, cell.dtype.newbyteorder("<")).tobytes():
         return f"0x{little[::-1].hex()}"

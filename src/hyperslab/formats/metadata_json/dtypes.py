@@ -41,7 +41,7 @@ LARGEST = 1 << 28
 """The largest cell that is read, in bytes: a document that says more is refused before memory is taken."""
 
 
-def dtype_to_json(dtype: np.dtype[Any]) -> Any:
+def dtype_to_json(dtype: np.dtype[np.generic]) -> Any:
     """Return the JSON spelling of a packed type, byte order included; TypeError for types that have none."""
     if dtype.names is not None and dtype.fields is not None:
         return [_field(name, dtype.fields[name][0]) for name in dtype.names]
@@ -50,7 +50,7 @@ def dtype_to_json(dtype: np.dtype[Any]) -> Any:
     raise TypeError(f"{dtype} has no name in JSON")
 
 
-def _field(name: str, dtype: np.dtype[Any]) -> list[Any]:
+def _field(name: str, dtype: np.dtype[np.generic]) -> list[Any]:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return [name, dtype_to_json(base), list(shape)]
@@ -67,7 +67,7 @@ def dtype_from_json(name: object) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=256)
-def _simple(name: str) -> np.dtype[Any]:
+def _simple(name: str) -> np.dtype[np.generic]:
     sized = _SIZED.fullmatch(name)
     if sized is None and _PLAIN.fullmatch(name) is None:
         raise TypeError(f"{name!r} is no data type that is known")
@@ -80,7 +80,7 @@ def _simple(name: str) -> np.dtype[Any]:
     return dtype
 
 
-def _structured(fields: list[Any]) -> np.dtype[Any]:
+def _structured(fields: list[Any]) -> np.dtype[np.generic]:
     parts: list[Any] = []
     for field in fields:
         if not isinstance(field, list) or len(field) not in (2, 3) or not isinstance(field[0], str):
@@ -126,13 +126,13 @@ def describe_type(dtype: Extension) -> dict[str, Any]:
             raise Unsupported(f"Zarr has no cells of type {describe(dtype)}")
 
 
-def _fields(base: np.dtype[Any]) -> dict[str, Any]:
+def _fields(base: np.dtype[np.generic]) -> dict[str, Any]:
     """Return the named types of fields."""
     found = {name: describe_type(kind) for name, kind in tagged_fields(base)}
     return {"fields": found} if found else {}
 
 
-def _base(dtype: np.dtype[Any]) -> Any:
+def _base(dtype: np.dtype[np.generic]) -> Any:
     try:
         return dtype_to_json(dtype.newbyteorder("<"))
     except TypeError as error:
@@ -178,7 +178,7 @@ def _read_type(description: object) -> Extension | None:
             return None
 
 
-def _with_fields(base: np.dtype[Any], description: Any) -> np.dtype[Any]:
+def _with_fields(base: np.dtype[Any], description: Any) -> np.dtype[np.generic]:
     """Return the structured type with its fields tagged as the description says, where that fits."""
     found = description.get("fields")
     if base.names is None or not isinstance(found, dict):
@@ -187,7 +187,7 @@ def _with_fields(base: np.dtype[Any], description: Any) -> np.dtype[Any]:
     return np.dtype([(name, _as_tagged(base[name], kinds.get(name))) for name in base.names])
 
 
-def _as_tagged(dtype: np.dtype[Any], kind: Extension | None) -> np.dtype[Any]:
+def _as_tagged(dtype: np.dtype[np.generic], kind: Extension | None) -> np.dtype[np.generic]:
     if kind is None or numpy_dtype(kind) != dtype.base:
         return dtype
     plain = tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
