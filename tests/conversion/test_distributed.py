@@ -20,7 +20,7 @@ from hyperslab.conversion import Progress, convert, distributed
 from hyperslab.conversion.distributed import CopyTask, require_reachable
 from hyperslab.conversion.selection import Select, pick
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
-from hyperslab.formats.netcdf import opened
+from hyperslab.formats.netcdf import open_file
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 from servers.s3 import S3, SECRET
@@ -95,7 +95,7 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
 
     def held() -> int:
         """Return how many readers have the source open; they share its descriptor."""
-        return sum(len(file.users) for file in opened._OPENED if file.url == str(place))
+        return sum(len(file.users) for file in open_file._OPENED if file.url == str(place))
 
     def errand(name: str) -> CopyTask:
         picked = pick(session, name, session.reader.node(name), Select({}, {}))

@@ -18,7 +18,7 @@ from hyperslab.checks.report import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Feature
-from hyperslab.formats.netcdf.document import default_fill
+from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.model.cells import same_type
 from hyperslab.model.differences import differences
 from hyperslab.model.nesting import flattened

@@ -36,7 +36,7 @@ from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
 from hyperslab.formats.base import Feature, Format, HoldsMoreBeside, SharesDimensions
 from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, inner_codecs
 from hyperslab.formats.dimension_suffix import add_suffix
-from hyperslab.formats.netcdf.document import default_fill
+from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import as_type, same_type

@@ -12,7 +12,7 @@ import netCDF4
 import numpy as np
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.spec import ArraySpec
 

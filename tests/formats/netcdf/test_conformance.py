@@ -10,7 +10,7 @@ import pytest
 
 from hyperslab.formats.base import Writer
 from hyperslab.formats.netcdf import FORMAT
-from hyperslab.formats.netcdf.document import attribute_value, regular_type
+from hyperslab.formats.netcdf.data_model import attribute_value, regular_type
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -21,14 +21,14 @@ from netcdf_files import REAL, raw, read_all
 
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, NotFound, StorageError
 from hyperslab.formats.netcdf import FORMAT, classic
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.stores.location import Location, Probe
 
 OPENER = """
 import resource, sys, warnings
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.model.spec import ArraySpec
 def walk(reader, path):
     spec = reader.node(path)

@@ -10,8 +10,8 @@ from netcdf_files import REAL, SCRATCH, arrays, assert_same_cells, raw, read_all
 
 from hyperslab.errors import MissingLibrary
 from hyperslab.formats.netcdf import FORMAT
-from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.formats.netcdf.library import LibraryChunks
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.dtypes import Opaque
 from hyperslab.model.spec import ArraySpec, Codec

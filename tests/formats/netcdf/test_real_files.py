@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from netcdf_files import REAL, arrays, assert_same_cells, assert_same_files, copy, raw, read_all
 
-from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.formats.netcdf.library import LibraryChunks
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 real = pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from netcdf_files import SCRATCH, assert_same_files, attribute_kinds, copy, raw, read_all, write_all
 
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.attrs import equal, untagged
 from hyperslab.model.dims import Dimension

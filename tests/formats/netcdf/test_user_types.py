@@ -10,7 +10,7 @@ import pytest
 
 import hyperslab as hs
 from cdl.compiling import NAMES, NEEDS_NCGEN, case, compiled, ncdump
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import Compound, Enum, Opaque, VlenArray, tag_of, tagged, tagged_fields
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -19,8 +19,8 @@ import hyperslab as hs
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.netcdf import FORMAT
-from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.formats.netcdf.library import LibraryChunks
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, ObjectRef

@@ -14,6 +14,21 @@ has: groups, shared dimensions (some unlimited), typed attributes, user types. A
 
 Reading: metadata by the library, cells by pread and our codecs where the layout is known, else by the library.
 Writing: a working copy beside the file that takes its place when the dataset is closed.
+
+``data_model``
+    What each model can hold, and how a spec looks as netCDF gives it back; pure.
+``classic``
+    The header of a netCDF-3 file.
+``library``
+    The netCDF library: calls under its lock, its errors as ours, the cells of one variable through it.
+``open_file``, ``parser``, ``reader``
+    A file open for reading, specs out of its handles, and the Reader of both.
+``remote``
+    The Reader of a file on a server, over a sparse local copy.
+``working_copy``, ``definitions``, ``writer``
+    The file that is written and what it holds so far, how nodes are made in it, and the Writer.
+
+What HDF5 files of other formats need too is in :mod:`hyperslab.formats.hdf5`.
 """
 
 from __future__ import annotations
@@ -27,9 +42,9 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.hdf5.file import HDF5_MAGIC
-from hyperslab.formats.netcdf import document, library
+from hyperslab.formats.netcdf import data_model, library
 from hyperslab.formats.netcdf.classic import MAGICS
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.formats.opening import check_option_names
 from hyperslab.stores.location import Location, Probe
@@ -55,7 +70,7 @@ class NetcdfFormat:
     """Format ``netcdf``; options ``model`` (a new file's data model) and ``fast`` (cells by pread)."""
 
     name: str = "netcdf"
-    features: frozenset[Feature] = document.FEATURES
+    features: frozenset[Feature] = data_model.FEATURES
 
     @property
     def info(self) -> FormatInfo:
@@ -95,8 +110,8 @@ class NetcdfFormat:
         NotFound, FormatError, AlreadyExists, Unsupported.
         """
         check_option_names(self.name, options, ("model", "fast"), where.url)
-        if model not in document.MODELS:
-            raise Invalid(f"model {model!r}", remedy=f"a model is one of {', '.join(document.MODELS)}")
+        if model not in data_model.MODELS:
+            raise Invalid(f"model {model!r}", remedy=f"a model is one of {', '.join(data_model.MODELS)}")
         library.netcdf4()
         if where.scheme != "file" or where.path is None:
             return _on_a_server(where, mode, fast)

@@ -36,14 +36,14 @@ from hyperslab.formats.hdf5.file import (
 )
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.netcdf import classic, library
-from hyperslab.formats.netcdf.dataset import NetcdfReader
+from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.ranges import merge
 from hyperslab.stores.remote import RemoteFile
 from hyperslab.stores.requests import each_request
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The cells of an HDF5 or netCDF-3 file on a server: what a batch of chunks needs comes by few requests.
+# -- Chunks on a server ------------------------------------------------------------------------------------------------
+# What a batch of chunks needs comes by few requests.
 
 
 class _FetchedCells:

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, StorageError, Unsupported
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.types import Place
-from hyperslab.formats.netcdf import defining, document, library
-from hyperslab.formats.netcdf.contents import Contents, Spec
-from hyperslab.formats.netcdf.dataset import NetcdfReader
-from hyperslab.formats.netcdf.growing import grow
-from hyperslab.formats.netcdf.parsing import MISREAD
-from hyperslab.formats.netcdf.source import LibraryChunks, WorkingChunks
-from hyperslab.formats.netcdf.storage import storage_of
-from hyperslab.formats.netcdf.working import WorkingCopy
+from hyperslab.formats.netcdf import data_model, definitions, library
+from hyperslab.formats.netcdf.data_model import is_hidden, storage_of
+from hyperslab.formats.netcdf.library import LibraryChunks, WorkingChunks, write_cells
+from hyperslab.formats.netcdf.parser import MISREAD
+from hyperslab.formats.netcdf.reader import NetcdfReader
+from hyperslab.formats.netcdf.working_copy import Contents, Spec, WorkingCopy
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, tagged, tagged_fields
@@ -29,6 +28,100 @@ from hyperslab.model.paths import child, is_within, outward, split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.unclosed import Unclosed
+
+# -- Unlimited dimensions ----------------------------------------------------------------------------------------------
+# They get longer by writing: netCDF then fills every variable that runs along them. Where the library would fill with
+# something else than the array's fill value, the cells are written here.
+
+Shape = tuple[int, ...]
+
+
+def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new: bool) -> None:
+    """Make the array at ``path`` as long as ``shape`` says; ``new`` when none of its cells exist yet.
+
+    A length of 0 along an unlimited dimension of a new array means: as long as the dimension is.
+    """
+    known = contents.array(path)
+    places = contents.places[path]
+    if new:
+        contents.given[path] = shape
+        shape = tuple(size or old for size, old in zip(shape, known.shape, strict=True))
+        _fill(work, path, known, (0,) * len(shape), known.shape, contents)
+    if known.shape == shape:
+        return
+    for place, old, size in zip(places, known.shape, shape, strict=True):
+        if size != old:
+            _check(contents.dims.items[place].unlimited, place[1], old, size)
+    _remember(contents, path, known.shape, shape)
+    before = {other: contents.array(other).shape for other in contents.places}
+    for place, size in zip(places, shape, strict=True):
+        contents.dims.items[place] = replace(contents.dims.items[place], size=size)
+    _write_last_cell(work, path, contents.array(path))
+    for other, old_shape in before.items():
+        now = contents.array(other)
+        if now.shape != old_shape:
+            contents.given.setdefault(other, old_shape)
+            _fill(work, other, now, old_shape, now.shape, contents)
+
+
+def _remember(contents: Contents, path: str, old: Shape, new: Shape) -> None:
+    """An array that is made longer itself counts as given up to there."""
+    given = contents.given.get(path, old)
+    contents.given[path] = tuple(
+        size if size != before else known for known, before, size in zip(given, old, new, strict=True)
+    )
+
+
+def _check(unlimited: bool, name: str, old: int, new: int) -> None:
+    if new < old:
+        raise Unsupported("an array of a netCDF file cannot shrink", remedy="convert a part of it to a new file")
+    if not unlimited:
+        raise Unsupported(
+            f"dimension {name!r} is not unlimited and cannot grow",
+            remedy="convert to a new file; a dimension that begins with length 0 is made unlimited",
+        )
+
+
+def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
+    if 0 in spec.shape:
+        return
+    variable = definitions.find_cells(work, path, spec)
+    if is_hidden(spec.dtype):
+        variable.resize(spec.shape)
+        return
+    last = tuple(slice(length - 1, length) for length in spec.shape)
+    write_cells(variable, last, spec.filled((1,) * len(last)), spec)
+
+
+def _fill(work: WorkingCopy, path: str, spec: ArraySpec, old: Shape, new: Shape, contents: Contents) -> None:
+    """Write the fill value into the cells inside ``new`` and outside ``old``, unless the library does."""
+    if is_hidden(spec.dtype) and old != new:
+        variable = definitions.find_cells(work, path, spec)
+        if variable.shape != new:
+            variable.resize(new)
+    if definitions.fills_itself(spec, str(work.model)):
+        return
+    variable = definitions.find_cells(work, path, spec)
+    for extent in _outside(spec, old):
+        shape = tuple(part.stop - part.start for part in extent)
+        write_cells(variable, extent, spec.filled(shape), spec)
+
+
+def _outside(spec: ArraySpec, old: Shape) -> list[tuple[slice, ...]]:
+    """Parts of chunks that cover the cells outside ``old``."""
+    if not spec.shape:
+        return [()]
+    parts = []
+    grid = Grid.of(spec.shape, spec.chunks)
+    for coords in grid:
+        extent = grid.extent(coords)
+        for axis, part in enumerate(extent):
+            start = max(part.start, old[axis])
+            if start < part.stop:
+                parts.append((*extent[:axis], slice(start, part.stop), *extent[axis + 1 :]))
+            if start == part.start:
+                break
+    return parts
 
 
 class NetcdfWriter:
@@ -113,7 +206,7 @@ class NetcdfWriter:
         self._check_open()
         if path not in self._contents.places:
             raise node_not_found(path, self._url)
-        return defining.find_cells(self._work, path, self._contents.array(path))
+        return definitions.find_cells(self._work, path, self._contents.array(path))
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -143,12 +236,12 @@ class NetcdfWriter:
             if dim is not None and "/" in dim:
                 remedy = "a name holds no slash: name the dimension otherwise"
                 raise Invalid(f"{dim!r} is no name of a dimension in netCDF", url=self._url, remedy=remedy)
-        if not document.is_netcdf3(self._model):
+        if not data_model.is_netcdf3(self._model):
             storage_of(spec, (False,) * len(spec.shape))
-        return spec.evolve(dims=document.regular_dims(spec), attrs=document.regular_attrs(spec, self._model))
+        return spec.evolve(dims=data_model.regular_dims(spec), attrs=data_model.regular_attrs(spec, self._model))
 
     def _refuse(self, spec: Spec, node: str) -> None:
-        problems = document.problems_for(spec, node, self._model)
+        problems = data_model.problems_for(spec, node, self._model)
         if problems:
             message = "; ".join(problem.message for problem in problems)
             raise Unsupported(message, url=self._url, node=node, remedy="convert the values, or use another format")
@@ -183,14 +276,14 @@ class NetcdfWriter:
         self._make_groups(path)
         for name, kind in spec.types.items():
             if (path, name) not in self._contents.types.items:
-                self._make_type(path, name, document.named_type(kind, name))
+                self._make_type(path, name, data_model.named_type(kind, name))
         for dim in spec.dims:
             known = self._contents.dims.items.get((path, dim.name))
             if known is None:
                 self._make_dimension(path, dim)
             elif known.size != dim.size and not known.unlimited:
                 raise Invalid(f"dimension {dim.name!r} has length {known.size}, not {dim.size}")
-        self._put_attributes(path, document.regular_attrs(spec, self._model))
+        self._put_attributes(path, data_model.regular_attrs(spec, self._model))
 
     def _make_groups(self, path: str) -> None:
         for above in reversed(list(outward(path))):
@@ -199,14 +292,14 @@ class NetcdfWriter:
                 raise Invalid(f"/{above} is an array and holds no other nodes")
             if found is None:
                 parent, _, name = above.rpartition("/")
-                defining.find_group(self._work.netcdf(), parent).createGroup(name)
+                definitions.find_group(self._work.netcdf(), parent).createGroup(name)
                 self._contents.add(above, GroupSpec())
 
     def _make_dimension(self, group: str, dim: Dimension) -> None:
         """An unlimited dimension begins with length 0, and one of length 0 can only be unlimited."""
         unlimited = dim.unlimited or not dim.size
         made = Dimension(dim.name, 0 if unlimited else dim.size, unlimited)
-        defining.define_dimension(self._work, group, made)
+        definitions.define_dimension(self._work, group, made)
         self._contents.dims.items[group, dim.name] = made
 
     def _put_attributes(self, path: str, wanted: dict[str, Any]) -> None:
@@ -219,18 +312,18 @@ class NetcdfWriter:
             if old != new or not equal(value, other):
                 break
             kept += 1
-        defining.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
-        defining.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]), types)
+        definitions.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
+        definitions.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]), types)
         self._contents.specs[path] = replace(spec, attrs=wanted)
 
     def _with_types(self, group: str, attrs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Place]]:
         """The attributes, those of user types tagged with a type of the file, and where these types lie."""
         typed, places = {}, {}
         for name, value in attrs.items():
-            if document.needs_hdf5(value):
+            if data_model.needs_hdf5(value):
                 kind = self._contents.types.kind_of(group, value.dtype)
                 places[name] = self._place_of_type(group, kind)
-                typed[name] = document.attribute_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
+                typed[name] = data_model.attribute_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
         return attrs | typed, places
 
     def _check_free(self, group: str, name: str) -> None:
@@ -242,7 +335,7 @@ class NetcdfWriter:
     def _make_array(self, path: str, wish: ArraySpec) -> None:
         group, _, name = path.rpartition("/")
         self._make_groups(group)
-        spec = document.regular_spec(wish, name, self._model)
+        spec = data_model.regular_spec(wish, name, self._model)
         self._check_free(group, name)
         places = []
         for dim, size in zip(spec.dims, spec.shape, strict=True):
@@ -250,17 +343,17 @@ class NetcdfWriter:
             if new is not None:
                 self._make_dimension(group, new)
             places.append(place)
-        kind = self._place_of_type(group, spec.dtype) if document.is_named(spec.dtype) else None
+        kind = self._place_of_type(group, spec.dtype) if data_model.is_named(spec.dtype) else None
         unlimited = tuple(self._contents.dims.items[place].unlimited for place in places)
-        storage = None if document.is_netcdf3(self._model) else storage_of(spec, unlimited)
+        storage = None if data_model.is_netcdf3(self._model) else storage_of(spec, unlimited)
         itemsize = spec.numpy_dtype.itemsize
         made = spec.evolve(
-            chunks=(storage and storage.chunks) or document.virtual_chunks(spec.shape, itemsize),
+            chunks=(storage and storage.chunks) or data_model.virtual_chunks(spec.shape, itemsize),
             codecs=storage.codecs(itemsize) if storage is not None else (),
             layout={} if storage is not None and storage.chunks is not None else {"contiguous": True},
         )
-        defining.define_variable(self._work, path, made, tuple(places), kind, storage)
-        done = dict(list(spec.attrs.items())[:1]) if defining.begins_with_fill(spec) else {}
+        definitions.define_variable(self._work, path, made, tuple(places), kind, storage)
+        done = dict(list(spec.attrs.items())[:1]) if definitions.begins_with_fill(spec) else {}
         self._contents.add(path, made.evolve(attrs=done))
         self._contents.places[path] = tuple(places)
         self._work.variables = len(self._contents.places)
@@ -268,7 +361,7 @@ class NetcdfWriter:
         grow(self._work, self._contents, path, spec.shape, new=True)
 
     def _place_of_type(self, group: str, kind: Any) -> Place:
-        name = document.type_name(kind)
+        name = data_model.type_name(kind)
         place, new = self._contents.types.place_of(group, name, kind)
         if new:
             self._make_type(group, name, kind)
@@ -279,12 +372,12 @@ class NetcdfWriter:
         self._check_free(group, name)
         for _, inner in tagged_fields(kind.base) if isinstance(kind, Compound) else ():
             self._place_of_type(group, inner)
-        defining.define_type(self._work, group, name, kind)
+        definitions.define_type(self._work, group, name, kind)
         self._contents.types.items[group, name] = kind
 
     def _change_array(self, path: str, wish: ArraySpec) -> None:
         known = self._contents.array(path)
-        spec = document.regular_spec(wish, path.rpartition("/")[2], self._model)
+        spec = data_model.regular_spec(wish, path.rpartition("/")[2], self._model)
         if spec.numpy_dtype != known.numpy_dtype or spec.dims != known.dims:
             what = "the type" if spec.dims == known.dims else "the dimensions"
             raise Unsupported(f"netCDF cannot change {what} of a variable", remedy="delete it and make it anew")
@@ -369,7 +462,7 @@ class NetcdfWriter:
             work.discard()
 
     def _copy_cells(self, work: WorkingCopy, path: str, new: str, spec: ArraySpec) -> None:
-        source = LibraryChunks(lambda: defining.find_cells(work, path, spec), spec, self._url, path)
+        source = LibraryChunks(lambda: definitions.find_cells(work, path, spec), spec, self._url, path)
         target = self.chunks(new)
         for coords in source.grid:
             block = source.read(coords)
@@ -401,9 +494,9 @@ class NetcdfWriter:
 
     def _write_nuls(self) -> None:
         for path, spec in self._contents.specs.items():
-            if texts := document.texts_that_end_with_nul(spec.attrs):
+            if texts := data_model.texts_that_end_with_nul(spec.attrs):
                 with self._changing(path):
-                    defining.write_nuls(self._work, path, isinstance(spec, GroupSpec), texts)
+                    definitions.write_nuls(self._work, path, isinstance(spec, GroupSpec), texts)
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""

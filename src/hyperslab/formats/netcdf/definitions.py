@@ -11,10 +11,10 @@ import numpy as np
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.errors import Invalid
 from hyperslab.formats.hdf5.types import Place
-from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
-from hyperslab.formats.netcdf.storage import Storage
-from hyperslab.formats.netcdf.working import WorkingCopy
+from hyperslab.formats.netcdf import data_model
+from hyperslab.formats.netcdf.data_model import Storage
+from hyperslab.formats.netcdf.open_file import NON_COORDINATE
+from hyperslab.formats.netcdf.working_copy import WorkingCopy
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, VlenString, tag_of
 from hyperslab.model.paths import outward
@@ -34,7 +34,7 @@ def define_dimension(work: WorkingCopy, group: str, dim: Dimension) -> None:
     """Make a new dimension; an unlimited one begins with length 0."""
     parent = find_group(work.netcdf(), group)
     size = None if dim.unlimited else dim.size
-    if dim.name not in parent.variables or document.is_netcdf3(str(work.model)):
+    if dim.name not in parent.variables or data_model.is_netcdf3(str(work.model)):
         parent.createDimension(dim.name, size)
         return
     if work.model != "NETCDF4":
@@ -56,7 +56,7 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
             find_group(work.netcdf(), group).createVLType(base, name)
         case VlenBytes():
             find_group(work.netcdf(), group).createVLType(np.dtype("u1"), name)
-        case Compound(base=base) if document.is_hidden(kind):
+        case Compound(base=base) if data_model.is_hidden(kind):
             _define_hidden_compound(work.hdf5(), group, name, base)
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
@@ -76,7 +76,7 @@ def _define_compound(group: Any, name: str, base: np.dtype[Any]) -> None:
 
 def _has_compound(group: Any, base: np.dtype[Any]) -> bool:
     while group is not None:
-        if any(document.chars_as_arrays(np.dtype(kind.dtype)) == base for kind in group.cmptypes.values()):
+        if any(data_model.chars_as_arrays(np.dtype(kind.dtype)) == base for kind in group.cmptypes.values()):
             return True
         group = group.parent
     return False
@@ -91,7 +91,7 @@ def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any
     for field in base.names or ():
         dtype = fields[field][0]
         named = tag_of(dtype.base)
-        inner = h5t.py_create(dtype.base) if named is None else _nearest(file, group, document.type_name(named)).id
+        inner = h5t.py_create(dtype.base) if named is None else _nearest(file, group, data_model.type_name(named)).id
         parts[field] = h5t.array_create(inner, dtype.shape) if dtype.shape else inner
     kind = h5t.create(h5t.COMPOUND, sum(part.get_size() for part in parts.values()))
     offset = 0  # not that of NumPy's packed fields: compounds that netCDF4 makes have the gaps that C has
@@ -121,7 +121,7 @@ def define_variable(
 
     Unwritten cells read as the spec's fill value where the library can fill with it (:func:`fills_itself`).
     """
-    if document.is_hidden(spec.dtype):
+    if data_model.is_hidden(spec.dtype):
         _define_hidden_variable(work, path, spec, dims, kind, storage)
         return
     dataset = work.netcdf()
@@ -163,7 +163,7 @@ def library_fill(spec: ArraySpec) -> Any:
     """The ``fill_value`` argument: None for netCDF's default."""
     if isinstance(spec.dtype, Compound | VlenArray | VlenBytes | VlenString):
         return None
-    default = document.default_fill(spec.dtype)
+    default = data_model.default_fill(spec.dtype)
     fill = spec.fill_cell()
     if default is not None and fill.tobytes() == np.asarray(default, fill.dtype).tobytes():
         return None
@@ -181,9 +181,9 @@ def fills_itself(spec: ArraySpec, model: str) -> bool:
         return str(cell[()]) == ""
     if isinstance(spec.dtype, VlenArray | VlenBytes):
         return not len(cell[()])
-    if not document.is_netcdf3(model):
+    if not data_model.is_netcdf3(model):
         return True
-    fills_with = spec.attrs.get(_FILL, document.default_fill(spec.dtype))
+    fills_with = spec.attrs.get(_FILL, data_model.default_fill(spec.dtype))
     return np.asarray(0 if fills_with is None else fills_with).astype(cell.dtype).tobytes() == cell.tobytes()
 
 
@@ -235,14 +235,14 @@ def set_attributes(
 def remove_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, names: list[str]) -> None:
     """Take attributes away."""
     for name in names:
-        if _is_hidden(spec) or document.needs_hdf5(spec.attrs[name]):
+        if _is_hidden(spec) or data_model.needs_hdf5(spec.attrs[name]):
             del _hdf5_node(work.hdf5(), path).attrs[name]
         else:
             _node(work, path, spec).delncattr(name)
 
 
 def _is_hidden(spec: ArraySpec | GroupSpec) -> bool:
-    return isinstance(spec, ArraySpec) and document.is_hidden(spec.dtype)
+    return isinstance(spec, ArraySpec) and data_model.is_hidden(spec.dtype)
 
 
 def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
@@ -255,7 +255,7 @@ def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
     if _is_hidden(spec):
         return _hdf5_node(work.hdf5(), path)
     variable = raw(_node(work, path, spec))
-    is_chunked = not document.is_netcdf3(str(work.model)) and not spec.layout.get("contiguous")
+    is_chunked = not data_model.is_netcdf3(str(work.model)) and not spec.layout.get("contiguous")
     if is_chunked and not _has_other_name(variable):
         cache = work.cache_bytes(prod(longest_chunk(spec.chunks)) * spec.numpy_dtype.itemsize)
         if variable.get_var_chunk_cache()[0] != cache:
@@ -309,7 +309,7 @@ def _with_its_length(text: bytes) -> bytes:
 def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str, bytes]) -> None:
     """Write the bytes of attributes of chars that are as long already. h5py comes last: what netCDF4 defines in a file
     that it opens again keeps no order of attributes."""
-    if document.is_netcdf3(work.model):
+    if data_model.is_netcdf3(work.model):
         places = work.header().texts[path or None]
         work.patch({places[name][0]: data for name, data in texts.items()})
         return

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.scope import Dimensions, Types
-from hyperslab.formats.netcdf.storage import storage_of
+from hyperslab.formats.netcdf import data_model
+from hyperslab.formats.netcdf.data_model import storage_of
+from hyperslab.formats.netcdf.working_copy import Dimensions, Types
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Enum, Opaque
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
@@ -22,14 +22,14 @@ from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 def test_default_fill_values_are_the_librarys() -> None:
     for code, value in netCDF4.default_fillvals.items():
         if code != "S1" and np.dtype(code).kind in "iuf":
-            assert document.default_fill(np.dtype(code)) == np.array(value).astype(code), code
-    assert document.default_fill(Char()) is None
-    assert document.default_fill(Enum(np.dtype("u1"), ())) == 255
+            assert data_model.default_fill(np.dtype(code)) == np.array(value).astype(code), code
+    assert data_model.default_fill(Char()) is None
+    assert data_model.default_fill(Enum(np.dtype("u1"), ())) == 255
 
 
 @given(st.lists(st.integers(0, 10**7), max_size=5), st.sampled_from([1, 4, 8, 100]))
 def test_the_virtual_grid_is_rows_of_at_most_8_mebibytes(shape: list[int], itemsize: int) -> None:
-    chunks = document.virtual_chunks(tuple(shape), itemsize)
+    chunks = data_model.virtual_chunks(tuple(shape), itemsize)
     assert all(1 <= cut <= max(length, 1) for cut, length in zip(chunks, shape, strict=True))
     whole = prod(max(length, 1) for length in shape) * itemsize
     assert prod(chunks) * itemsize <= 8 << 20
@@ -48,13 +48,13 @@ def test_every_problem_is_listed() -> None:
         sparse="coo",
         attrs={"a": None, "fine": 1, "b": {"c": 1}, "d": b"bytes"},
     )
-    problems = document.problems_for(spec, "g/v")
+    problems = data_model.problems_for(spec, "g/v")
     assert {problem.node for problem in problems} == {"g/v"}
     assert [problem.kind for problem in problems] == ["dtype", "chunks", "sparse", *["attribute"] * 3]
-    assert document.problems_for(GroupSpec(attrs={"a": 1})) == []
+    assert data_model.problems_for(GroupSpec(attrs={"a": 1})) == []
 
 
-@pytest.mark.parametrize("model", document.MODELS)
+@pytest.mark.parametrize("model", data_model.MODELS)
 def test_numbers_of_each_model(model: str) -> None:
     held = {code for code in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8") if holds(code, model)}
     classic = {"i1", "i2", "i4", "f4", "f8"}
@@ -63,15 +63,15 @@ def test_numbers_of_each_model(model: str) -> None:
 
 
 def holds(code: str, model: str) -> bool:
-    by_cells = document.type_problem(np.dtype(code), model) is None
-    by_attribute = document.attribute_problem(np.dtype(code).type(1), model) is None
+    by_cells = data_model.type_problem(np.dtype(code), model) is None
+    by_attribute = data_model.attribute_problem(np.dtype(code).type(1), model) is None
     assert by_cells == by_attribute
     return by_cells
 
 
 def test_anonymous_dimensions_are_named_by_their_length() -> None:
     spec = ArraySpec(shape=(2, 2, 3, 2), dtype=np.dtype("i1"), chunks=(1, 1, 1, 1), dims=(None, None, "x", None))
-    assert document.regular_dims(spec) == ("dim_2", "dim_2_2", "x", "dim_2_3")
+    assert data_model.regular_dims(spec) == ("dim_2", "dim_2_2", "x", "dim_2_3")
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,25 @@
-"""From the library's groups and variables to specs. Attributes are told apart (char or string) by their HDF5 types."""
+"""Specs of groups and variables, parsed from the library's and h5py's handles, and the problems of what is left out.
+
+Attributes are known as char or string by their HDF5 types, which netCDF4 does not tell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hyperslab.errors import Problem
+from hyperslab.formats.base import NAME_PROBLEM, Feature
 from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.hdf5.file import find_external_storage
 from hyperslab.formats.hdf5.filters import read_filters
-from hyperslab.formats.hdf5.types import BYTES_TYPE_NAMES, is_representable
-from hyperslab.formats.netcdf import document
-from hyperslab.formats.netcdf.opened import OpenedFile
-from hyperslab.formats.netcdf.scale_tree import NON_COORDINATE
+from hyperslab.formats.hdf5.types import BYTES_TYPE_NAMES, describe_hdf5_type, holds_references, is_representable
+from hyperslab.formats.netcdf import data_model
+from hyperslab.formats.netcdf.open_file import NON_COORDINATE, OpenedFile
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -117,7 +122,7 @@ def _types(opened: OpenedFile, path: str) -> dict[str, Extension]:
     given = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
     if opened.scales is not None:  # netCDF4 has reasons not to open the file, one of which is such a type
         return given
-    return {name: kind for name, kind in given.items() if document.type_problem(kind, "NETCDF4") is None}
+    return {name: kind for name, kind in given.items() if data_model.type_problem(kind, "NETCDF4") is None}
 
 
 def _user_type(kind: Any) -> Extension:
@@ -143,9 +148,11 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
     extent = _extent(opened, group, variable, stored)
     dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
     is_misread = shape != tuple(int(length) for length in variable.shape)
-    chunking = None if document.is_netcdf3(opened.model) else variable.chunking()
+    chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
     chunked = isinstance(chunking, list | tuple) and len(chunking) == len(shape) and bool(shape)
-    chunks = tuple(map(int, chunking or ())) if chunked else document.virtual_chunks(shape, numpy_dtype(dtype).itemsize)
+    chunks = (
+        tuple(map(int, chunking or ())) if chunked else data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize)
+    )
     return ArraySpec(
         shape=shape,
         dtype=dtype,
@@ -237,7 +244,7 @@ def _fill_value(variable: Any, stored: Any, dtype: DataType) -> Any:
         return (
             np.asarray(stored.fillvalue).astype(base.newbyteorder("="))[()] if plist.fill_value_defined() == 2 else None
         )
-    fill = variable.get_fill_value() if not isinstance(dtype, Enum) else document.default_fill(dtype)
+    fill = variable.get_fill_value() if not isinstance(dtype, Enum) else data_model.default_fill(dtype)
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
 
 
@@ -253,7 +260,7 @@ def _hidden_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
         shape=shape,
         dtype=dtype,
         dims=tuple(name for name, _ in extent),
-        chunks=stored.chunks or document.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
+        chunks=stored.chunks or data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
         codecs=read_filters(stored) if stored.chunks else (),
         fill_value=_fill_value(None, stored, dtype),
         attrs=attributes(None, stored, _kinds(opened, group)),
@@ -385,3 +392,61 @@ def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
     if isinstance(value, str):
         return np.str_(value) if _is_string(stored, name) else value
     return value
+
+
+# -- What is left out --------------------------------------------------------------------------------------------------
+# References, which netCDF has no type for, and rows with fields of any length. Files of NWB are full of references:
+# in cells, in fields of rows and in attributes.
+
+
+def omitted(opened: OpenedFile, path: str, spec: GroupSpec | ArraySpec) -> Iterator[Problem]:
+    """Return the attributes and types of a node that ``spec`` lacks, and the datasets right below it that are no
+    variables."""
+    is_group = isinstance(spec, GroupSpec)
+    if is_group:
+        yield from _badly_named(opened, path)
+    stored = opened.hdf5_group(path) if is_group else opened.hdf5_dataset(path)
+    if stored is None:
+        return
+    group = path if is_group else path.rpartition("/")[0]
+    for name in stored.attrs:
+        if name not in spec.attrs and name not in HIDDEN:
+            yield _left_out(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
+    if not isinstance(spec, GroupSpec):
+        return
+    for name, handle in _datasets(stored):
+        shown = name.removeprefix(NON_COORDINATE)
+        if opened.variable(child(path, shown)) is None and shown not in children(opened, path):
+            yield _left_out(opened, child(path, shown), group, "the array", handle.get_type())
+    for name, handle in opened.types.unread(path).items():
+        if name not in spec.types:
+            message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
+            yield Problem(path, Feature.USER_TYPES, message)
+
+
+def _badly_named(opened: OpenedFile, path: str) -> Iterator[Problem]:
+    """Return variables and groups whose names lead to no node: netCDF-3 takes any text for one, the empty one too."""
+    group = opened.group(path)
+    for what, names in (("variable", group.variables), ("group", group.groups)):
+        for name in itertools.filterfalse(is_name, names):
+            message = (
+                f"the {what} {name!r} is left out: a name is not empty, '.' or '..', and holds no slash or backslash"
+            )
+            yield Problem(path, NAME_PROBLEM, message)
+
+
+def _left_out(opened: OpenedFile, node: str, group: str, what: str, kind: Any) -> Problem:
+    text = opened.types.describe(group, kind)
+    if holds_references(kind):
+        words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
+        return Problem(node, Feature.REFERENCES, f"{what} {words}")
+    return Problem(node, Feature.USER_TYPES, f"{what} of a type that is not read here is left out ({text})")
+
+
+def _datasets(group: Any) -> Iterator[tuple[str, Any]]:
+    """Name and handle of each dataset in an h5py group that is more than the name of a dimension."""
+    from h5py import Dataset
+
+    for name, node in group.items():
+        if isinstance(node, Dataset) and not is_bare_dimension(node):
+            yield name, node.id

@@ -10,10 +10,10 @@ from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
 from hyperslab.formats.base import omitted_below
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.cells import HAS_PREAD, LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
-from hyperslab.formats.netcdf import classic, library, parsing
-from hyperslab.formats.netcdf.omissions import omitted
-from hyperslab.formats.netcdf.opened import FileDescriptor, OpenedFile, open_for
-from hyperslab.formats.netcdf.source import LibraryChunks
+from hyperslab.formats.netcdf import classic, library, parser
+from hyperslab.formats.netcdf.library import LibraryChunks
+from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenedFile, open_for
+from hyperslab.formats.netcdf.parser import omitted
 from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.files import version_of
@@ -52,7 +52,7 @@ class NetcdfReader:
         opened = self._opened()
         with library.reading(self._url, path):
             if opened.group(path) is not None:
-                return parsing.children(opened, path)
+                return parser.children(opened, path)
         self.node(path)
         return []
 
@@ -72,16 +72,16 @@ class NetcdfReader:
         opened = self._opened()
         with library.reading(self._url, path):
             if opened.group(path) is not None:
-                return parsing.group_spec(opened, path)
+                return parser.group_spec(opened, path)
             known = opened.variable(path) is not None
             if known or (opened.incomplete and path.rpartition("/")[2] in self._names_beside(path)):
-                return parsing.array_spec(opened, path)
+                return parser.array_spec(opened, path)
         raise node_not_found(path, self._url)
 
     def _names_beside(self, path: str) -> list[str]:
         parent = path.rpartition("/")[0]
         opened = self._opened()
-        return [] if opened.group(parent) is None else parsing.children(opened, parent)
+        return [] if opened.group(parent) is None else parser.children(opened, parent)
 
     def chunks(self, path: str) -> ChunkSource:
         """The chunks of the variable at ``path``: by pread and our codecs where they are known, else by the library."""
@@ -91,7 +91,7 @@ class NetcdfReader:
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
         if fast is not None:
             return fast
-        is_shown = self._opened().variable(path) is not None and parsing.MISREAD not in spec.layout
+        is_shown = self._opened().variable(path) is not None and parser.MISREAD not in spec.layout
         find = self._find if is_shown else self._find_hidden
         return LibraryChunks(lambda: find(path), spec, self._url, path)
 
@@ -153,7 +153,7 @@ class NetcdfReader:
         return [
             *hidden,
             *lost,
-            *(Problem(path, "cells", same) for path, spec in specs if parsing.MISREAD in spec.layout),
+            *(Problem(path, "cells", same) for path, spec in specs if parser.MISREAD in spec.layout),
         ]
 
     def stamp(self, path: str) -> tuple[int, int, int]:
