@@ -1,4 +1,7 @@
-"""open, create, list_formats: find out which format lies at a place, or which one is wanted there. Nothing else."""
+"""open, create, list_formats: the functions that turn a URL into a Group or an Array.
+
+Which format lies at a place, and what a mode does there, is decided in :mod:`hyperslab.formats.opening`.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def _open(
         if not unknown:
             raise
         raise _no_option(chosen, unknown[0], where) from None
-    relocated, variant = _told(reader, "location"), _told(reader, "variant")
+    relocated, variant = _ability(reader, "location"), _ability(reader, "variant")
     if relocated is not None:
         origin = replace(origin, where=relocated)
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
@@ -162,13 +165,13 @@ def _no_option(chosen: Format, name: str, where: Location) -> Invalid:
 
 
 def _main(session: OpenDataset) -> str | None:
-    """The array that stands for the dataset, where the format holds one (``HoldsOne``)."""
-    main: str | None = _told(session.reader, "main")
+    """Return the name of the array that stands for the dataset, where the format holds one (``HoldsOne``)."""
+    main: str | None = _ability(session.reader, "main")
     return main
 
 
-def _told(reader: Reader, name: str) -> Any:
-    """What a reader tells that has the capability (``Relocated``, ``IsVariant``, ``HoldsOne``), else None.
+def _ability(reader: Reader, name: str) -> Any:
+    """Return what a reader has by an ability (``Relocated``, ``IsVariant``, ``HoldsOne``), else None.
 
     Asked by name: ``isinstance`` with a protocol takes 10 us before Python 3.12, a fifth of opening in all.
     """
@@ -197,7 +200,7 @@ def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
 
 
 def create(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Group:
-    """A new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken.
+    """Make a new empty dataset; its format follows from the end of its name unless given. AlreadyExists when taken.
 
     ``options`` are those of :func:`open` and of the format, such as ``dialect`` or ``consolidated``; its page has them.
     """
@@ -208,7 +211,7 @@ def create(url: Target, format: str | None = None, *, overwrite: bool = False, *
 
 
 def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> Group:
-    """The same; ``url`` may be a location."""
+    """Make one as :func:`create` does; ``url`` may be a location."""
     root = open(url, mode, format=format, **options)
     if not isinstance(root, Group):
         raise Invalid("this format holds one array and no groups", url=root.url, remedy="choose another, such as zarr3")
@@ -224,7 +227,7 @@ def whole_options(where: Location, format: str | None, options: Mapping[str, Any
 
 @contextmanager
 def created(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Iterator[Group]:
-    """A new dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``.
+    """Make a dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``.
 
     In a file system it is built beside its place, and nothing is left of it when the block fails; elsewhere it is built
     where it belongs. Errors as for :func:`create`.
@@ -248,13 +251,13 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
 
 
 def list_formats() -> dict[str, FormatInfo]:
-    """Every format by name: what it holds, how it is recognised, whether it can be written, its variants with the
-    features of each."""
+    """Return every format by name: what it holds, how it is recognised, whether it can be written, its variants and
+    their features."""
     return {name: _info(get_format(name)) for name in names()}
 
 
 def _info(format: Format) -> FormatInfo:
-    """A format without variants is one."""
+    """Return the format's line; a format without variants is its own only variant."""
     info = format.info
     return info if info.variants else replace(info, variants=(Variant(format.name, format.features),))
 

@@ -97,8 +97,8 @@ def detect(probe: Probe) -> Format | None:
     if probe.where.scheme in SCHEMES:
         return get_format(SCHEMES[probe.where.scheme])
     promised = SUFFIXES.get(probe.where.suffix)
-    for known in (WITHIN.get(promised, (promised,)) if promised else (), FORMATS, _foreign):
-        for name in known() if callable(known) else known:
+    for candidates in (WITHIN.get(promised, (promised,)) if promised else (), FORMATS, _foreign):
+        for name in candidates() if callable(candidates) else candidates:
             candidate = get_format(name)
             if candidate.sniff(probe):
                 return candidate

@@ -503,14 +503,14 @@ def omitted_below(reader: Reader, path: str) -> Iterator[Problem]:
 class BatchBlocks:
     """The running blocks of ``batch()`` of one writer, one within another or on several threads; true while one runs.
 
-    At the end of the last block what waits is stored, then ``held`` is closed: locks that stay for the whole batch.
+    At the end of the last block what waits is stored, then ``locks`` are released, which stay for the whole batch.
     ``mutex`` is the writer's own. A change that is noted under it while a block runs is stored by the last one.
     """
 
     def __init__(self, mutex: AbstractContextManager[object]) -> None:
         self._mutex = mutex
         self._running = 0
-        self.held = ExitStack()
+        self.locks = ExitStack()
 
     def __bool__(self) -> bool:
         return bool(self._running)
@@ -527,5 +527,5 @@ class BatchBlocks:
                 self._running -= 1
                 is_last = not self._running
             if is_last:
-                with self.held:
+                with self.locks:
                     flush()

@@ -181,7 +181,7 @@ def write_again(doc: Mapping[str, Any]) -> bytes:
 
 
 class LargeCopy:
-    """The documents by key in a copy that holds more than is read at once: each is decoded when it is asked for."""
+    """The documents by key in a copy that holds more than is read at once: each is decoded when it is read."""
 
     def __init__(self, entries: Mapping[str, msgspec.Raw]) -> None:
         self._entries = entries
@@ -229,8 +229,8 @@ def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
     """Return the document with its copy split, and not decoded: that takes little memory beside its own."""
     if len(data) > LIMITS.copy:
         remedy = "open a node below by its own place (its URL with /name), or remove the consolidated metadata"
-        said = f"the document has {len(data)} bytes, {LIMITS.copy} are allowed for consolidated metadata"
-        raise document_error("json-size", said, remedy=remedy)
+        message = f"the document has {len(data)} bytes, {LIMITS.copy} are allowed for consolidated metadata"
+        raise document_error("json-size", message, remedy=remedy)
     try:
         found = holder.decode(data)
         entries = (found.consolidated_metadata if isinstance(found, _Inline) else found).metadata

@@ -123,22 +123,22 @@ def replace_folder(where: Location, make: Callable[[str], object], *, durable: b
 # -- options of a format ----------------------------------------------------------------------------------------------
 
 
-def check_option_names(format: str, given: Iterable[str], known: Sequence[str], url: str) -> None:
+def check_option_names(format: str, options: Iterable[str], known: Sequence[str], url: str) -> None:
     """Raise Invalid for the name of an option that the format does not have."""
-    unknown_names = [name for name in given if name not in known]
-    if unknown_names:
+    unknown = [name for name in options if name not in known]
+    if unknown:
         *others, last = known or [""]
         remedy = f"there are {', '.join(others)} and {last}" if known else None
-        raise Invalid(f"format {format} has no option {unknown_names[0]!r}", url=url, remedy=remedy)
+        raise Invalid(f"format {format} has no option {unknown[0]!r}", url=url, remedy=remedy)
 
 
-def check_choices(given: object, choices: Mapping[str, Sequence[Any]]) -> None:
-    """Raise Invalid for an attribute of ``given`` that is none of its choices.
+def check_choices(options: object, choices: Mapping[str, Sequence[Any]]) -> None:
+    """Raise Invalid for an attribute of ``options`` that is none of its choices.
 
     None among the choices is the default, which nobody asks for by name.
     """
     for name, known in choices.items():
-        value = getattr(given, name)
+        value = getattr(options, name)
         if value not in known:
             shown = ", ".join(repr(choice) for choice in known if choice is not None)
             raise Invalid(f"{name}={value!r}", remedy=f"choose one of {shown}")

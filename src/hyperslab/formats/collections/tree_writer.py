@@ -145,7 +145,7 @@ class CollectionTreeWriter(CollectionTreeReader):
         if self._batches:
             with self._mutex:
                 if not self._has_lock:
-                    self._batches.held.enter_context(self._locked())
+                    self._batches.locks.enter_context(self._locked())
                     self.refresh(path)
                 yield
             return

@@ -265,14 +265,14 @@ def to_fill_cell(value: Any, dtype: DataType) -> Any:
 def _as_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, str) and value in SPECIAL and dtype.kind in "fc":
         value = SPECIAL[value]
-    given = np.asarray(value)
-    if given.dtype.kind in "iufb" and dtype.kind in "iu" and given.shape == ():
-        whole = int(given)
+    array = np.asarray(value)
+    if array.dtype.kind in "iufb" and dtype.kind in "iu" and array.shape == ():
+        whole = int(array)
         bounds = np.iinfo(dtype)
-        if whole != given or not bounds.min <= whole <= bounds.max:
+        if whole != array or not bounds.min <= whole <= bounds.max:
             raise OverflowError(f"{value!r} is no {dtype.name}")
-    if given.dtype == dtype and given.shape == ():
-        return given[()]
+    if array.dtype == dtype and array.shape == ():
+        return array[()]
     cell = np.zeros((), dtype)
     cell[()] = value
     return cell[()]

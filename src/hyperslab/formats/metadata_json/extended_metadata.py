@@ -51,21 +51,23 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Extended
     """Return the typed attributes of a node as users see them, and the rest."""
     if ATTRIBUTE not in stored:
         return dict(stored), ExtendedMetadata()
-    mark = stored[ATTRIBUTE]
+    content = stored[ATTRIBUTE]
     plain = {name: value for name, value in stored.items() if name != ATTRIBUTE}
-    if not isinstance(mark, dict) or mark.get("version") != VERSION:
+    if not isinstance(content, dict) or content.get("version") != VERSION:
         return plain, ExtendedMetadata()
-    attrs = decode_attrs(plain, _mapping(mark, "attrs"))
-    attrs = _with_hidden(attrs, _mapping(mark, "hidden"))
-    types = {name: read_type(said) for name, said in _mapping(mark, "types").items()}
-    known = {name: found for name, found in types.items() if found is not None}
-    dims, dtype = _dims(_mapping(mark, "dims")), _read_dtype(mark.get("dtype"))
-    return attrs, ExtendedMetadata(dims, dtype, known, _mapping(mark, "indexes"), mark.get("fill") == "unwritten")
+    attrs = decode_attrs(plain, _mapping(content, "attrs"))
+    attrs = _with_hidden(attrs, _mapping(content, "hidden"))
+    types = {name: read_type(description) for name, description in _mapping(content, "types").items()}
+    readable = {name: found for name, found in types.items() if found is not None}
+    dims, dtype = _dims(_mapping(content, "dims")), _read_dtype(content.get("dtype"))
+    return attrs, ExtendedMetadata(
+        dims, dtype, readable, _mapping(content, "indexes"), content.get("fill") == "unwritten"
+    )
 
 
 def write_attributes(
     attrs: Attrs,
-    marks: ExtendedMetadata,
+    extended: ExtendedMetadata,
     spelled: Mapping[str, tuple[Any, Code | None]] | None = None,
     hidden: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -85,11 +87,11 @@ def write_attributes(
     parts: dict[str, Any] = {
         "attrs": codes,
         "hidden": moved,
-        "dims": {dim.name: _dim_to_json(dim) for dim in marks.dims},
-        "dtype": None if marks.dtype is None else _describe_dtype(marks.dtype),
-        "types": {name: describe_type(kind) for name, kind in marks.types.items()},
-        "indexes": marks.indexes,
-        "fill": "unwritten" if marks.unwritten else None,
+        "dims": {dim.name: _dim_to_json(dim) for dim in extended.dims},
+        "dtype": None if extended.dtype is None else _describe_dtype(extended.dtype),
+        "types": {name: describe_type(kind) for name, kind in extended.types.items()},
+        "indexes": extended.indexes,
+        "fill": "unwritten" if extended.unwritten else None,
     }
     content = {name: part for name, part in parts.items() if part}
     return values | ({ATTRIBUTE: {"version": VERSION, **content}} if content else {})
@@ -98,16 +100,16 @@ def write_attributes(
 def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes with hidden ones at their places, unless another has taken the name since."""
     items = list(attrs.items())
-    for name, said in hidden.items():
-        if isinstance(said, dict) and name not in attrs:
-            place = said.get("at")
+    for name, entry in hidden.items():
+        if isinstance(entry, dict) and name not in attrs:
+            place = entry.get("at")
             at = place if type(place) is int and 0 <= place <= len(items) else len(items)
-            items.insert(at, (name, decode_attribute(said.get("value"), said.get("code"))))
+            items.insert(at, (name, decode_attribute(entry.get("value"), entry.get("code"))))
     return dict(items)
 
 
-def _mapping(mark: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = mark.get(name)
+def _mapping(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = content.get(name)
     return part if isinstance(part, dict) else {}
 
 
@@ -115,9 +117,9 @@ def _dim_to_json(dim: Dimension) -> dict[str, Any]:
     return {"size": dim.size, "unlimited": True} if dim.unlimited else {"size": dim.size}
 
 
-def _dims(said: Mapping[str, Any]) -> tuple[Dimension, ...]:
+def _dims(sizes: Mapping[str, Any]) -> tuple[Dimension, ...]:
     dims = []
-    for name, dim in said.items():
+    for name, dim in sizes.items():
         size = dim.get("size") if isinstance(dim, dict) else None
         if type(size) is int and 0 <= size < 2**63:
             dims.append(Dimension(name, size, dim.get("unlimited") is True))
@@ -128,10 +130,10 @@ _EXTENDED = {"float128": "g", "complex256": "G"}
 """Floats of 80 bits: cells that Zarr v3 has no name for and stores as bytes."""
 
 
-def _read_dtype(said: Any) -> DataType | None:
-    if isinstance(said, str):
-        return np.dtype(_EXTENDED[said]) if said in _EXTENDED and reads_extended() else None
-    return read_type(said)
+def _read_dtype(description: object) -> DataType | None:
+    if isinstance(description, str):
+        return np.dtype(_EXTENDED[description]) if description in _EXTENDED and reads_extended() else None
+    return read_type(description)
 
 
 def _describe_dtype(dtype: DataType) -> Any:
@@ -140,25 +142,25 @@ def _describe_dtype(dtype: DataType) -> Any:
     return describe_type(dtype)
 
 
-def apply_described_type(stored: DataType, said: DataType | None) -> DataType:
+def apply_described_type(stored: DataType, described: DataType | None) -> DataType:
     """Return the type that a description makes of the stored cells; the stored type itself where the two do not fit."""
     if isinstance(stored, VlenArray):
-        return said if isinstance(said, VlenArray) and said.base == stored.base else stored
+        return described if isinstance(described, VlenArray) and described.base == stored.base else stored
     if isinstance(stored, VlenBytes):
-        return said if isinstance(said, VlenArray) else stored
+        return described if isinstance(described, VlenArray) else stored
     if not isinstance(stored, np.dtype):
         return stored
-    match said:
-        case np.dtype() if stored.kind == "V" and stored.names is None and stored.itemsize == said.itemsize:
-            return said
+    match described:
+        case np.dtype() if stored.kind == "V" and stored.names is None and stored.itemsize == described.itemsize:
+            return described
         case Char() if stored == np.dtype("S1"):
-            return said
+            return described
         case Enum(base=base) if base == stored.newbyteorder("="):
-            return replace(said, base=stored)
+            return replace(described, base=stored)
         case Opaque(size=size) if stored.kind == "V" and stored.names is None and stored.itemsize == size:
-            return said
+            return described
         case Compound(base=base) if base == stored.newbyteorder("="):
-            return said if base == stored else replace(said, base=stored)
+            return described if base == stored else replace(described, base=stored)
         case _:
             return stored
 
@@ -196,15 +198,15 @@ _TIME = re.compile(r"-?\d{3,}-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?)?", re
 
 def write_indexes(indexes: Mapping[str, Index], dims: Sequence[str | None]) -> dict[str, Any]:
     """Return the JSON of the indexes of these dimensions; those that list their values cell by cell are left out."""
-    said = {name: _to_json(indexes[name]) for name in dims if name is not None and name in indexes}
-    return {name: rule for name, rule in said.items() if rule is not None}
+    rules = {name: _to_json(indexes[name]) for name in dims if name is not None and name in indexes}
+    return {name: rule for name, rule in rules.items() if rule is not None}
 
 
-def read_indexes(said: Mapping[str, Any], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
+def read_indexes(rules: Mapping[str, Any], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
     """Return the indexes of an array's dimensions."""
     found: dict[str, Index] = {}
     for name, size in zip(dims, shape, strict=False):
-        index = _from_json(said.get(name), size) if name is not None else None
+        index = _from_json(rules.get(name), size) if name is not None else None
         if name is not None and index is not None:
             found[name] = index
     return found
@@ -226,8 +228,8 @@ def _to_json(index: Index) -> dict[str, Any] | None:
             return None
 
 
-def _from_json(said: Any, size: int) -> Index | None:
-    match said:
+def _from_json(rule: object, size: int) -> Index | None:
+    match rule:
         case {"scale": {"start": int() | float() as start, "step": int() | float() as step}}:
             return ScaleIndex(float(start), float(step), size) if step and isfinite(start) and isfinite(step) else None
         case {"labels": list() as labels} if len(labels) == size:

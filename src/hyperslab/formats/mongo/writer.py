@@ -355,7 +355,7 @@ class ObjectWriter(ObjectReader):
         """Hold the object against other writers; afterwards reads see the newest. In a batch, until its end."""
         if self._batches:
             if not self._held:
-                self._batches.held.enter_context(self._locked())
+                self._batches.locks.enter_context(self._locked())
                 self.refresh(path)
             with self._undoing():
                 yield

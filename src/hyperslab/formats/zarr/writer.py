@@ -176,8 +176,8 @@ class ZarrWriter(ZarrReader):
         if self._batches:
             with self._node_mutex:
                 if path not in self._batch_locks:
-                    self._batches.held.enter_context(self._locked(path))
-                    self._batches.held.callback(self._batch_locks.discard, path)
+                    self._batches.locks.enter_context(self._locked(path))
+                    self._batches.locks.callback(self._batch_locks.discard, path)
                     self._batch_locks.add(path)
                     self.refresh(path)
                 yield
