@@ -12,7 +12,7 @@ from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
 from hyperslab.formats.nczarr.attributes import source_texts
-from hyperslab.formats.nczarr.generation import Context, NCZarrOptions, generation_of, provenance_of
+from hyperslab.formats.nczarr.generation import Context, NCZarrOptions, find_generation, read_provenance
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -71,9 +71,9 @@ def context(version: str, store: str, options: NCZarrOptions | None = None) -> C
         return found
 
     made = Context(
-        generation=generation_of(root),
+        generation=find_generation(root),
         options=options or NCZarrOptions(),
-        provenance=provenance_of(root.get(".zattrs", {})),
+        provenance=read_provenance(root.get(".zattrs", {})),
         group=group,
         texts=lambda node: source_texts(raw(version, store)[node].get(".zattrs", b"{}")),
     )

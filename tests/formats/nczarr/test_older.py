@@ -7,7 +7,7 @@ import pytest
 
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current
-from hyperslab.formats.nczarr.generation import Context, Generation, generation_of, to_current_documents
+from hyperslab.formats.nczarr.generation import Context, Generation, find_generation, to_current_documents
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char
@@ -65,7 +65,7 @@ def read(docs, generation):
 
 
 def test_the_generation_is_told_by_where_the_keys_are(generation):
-    assert generation_of(stored(generation)[0]) is generation
+    assert find_generation(stored(generation)[0]) is generation
     assert generation.is_older
 
 

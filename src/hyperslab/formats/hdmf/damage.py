@@ -42,7 +42,7 @@ from hyperslab.formats.hdmf.survey import HdmfSurvey, OtherDatasets, Spec
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.zarr.commit import DocumentChange
-from hyperslab.formats.zarr.damage import NodeDamage, remedies_of
+from hyperslab.formats.zarr.damage import NodeDamage, make_remedies
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.dtypes import DataType, ObjectRef, VlenBytes, VlenString, numpy_dtype
@@ -383,7 +383,7 @@ class _ChecksHdmf:
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
         """Yield the same with what mends it."""
         with self._open_survey() as survey:
-            yield from remedies_of(self, survey, self._open_survey, _examiners(survey, deep))
+            yield from make_remedies(self, survey, self._open_survey, _examiners(survey, deep))
 
 
 class HdmfCheckReader(_ChecksHdmf, ZarrReader):

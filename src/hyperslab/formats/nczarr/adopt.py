@@ -13,7 +13,13 @@ from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.nczarr import FORMAT
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
-from hyperslab.formats.nczarr.dimensions import anonymous_name, is_anonymous, qualified, require_netcdf, split_qualified
+from hyperslab.formats.nczarr.dimensions import (
+    anonymous_name,
+    is_anonymous,
+    qualified,
+    require_netcdf_name,
+    split_qualified,
+)
 from hyperslab.formats.nczarr.generation import Generation, NCZarrOptions
 from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
@@ -141,7 +147,7 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
 def _require_names(path: str, spec: Spec) -> None:
     declared = [dim.name for dim in spec.dims] if isinstance(spec, GroupSpec) else []
     for name in filter(None, (split_qualified(path)[1], *declared)):
-        require_netcdf(name, path)
+        require_netcdf_name(name, path)
 
 
 def _rendered(spec: Spec, path: str, metadata_dialect: NczarrDialect) -> Docs:

@@ -120,7 +120,7 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
     """
     match code:
         case None:
-            return _guessed(value, text)
+            return _guess_value(value, text)
         case str() if code in _CHAR:
             return value if isinstance(value, str) else _as_text(value, text)
         case str() if _STRING.fullmatch(code):
@@ -158,7 +158,7 @@ def _numbers(value: object, dtype: NumpyDType) -> Any:
     return cells[0] if len(cells) == 1 else cells
 
 
-def _guessed(value: object, text: str | None) -> Any:
+def _guess_value(value: object, text: str | None) -> Any:
     """Return the value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
     if isinstance(value, str):
         return value
@@ -219,13 +219,13 @@ def write_attributes(
     for name, value in attrs.items():
         if not name:
             raise Invalid("an attribute without a name", remedy="give it one: netCDF reads no other")
-        with _naming(name):
+        with _name_attribute_in_errors(name):
             values[name], codes[name] = write_value(value, draft=draft, type_name=type_name)
     return values, codes
 
 
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
+def _name_attribute_in_errors(name: str) -> Iterator[None]:
     try:
         yield
     except Unsupported as error:
@@ -244,7 +244,7 @@ def normalize_attributes(attrs: JsonMapping) -> JsonObject:
     """Return the values as they will be read back; errors name the attribute."""
     found = {}
     for name, value in attrs.items():
-        with _naming(name):
+        with _name_attribute_in_errors(name):
             found[name] = normalize_value(value)
     return found
 
@@ -262,11 +262,11 @@ def normalize_value(value: object) -> Any:
         case bool() | bytes() | complex():
             pass
         case int() | float():
-            return _guessed_number([value])
+            return _guess_number([value])
         case list() | tuple() if value and all(isinstance(item, str) for item in value):
             return _strings(list(map(str, value)))
         case list() | tuple() if value and all(_is_number(item) for item in value):
-            return _guessed_number([item.item() if isinstance(item, np.generic) else item for item in value])
+            return _guess_number([item.item() if isinstance(item, np.generic) else item for item in value])
         case None | list() | tuple() | dict():
             return _json_text(value)
     raise _unsupported(type(value).__name__)
@@ -276,7 +276,7 @@ def _is_number(item: object) -> bool:
     return isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool)
 
 
-def _guessed_number(values: list[Any]) -> Any:
+def _guess_number(values: list[Any]) -> Any:
     dtype = _widest(values)
     if dtype is None:
         raise _unsupported("whole number of more than 64 bits")

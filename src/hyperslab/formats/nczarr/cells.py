@@ -34,7 +34,9 @@ Meaning = Literal["char", "string"] | None
 Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
 
 
-def read_once(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed) -> ArraySpec:
+def read_array_once(
+    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed
+) -> ArraySpec:
     """Return :func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
     ``parsed``."""
     place = (id(doc), meaning, scalar)
@@ -116,7 +118,7 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
     if isinstance(spec.dtype, Char) and char == "|u1":
         code = None if spec.fill_value is None else np.uint8(ord(bytes(spec.fill_value) or b"\0"))
         plain = plain.evolve(dtype=np.dtype("u1"), fill_value=code)
-    comparable = {**old, "dtype": plain_name(plain.dtype)} if isinstance(spec.dtype, Char) and old else old
+    comparable = {**old, "dtype": numpy_name(plain.dtype)} if isinstance(spec.dtype, Char) and old else old
     if scalar and old.get("shape") == [1]:
         comparable = {**comparable, "shape": [], "chunks": []}
     doc = document.render_array(plain, comparable)
@@ -151,7 +153,7 @@ def write_written(spec: ArraySpec) -> dict[str, list[int]]:
     return {} if rows is None or tuple(rows) == spec.shape else {"written": list(rows)}
 
 
-def plain_name(dtype: DataType) -> str:
+def numpy_name(dtype: DataType) -> str:
     """Return NumPy's name of a plain type."""
     return numpy_dtype(dtype).str
 
@@ -252,7 +254,7 @@ def _writes_swapped(context: Context) -> bool:
 MAXIMUM, DEFAULT_MAXIMUM = "_nczarr_maxstrlen", "_nczarr_default_maxstrlen"
 
 
-def cell_type(dtype: DataType) -> DataType:
+def netcdf_cell_type(dtype: DataType) -> DataType:
     """Return the type as netCDF has it: single bytes are chars; Unsupported where it has none without user types."""
     match dtype:
         case Char() | VlenString():

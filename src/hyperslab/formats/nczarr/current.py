@@ -22,11 +22,11 @@ from hyperslab.formats.nczarr.cells import (
     FILL,
     MAXIMUM,
     Meaning,
-    cell_type,
     fill_code,
     meant_fill_value,
     mend_byte_order,
-    read_once,
+    netcdf_cell_type,
+    read_array_once,
     read_written,
     text_length,
     with_codec_chain,
@@ -39,11 +39,11 @@ from hyperslab.formats.nczarr.dimensions import (
     XARRAY,
     anonymous_name,
     qualified,
-    read_declared,
-    read_dimensions,
+    read_array_dimensions,
+    read_group_dimensions,
     short_names,
     shown_names,
-    write_declared,
+    write_group_dimensions,
 )
 from hyperslab.formats.nczarr.generation import (
     ARRAY,
@@ -53,7 +53,7 @@ from hyperslab.formats.nczarr.generation import (
     TYPES,
     Context,
     merge_provenance,
-    provenance_of,
+    read_provenance,
     to_current_documents,
 )
 from hyperslab.formats.zarr.dialect import Docs
@@ -97,7 +97,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
         "kept": kept,
     }
     attrs = _attributes(stored, node, context, problems, {})
-    return GroupSpec(attrs=attrs, dims=read_declared(own.get("dimensions", {}), problems), layout=layout)
+    return GroupSpec(attrs=attrs, dims=read_group_dimensions(own.get("dimensions", {}), problems), layout=layout)
 
 
 def _own(stored: JsonMapping, key: str, problems: Problems) -> JsonObject:
@@ -156,7 +156,7 @@ def _attributes(
 def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Context, problems: Problems) -> ArraySpec:
     own = _own(stored, ARRAY, problems)
     meaning, scalar = _meaning(doc, own, context), _is_scalar(own, stored)
-    spec = read_once(doc, problems, meaning=meaning, scalar=scalar, parsed=context.parsed)
+    spec = read_array_once(doc, problems, meaning=meaning, scalar=scalar, parsed=context.parsed)
     code = fill_code(spec.dtype)
     attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL: code})
     if isinstance(spec.dtype, Char) and attrs.get(FILL) == "":  # how netcdf-c spells the char NUL
@@ -165,7 +165,7 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
     spec = mend_byte_order(spec, context, problems)
     if context.options.truncate and (length := text_length(spec)) is not None:
         spec = with_text_width(spec, length, truncate=True)
-    dimensions = read_dimensions(
+    dimensions = read_array_dimensions(
         own.get("dimension_references"), stored.get(XARRAY), spec.shape, node, context, problems
     )
     layout = {
@@ -210,7 +210,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     if not node:
         said, _ = hidden.pop(PROVENANCE, (None, None))
         said = attrs.pop(PROVENANCE, said)
-        hidden[PROVENANCE] = (merge_provenance("2.0.0", provenance_of({PROVENANCE: said})), ">S1")
+        hidden[PROVENANCE] = (merge_provenance("2.0.0", read_provenance({PROVENANCE: said})), ">S1")
         own[SUPERBLOCK] = {"version": "2.0.0"} | _kept_of(spec, SUPERBLOCK)
     old = {key: value for key, value in spec.layout.get("zarr2", {}).items() if key != "zarr_format"}
     return {".zattrs": _document(spec, attrs, hidden, {}, own), ".zgroup": {"zarr_format": 2, **old}}
@@ -218,7 +218,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
 
 def _group(spec: GroupSpec) -> JsonObject:
     lists = {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
-    return {"dimensions": write_declared(spec.dims), **lists}
+    return {"dimensions": write_group_dimensions(spec.dims), **lists}
 
 
 def _kept_of(spec: GroupSpec | ArraySpec, key: str) -> JsonObject:
@@ -335,7 +335,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     """
     if wish.layout.get("shards") is not None:
         raise Unsupported("format nczarr has no shards", remedy="use format zarr3")
-    dtype = cell_type(wish.dtype)
+    dtype = netcdf_cell_type(wish.dtype)
     hidden = {name: wish.attrs[name] for name in wish.attrs if is_hidden(name) and name not in _MADE}
     values, codes = write_attributes(hidden, draft=False)
     layout: JsonObject = {"hidden": {name: (values[name], codes[name]) for name in hidden}}
@@ -350,13 +350,15 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         problem=None,
         layout=layout,
     )
-    found = _parsed(render(with_codec_chain(spec, hidden.get(MAXIMUM), context), node, context), node, context)
+    found = _parse_array_alone(
+        render(with_codec_chain(spec, hidden.get(MAXIMUM), context), node, context), node, context
+    )
     try_chain(found)
     unresolved = {key: value for key, value in found.layout.items() if key != "dimensions"}
     return found.evolve(dims=wish.dims, layout=unresolved)
 
 
-def _parsed(docs: Docs, node: str, context: Context) -> ArraySpec:
+def _parse_array_alone(docs: Docs, node: str, context: Context) -> ArraySpec:
     problems = Problems(node)
     found = parse(docs, node, Context(generation=context.generation, options=context.options), problems)
     problems.raise_if_fatal()

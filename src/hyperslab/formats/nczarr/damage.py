@@ -27,7 +27,7 @@ from hyperslab.formats.nczarr.dimensions import (
     dimensions_by_name,
     find_dimension,
     short_names,
-    write_declared,
+    write_group_dimensions,
 )
 from hyperslab.formats.nczarr.generation import (
     ARRAY,
@@ -107,7 +107,7 @@ def with_references(docs: Docs, generation: Generation, names: Sequence[str]) ->
 
 def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension]) -> Docs:
     """Return the group with these dimensions declared, in place of those of the same names."""
-    entries = write_declared(dims)
+    entries = write_group_dimensions(dims)
     if generation is Generation.DRAFT:
         return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
     said = dimensions_by_name((own_metadata(docs, generation, GROUP) or {}).get("dimensions"))

@@ -17,8 +17,8 @@ from hyperslab.formats.nczarr.generation import (
     Context,
     Generation,
     NCZarrOptions,
-    generation_of,
-    provenance_of,
+    find_generation,
+    read_provenance,
 )
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
@@ -94,8 +94,8 @@ class NczarrDialect(MetadataDialect):
         if root is None:
             self._context = self.context
             return
-        said = provenance_of(_attributes_of(root))
-        found = generation_of(root)
+        said = read_provenance(_attributes_of(root))
+        found = find_generation(root)
         self._is_stored = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
         self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)

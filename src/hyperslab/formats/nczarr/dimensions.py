@@ -35,7 +35,7 @@ def qualified(group: str, name: str) -> str:
     return f"/{group}/{name}" if group else f"/{name}"
 
 
-def require_netcdf(name: str, node: str) -> None:
+def require_netcdf_name(name: str, node: str) -> None:
     """Invalid for the name of a node or dimension that netcdf-c cannot open a dataset for."""
     if not _OF_NETCDF.fullmatch(name) or len(name.encode()) > _LONGEST:
         remedy = "begin with a letter, digit or _, without control characters or a space at the end; or use zarr2"
@@ -63,7 +63,10 @@ XARRAY = DIMENSIONS
 SCALAR = "_scalar_"
 
 
-def read_dimensions(
+# -- dimensions of an array -------------------------------------------------------------------------------------------
+
+
+def read_array_dimensions(
     references: Any, names: Any, shape: Sequence[int], node: str, context: Context, problems: Problems
 ) -> tuple[str, ...]:
     """Return the qualified name of each axis' dimension: the first of the three that can be used."""
@@ -71,7 +74,7 @@ def read_dimensions(
         problems.warn("dimensions", f"the dimensions {shorten(references)} name no {len(shape)} dimensions; ignored")
     elif references is not None:
         return tuple(
-            _resolved(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
+            _resolve(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
         )
     if names is not None and not are_names(names, len(shape)):
         if shape or names != [SCALAR]:
@@ -102,7 +105,7 @@ def are_names(names: object, ndim: int) -> bool:
     return all(isinstance(name, str) and split_qualified(name)[1] for name in names)
 
 
-def _resolved(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
+def _resolve(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
     """Return a reference as it stands, or the dimension of this name that can be seen from the array."""
     is_qualified = name.startswith("/")
     if is_qualified and context.group("") is None:
@@ -135,7 +138,10 @@ def nearest_dimension(name: str, size: int, group: str, context: Context) -> str
     return None
 
 
-def read_declared(said: object, problems: Problems) -> tuple[Dimension, ...]:
+# -- dimensions that a group declares ---------------------------------------------------------------------------------
+
+
+def read_group_dimensions(said: object, problems: Problems) -> tuple[Dimension, ...]:
     """Return the dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
     said = dimensions_by_name(said)
     if not isinstance(said, dict):
@@ -168,12 +174,15 @@ def read_dimension(name: str, said: object) -> Dimension | None:
     return Dimension(name, size, bool(whole.get("unlimited")))
 
 
-def write_declared(dims: Iterable[Dimension]) -> JsonObject:
+def write_group_dimensions(dims: Iterable[Dimension]) -> JsonObject:
     """Return the dimensions of a group as netcdf-c writes them; Invalid for a name with a slash."""
     dims = list(dims)
     for dim in dims:
         qualified("", dim.name)
     return {dim.name: {"size": dim.size, "unlimited": 1} if dim.unlimited else dim.size for dim in dims}
+
+
+# -- names to show ----------------------------------------------------------------------------------------------------
 
 
 def short_names(fqns: Sequence[str]) -> tuple[str, ...]:
@@ -183,17 +192,20 @@ def short_names(fqns: Sequence[str]) -> tuple[str, ...]:
 
 def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> tuple[str, ...]:
     """Return the names without their groups, of dimensions that were told apart as they were given."""
-    return tuple(_shown(fqn, size, context) for fqn, size in zip(fqns, shape, strict=True))
+    return tuple(_without_suffix(fqn, size, context) for fqn, size in zip(fqns, shape, strict=True))
 
 
-def _shown(fqn: str, size: int, context: Context) -> str:
+def _without_suffix(fqn: str, size: int, context: Context) -> str:
     group, name = split_qualified(fqn)
     return strip_suffix(
         name, size, lambda plain: any(find_dimension(qualified(g, plain), context) for g in outward(group))
     )
 
 
-def read_dims(doc: JsonMapping, problems: Problems) -> tuple[tuple[Dimension, ...], JsonObject]:
+# -- the draft: .zdims of a group, dimensions of an array -------------------------------------------------------------
+
+
+def read_draft_dimensions(doc: JsonMapping, problems: Problems) -> tuple[tuple[Dimension, ...], JsonObject]:
     """Return the dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
     for name, said in doc.items():
@@ -211,7 +223,7 @@ def read_dims(doc: JsonMapping, problems: Problems) -> tuple[tuple[Dimension, ..
     return tuple(dims), kept
 
 
-def write_dims(dims: Sequence[Dimension], kept: JsonMapping, group: str) -> JsonObject:
+def write_draft_dimensions(dims: Sequence[Dimension], kept: JsonMapping, group: str) -> JsonObject:
     """Return the document of these dimensions, with what was kept of an old one; Invalid for a name with a slash."""
     doc = {name: said for name, said in kept.items() if name not in {dim.name for dim in dims}}
     for dim in dims:
@@ -230,7 +242,7 @@ def new_qualified_name(name: str | None, size: int, group: str, context: Context
     return nearest_dimension(name, size, group, context) or qualified("" if is_anonymous(name, size) else group, name)
 
 
-def array_dimensions(
+def read_draft_array_dimensions(
     doc: JsonMapping,
     stored: JsonMapping,
     shape: tuple[int, ...],
@@ -248,12 +260,12 @@ def array_dimensions(
         )
     elif said is None and shape:
         problems.warn("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
-    plain = plain_names(stored.get(DIMENSIONS), len(shape), problems)
+    plain = read_plain_names(stored.get(DIMENSIONS), len(shape), problems)
     names = said if isinstance(said, list) and fits else [None] * len(shape)
-    return tuple(_resolved_in_draft(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
+    return tuple(_resolve_in_draft(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
 
 
-def plain_names(said: object, ndim: int, problems: Problems) -> Sequence[str | None]:
+def read_plain_names(said: object, ndim: int, problems: Problems) -> Sequence[str | None]:
     """Return the names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
     if said is not None and (not isinstance(said, list) or len(said) != ndim):
         problems.warn("dimensions", f"{DIMENSIONS} is {shorten(said)}, which names no {ndim} dimensions; ignored")
@@ -262,7 +274,7 @@ def plain_names(said: object, ndim: int, problems: Problems) -> Sequence[str | N
     return [name if isinstance(name, str) and name and "/" not in name else None for name in names]
 
 
-def _resolved_in_draft(
+def _resolve_in_draft(
     fqn: str | None, plain: str | None, size: int, group: str, context: Context, problems: Problems
 ) -> str:
     if fqn is None:

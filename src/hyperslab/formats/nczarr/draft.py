@@ -40,15 +40,15 @@ from hyperslab.formats.nczarr.cells import (
 )
 from hyperslab.formats.nczarr.dimensions import (
     anonymous_name,
-    array_dimensions,
     new_qualified_name,
     qualified,
-    read_dims,
+    read_draft_array_dimensions,
+    read_draft_dimensions,
     shown_names,
     split_qualified,
-    write_dims,
+    write_draft_dimensions,
 )
-from hyperslab.formats.nczarr.generation import PROVENANCE, Context, merge_provenance, provenance_of
+from hyperslab.formats.nczarr.generation import PROVENANCE, Context, merge_provenance, read_provenance
 from hyperslab.formats.nczarr.user_types import (
     Scope,
     dtype_in_bytes,
@@ -100,7 +100,7 @@ def _read_group(
     if not node:
         _check_versions(docs, problems)
     types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), problems)
-    dims, more = read_dims(docs.get(DIMS, {}), problems)
+    dims, more = read_draft_dimensions(docs.get(DIMS, {}), problems)
     lengths = text_lengths({name: docs[TYPES][name] for name in types})
     kept = {DIMS: more, TYPES: no_types, DATASET: docs.get(DATASET, {})}
     shown = {name: value for name, value in stored.items() if name not in lengths or lengths[name] != value}
@@ -133,7 +133,7 @@ def _read_array(
 ) -> ArraySpec:
     group, _ = split(node)
     spec = read_array(_in_numpy(doc, problems), problems, meaning=_meaning(doc), scalar=False)
-    dimensions = array_dimensions(doc, stored, spec.shape, group, context, problems)
+    dimensions = read_draft_array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
     plain = {name: value for name, value in stored.items() if not is_hidden(name)}
     # without a code of its own the fill value is of the type of the cells
@@ -236,11 +236,11 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     hidden = spec.layout.get("hidden", {})
     if not node:
         said, _ = hidden.get(PROVENANCE, (None, None))
-        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", provenance_of({PROVENANCE: said})), "char")}
+        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", read_provenance({PROVENANCE: said})), "char")}
     attributes, codes = _write_attributes(spec.attrs, lengths | hidden, scope)
     parts = {
         DATASET: {} if node else {"nczarr_version": VERSION, **kept.get(DATASET, {})},
-        DIMS: write_dims(spec.dims, kept.get(DIMS, {}), node),
+        DIMS: write_draft_dimensions(spec.dims, kept.get(DIMS, {}), node),
         TYPES: {name: said for name, said in kept.get(TYPES, {}).items() if name not in types} | types,
         CODES: codes,
     }
@@ -309,7 +309,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     """
     if wish.layout.get("shards") is not None:
         raise Unsupported("NCZarr has no shards", remedy="use format zarr3")
-    dtype = _held(wish.dtype)
+    dtype = _draft_cell_type(wish.dtype)
     unseen = {name: value for name, value in wish.attrs.items() if is_hidden(name) and name != DIMENSIONS}
     values, codes = write_attributes(unseen, draft=True)
     layout: JsonObject = {"hidden": {name: (values[name], codes[name]) for name in unseen}}
@@ -342,26 +342,26 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     )
 
 
-def _held(dtype: DataType) -> DataType:
+def _draft_cell_type(dtype: DataType) -> DataType:
     """Return the type as the draft has it; Unsupported names one that netCDF has no form of (R30 to R32, R38)."""
     match dtype:
         case Char() | VlenString() | Opaque():
             return dtype
-        case Enum() | Compound() if dtype.name and _has(dtype.base):
+        case Enum() | Compound() if dtype.name and _has_draft_type(dtype.base):
             return dtype
         case np.dtype(kind="S", itemsize=1):
             return Char()
         case np.dtype(kind="V", names=None, type=np.void):
             return unnamed_opaque(dtype.itemsize)
-        case np.dtype() if dtype.kind != "S" and _has(dtype):
+        case np.dtype() if dtype.kind != "S" and _has_draft_type(dtype):
             return dtype
     is_text = isinstance(dtype, np.dtype) and dtype.kind in "SU"
     remedy = "give dtype=str" if is_text else "convert the cells to numbers or text first, or use format zarr2"
     raise Unsupported(f"format nczarr (dialect draft) has no cells of type {describe(dtype)}", remedy=remedy)
 
 
-def _has(dtype: NumpyDType) -> bool:
+def _has_draft_type(dtype: NumpyDType) -> bool:
     base = dtype.base
     if base.fields is not None:
-        return all(_has(part) for part, *_ in base.fields.values())
+        return all(_has_draft_type(part) for part, *_ in base.fields.values())
     return base.kind in "iuS" or base.type is np.void or (base.kind == "f" and base.itemsize in (4, 8))

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.formats.nczarr.dimensions import anonymous_name, is_anonymous, qualified, require_netcdf, split_qualified
+from hyperslab.formats.nczarr.dimensions import (
+    anonymous_name,
+    is_anonymous,
+    qualified,
+    require_netcdf_name,
+    split_qualified,
+)
 from hyperslab.formats.nczarr.user_types import same_type, unnamed_opaque
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Opaque, tag_of, tagged_fields
@@ -181,7 +187,7 @@ class Edits:
         spec = self.group(above)
         known = spec.layout.get(kind)
         if not self.draft and name not in (known or ()):
-            require_netcdf(name, path)
+            require_netcdf_name(name, path)
             spec = replace(spec, layout={**spec.layout, kind: (*(known or ()), name)})
         if spec is not self.node(above):
             self.changed[above] = spec
@@ -250,7 +256,7 @@ class Edits:
         known = next((other for other in spec.dims if other.name == dim.name), None)
         if known is None:
             if not self.draft:
-                require_netcdf(dim.name, path or group)
+                require_netcdf_name(dim.name, path or group)
             self.changed[group] = replace(spec, dims=(*spec.dims, dim))
             return dim
         if not anew or known == dim:

@@ -50,7 +50,7 @@ DRAFT_ONLY = (".zdims", ".zattr_type", ".zattrs_type", ".ztypedefs")
 """Documents of a root that make it the draft's, together with provenance."""
 
 
-def generation_of(root: Docs) -> Generation:
+def find_generation(root: Docs) -> Generation:
     """Return the generation of the dataset with these documents of the root; ``PURE`` where nothing marks another.
 
     The superblock decides; provenance alone never does, for netcdf-c writes it into plain stores too.
@@ -71,7 +71,7 @@ def generation_of(root: Docs) -> Generation:
     return Generation.PURE
 
 
-def provenance_of(attributes: JsonMapping) -> dict[str, str]:
+def read_provenance(attributes: JsonMapping) -> dict[str, str]:
     """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
     said = attributes.get(PROVENANCE)
     if not isinstance(said, str):
@@ -110,14 +110,14 @@ def to_current_documents(docs: Docs) -> Docs:
     plain: Docs = {}
     for name, doc in docs.items():
         if name in _OBJECTS:
-            own[_OBJECTS[name]] = _renamed(doc)
+            own[_OBJECTS[name]] = _with_new_names(doc)
             continue
         plain[name] = {key: value for key, value in doc.items() if key.lower() not in _OWN_OBJECTS}
-        own |= {key.lower(): _renamed(value) for key, value in doc.items() if key.lower() in _OWN_OBJECTS}
+        own |= {key.lower(): _with_new_names(value) for key, value in doc.items() if key.lower() in _OWN_OBJECTS}
     return {**plain, ".zattrs": {**plain.get(".zattrs", {}), **own}}
 
 
-def _renamed(said: object) -> Any:
+def _with_new_names(said: object) -> Any:
     if not isinstance(said, Mapping):
         return said
     return {_NEW_NAMES.get(key, key): value for key, value in said.items()}
@@ -155,7 +155,7 @@ class NCZarrOptions:
         check_bool("truncate", self.truncate)
 
 
-def _nothing_declared(path: str) -> GroupSpec | None:
+def _no_group(path: str) -> GroupSpec | None:
     return None
 
 
@@ -174,7 +174,7 @@ class Context:
     generation: Generation
     options: NCZarrOptions = field(default_factory=NCZarrOptions)
     provenance: Mapping[str, str] = field(default_factory=dict)
-    group: Callable[[str], GroupSpec | None] = _nothing_declared
+    group: Callable[[str], GroupSpec | None] = _no_group
     texts: Callable[[str], Mapping[str, str]] = _no_texts
     structured: Callable[[], Sequence[str]] = tuple
     parsed: dict[tuple[int, Any, bool], ArraySpec] = field(default_factory=dict, compare=False)

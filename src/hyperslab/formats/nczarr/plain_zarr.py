@@ -28,7 +28,7 @@ from hyperslab.formats.nczarr.cells import (
     text_length,
     with_text_width,
 )
-from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous_name, plain_names, qualified, split_qualified
+from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous_name, qualified, read_plain_names, split_qualified
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.nczarr.user_types import unnamed_opaque
 from hyperslab.formats.zarr.dialect import Docs
@@ -83,7 +83,7 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
         spec = document.read_array(seen, stored, problems)
     else:
         spec = read_array(seen, problems, meaning=_meaning(doc, context), scalar=scalar)
-    names = plain_names(stored.get(DIMENSIONS), len(spec.shape), problems) if spec.shape else ()
+    names = read_plain_names(stored.get(DIMENSIONS), len(spec.shape), problems) if spec.shape else ()
     dims = [_dimension(name, size, node, context) for name, size in zip(names, spec.shape, strict=True)]
     length = text_length(spec)
     if length is not None and context.options.truncate:
@@ -92,7 +92,7 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
     if ATTRIBUTE not in stored:
         spec = spec.evolve(fill_value=meant_fill_value(spec, spec.attrs, doc, context, problems))
         spec = mend_byte_order(spec, context, problems)
-    spec = _seen(spec, doc, node, context)
+    spec = _as_netcdf_type(spec, doc, node, context)
     layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
     layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}
     return spec.evolve(
@@ -133,7 +133,7 @@ def _without_native(doc: JsonObject) -> JsonObject:
     return doc | {"dtype": [["r", part], ["i", part]], "fill_value": fill}
 
 
-def _seen(spec: ArraySpec, doc: JsonMapping, node: str, context: Context) -> ArraySpec:
+def _as_netcdf_type(spec: ArraySpec, doc: JsonMapping, node: str, context: Context) -> ArraySpec:
     """Return the array with types as netCDF names them."""
     dtype = spec.dtype
     if not isinstance(dtype, np.dtype):

@@ -30,8 +30,8 @@ from hyperslab.formats.nczarr.damage import (
 )
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, DECIDING, DRAFT_GROUP, NczarrDialect
 from hyperslab.formats.nczarr.dimension_damage import find_dimension_damage
-from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, generation_of
-from hyperslab.formats.zarr.damage import remedies_of
+from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, find_generation
+from hyperslab.formats.zarr.damage import make_remedies
 from hyperslab.formats.zarr.dialect import Consolidated, Docs
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
@@ -46,7 +46,7 @@ def find_remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
         survey = NCZarrSurvey(dataset)
     except HyperslabError:  # said where documents are looked at one by one
         return
-    yield from remedies_of(dataset, survey, lambda: nullcontext(NCZarrSurvey(dataset)), _examiners(survey))
+    yield from make_remedies(dataset, survey, lambda: nullcontext(NCZarrSurvey(dataset)), _examiners(survey))
 
 
 def _examiners(survey: NCZarrSurvey) -> Iterator[Examiner]:
@@ -188,10 +188,10 @@ class NczarrReader(ZarrReader):
             self._dialect.learn_generation(self._without_root())
             return
         # documents of Zarr alone do not tell the draft and 4.8.0: their own are asked for, by as few requests as can be
-        if generation_of(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
+        if find_generation(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
             more = DECIDING if PROVENANCE not in root.get(ZATTRS, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
-            if from_copy and generation_of(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
+            if from_copy and find_generation(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
                 self._consolidated.clear()
         self._dialect.learn_generation(root)
         self._remembered |= again

@@ -130,7 +130,7 @@ def _unknown(key: str) -> None:
     """The stamp of a store that tells none."""
 
 
-def fill_bytes(cell: Block) -> bytes | None:
+def fill_cell_bytes(cell: Block) -> bytes | None:
     """Return the bytes of one fill cell (0-d); None for cells that are no plain bytes."""
     if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
         return None
@@ -160,7 +160,7 @@ class KeyedChunks:
         self._spec = spec
         self._fill = spec.fill_cell()
         # without a fill value, cells that are not there are not defined to all readers of Zarr v2
-        self._zero = None if spec.fill_value is None else fill_bytes(self._fill)
+        self._zero = None if spec.fill_value is None else fill_cell_bytes(self._fill)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
 

@@ -53,7 +53,7 @@ S = TypeVar("S", bound=DocumentSurvey)
 TakeSurvey = Callable[[], AbstractContextManager[S]]
 
 
-def remedies_of(
+def make_remedies(
     dataset: object, survey: S, look: TakeSurvey[S], examiners: Iterable[Callable[[S], Iterable[NodeDamage]]]
 ) -> Iterator[Remedy]:
     """Yield what each examiner finds in a survey, with its remedy. A mend looks again, under the lock of the root:

@@ -37,7 +37,7 @@ from hyperslab.formats.zarr.chunks import (
     KeyOf,
     UncompressedChunks,
     decode_fetched,
-    fill_bytes,
+    fill_cell_bytes,
     is_filled_with,
 )
 from hyperslab.model.dtypes import NumpyDType
@@ -118,7 +118,7 @@ class ShardedChunks:
         self.concurrency = keys.concurrency
         self._spec = spec
         self._grid = Grid.of(spec.shape, inner, outer)
-        self._zero = fill_bytes(spec.fill_cell())
+        self._zero = fill_cell_bytes(spec.fill_cell())
         self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
         location = config.get("index_location", "end")

@@ -20,7 +20,7 @@ from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr3.dtypes import has_order, read_dtype
+from hyperslab.formats.zarr3.dtypes import has_byte_order, read_dtype
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import Chunks, Codec
 
@@ -32,7 +32,7 @@ _MOST_CHUNKS = 10**6
 _SEPARATORS = {"default": "/", "v2": "."}
 
 
-def extension(said: object) -> tuple[str, JsonObject] | None:
+def read_extension(said: object) -> tuple[str, JsonObject] | None:
     """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
     if isinstance(said, str):
         return said, {}
@@ -45,7 +45,7 @@ def extension(said: object) -> tuple[str, JsonObject] | None:
 
 def read_grid(said: object, shape: tuple[int, ...], problems: Problems) -> Chunks:
     """Return the chunks of a grid: an int or a tuple of sizes per axis."""
-    found = extension(said)
+    found = read_extension(said)
     whole = whole_chunks(shape)
     if found is None:
         problems.fatal("chunk_grid", f"chunk_grid is {shorten(said)}, not an object with name and configuration")
@@ -116,7 +116,7 @@ def _runs(sizes: Sequence[int]) -> list[Any]:
 
 def read_keys(said: object, problems: Problems) -> tuple[str, str]:
     """Return name and separator of a ``chunk_key_encoding``."""
-    found = extension("default" if said is None else said)
+    found = read_extension("default" if said is None else said)
     if said is None:
         problems.warn("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
     if found is None:
@@ -168,7 +168,7 @@ def read_codecs(
     chain: list[Codec] = []
     cells = dtype
     for step in said:
-        found = extension(step)
+        found = read_extension(step)
         if found is None:
             problems.fatal("codec", f"{shorten(step)} is no codec: a name, or an object with name and configuration")
             continue
@@ -181,7 +181,7 @@ def read_codecs(
             codec = _bytes(codec, cells, problems)
         elif codec.name in _BY_VALUE:
             codec = _in_order_of(codec, cells)
-        cells = cells_after(codec, cells)
+        cells = type_after_codec(codec, cells)
         chain.append(codec)
     _check_order(chain, problems)
     return tuple(chain)
@@ -230,14 +230,14 @@ def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
     endian = codec.config.get("endian")
     if endian not in (None, "little", "big"):
         problems.fatal("endian", f"codec 'bytes': endian is {shorten(endian)}, not 'little' or 'big'")
-    elif endian is None and cells is not None and has_order(cells):
+    elif endian is None and cells is not None and has_byte_order(cells):
         problems.fatal("endian", f"codec 'bytes': endian is missing, but cells of type {cells} have a byte order")
     elif endian is None and isinstance(cells, np.dtype) and cells.names is not None:
         return Codec("bytes", {"endian": "little"})
     return codec
 
 
-def cells_after(codec: Codec, cells: DataType | None) -> DataType | None:
+def type_after_codec(codec: Codec, cells: DataType | None) -> DataType | None:
     """Return the type that a codec on cells gives."""
     name, config = codec.name, codec.config
     said: Any = None

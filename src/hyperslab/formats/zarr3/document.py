@@ -42,16 +42,16 @@ from hyperslab.formats.metadata_json.extended_metadata import (
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.formats.zarr3.codecs import (
-    cells_after,
     chunk_keys,
-    extension,
     read_codecs,
+    read_extension,
     read_grid,
     read_keys,
+    type_after_codec,
     write_codecs,
     write_grid,
 )
-from hyperslab.formats.zarr3.dtypes import has_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
+from hyperslab.formats.zarr3.dtypes import has_byte_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
 from hyperslab.model.dtypes import (
     Compound,
     DataType,
@@ -252,7 +252,7 @@ def _check_codecs(doc: JsonMapping, codecs: tuple[Codec, ...], problems: Problem
         problems.undecodable("unknown-codec", reason)
     transformers = doc.get("storage_transformers") or []
     for said in transformers if isinstance(transformers, list) else [transformers]:
-        found = extension(said)
+        found = read_extension(said)
         problems.undecodable(
             "storage_transformer", f"storage transformer {shorten(found[0] if found else said)} is not known"
         )
@@ -304,7 +304,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
         else:
             spelled = {FILL_VALUE: said}
     was = _parse_old(old) if old else None
-    dtype = mark_of(spec.dtype) if was is None or was.dtype != spec.dtype else None
+    dtype = type_to_name(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
     attributes = write_attributes(spec.attrs, marks, spelled, hidden)
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
@@ -313,7 +313,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
 _parse_old = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
 
 
-def mark_of(dtype: DataType) -> Any:
+def type_to_name(dtype: DataType) -> Any:
     """Return cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
     return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
@@ -413,7 +413,7 @@ def _native(dtype: DataType) -> tuple[DataType, str]:
 def _filtered(dtype: DataType, codecs: Sequence[Codec]) -> DataType:
     """Return the type that the codecs on cells leave for ``bytes``."""
     for codec in codecs:
-        dtype = (codec.name in ARRAY and cells_after(codec, dtype)) or dtype
+        dtype = (codec.name in ARRAY and type_after_codec(codec, dtype)) or dtype
     return dtype
 
 
@@ -425,7 +425,7 @@ def _is_big(dtype: NumpyDType) -> bool:
 
 def _ordered(dtype: DataType) -> bool:
     base = dtype.base if isinstance(dtype, Enum | Compound) else dtype
-    return isinstance(base, np.dtype) and (has_order(base) or base.names is not None)
+    return isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
 
 
 def _zero(dtype: DataType) -> Any:

@@ -190,7 +190,7 @@ def is_raw(dtype: DataType) -> bool:
     return isinstance(dtype, np.dtype) and dtype.isnative and is_extended(dtype) and reads_extended()
 
 
-def has_order(dtype: DataType) -> bool:
+def has_byte_order(dtype: DataType) -> bool:
     """Return whether stored cells have a byte order that must be told: numbers, times and text of more than a byte."""
     if not isinstance(dtype, np.dtype):
         return False

@@ -35,7 +35,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_indexes,
 )
 from hyperslab.formats.metadata_json.records import key_to_bytes
-from hyperslab.formats.zarr3.document import NAME, mark_of, new_array, parse, render
+from hyperslab.formats.zarr3.document import NAME, new_array, parse, render, type_to_name
 from hyperslab.model.schemas import VArraySchema
 from hyperslab.model.schemas.arrays import ArraySchema, Record, Values
 from hyperslab.model.schemas.options import check_options
@@ -252,7 +252,7 @@ class ArrayDocuments:
     def _marks_of(self, values: Mapping[str, Any]) -> ExtendedMetadata:
         spec = self.template
         indexes = write_indexes(self.document.schema.indexes(values), spec.dims)
-        return ExtendedMetadata(dtype=mark_of(spec.dtype), indexes=indexes)
+        return ExtendedMetadata(dtype=type_to_name(spec.dtype), indexes=indexes)
 
     def new_document(self, record: Record) -> bytes:
         """Return the document of a new array; Invalid when its attributes are too large to be read again."""
