@@ -187,6 +187,7 @@ class ShardedChunks:
         shards = self._group_by_shard(coords)
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
         if room is not None and len(shards) > 1:
+            # an estimate of what the parts take: where it is too small, the buffer is replaced by a larger one
             room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + _PAGE)
         parts: dict[Coords, Part] = {}
         for place, (members, numbers) in shards.items():
