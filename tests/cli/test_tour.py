@@ -18,21 +18,21 @@ from rich.console import Console
 import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.cli.commands import tour as command
-from hyperslab.cli.tour.report import Guide, bar
+from hyperslab.cli.tour.report import TourPrinter, bar
 from hyperslab.cli.tour.runner import (
     MADE,
     Line,
     clear,
-    look,
+    measure,
     missing,
-    refuse_lacking,
+    require_modules,
+    run_step,
+    run_tour,
     sample,
     shortened,
-    take,
     tree,
-    walk,
 )
-from hyperslab.cli.tour.steps import STEPS, Need, Step, Typed, damage_a_chunk, text_of
+from hyperslab.cli.tour.steps import STEPS, Command, Need, Step, damage_a_chunk, text_of
 from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
 
 WIDTH = 80
@@ -153,12 +153,12 @@ def test_one_cell_that_differs_ends_the_tour(here: Path, at: tuple[int, ...]) ->
     source()
     hs.convert("america.nc", "other.zarr", durable=False)
     step = replace(BY_NAME["zarr2"], commands=(), place="other.zarr")
-    first = look("america.nc", "dataset")
-    assert take(step, {}, main.within, Silent(), first).found is not None
+    first = measure("america.nc", "dataset")
+    assert run_step(step, {}, main.within, Silent(), first).found is not None
     with hs.open_group("other.zarr", "r+") as root:
         root["air_temperature"][at] += 1
     with pytest.raises(CorruptChunk, match="differs from that of america") as caught:
-        take(step, {}, main.within, Silent(), first)
+        run_step(step, {}, main.within, Silent(), first)
     assert "other.zarr" in str(caught.value)
 
 
@@ -167,13 +167,13 @@ def test_a_command_that_ends_otherwise_ends_the_tour(here: Path) -> None:
     hs.convert("america.nc", "america.zarr", durable=False)
     damage_a_chunk()
     for step in (
-        Step("x", "x", "x", (Typed("hyperslab check damaged.zarr --deep"),)),
-        Step("x", "x", "x", (Typed("hyperslab check america.zarr --deep", code=1),)),
+        Step("x", "x", "x", (Command("hyperslab check damaged.zarr --deep"),)),
+        Step("x", "x", "x", (Command("hyperslab check america.zarr --deep", code=1),)),
     ):
         with pytest.raises(HyperslabError, match="ended with"):
-            take(step, {}, main.within, Silent(), None)
+            run_step(step, {}, main.within, Silent(), None)
     with pytest.raises(CorruptChunk):
-        take(Step("x", "x", "x", (Typed("hyperslab get damaged.zarr time --path x"),)), {}, _fail, Silent(), None)
+        run_step(Step("x", "x", "x", (Command("hyperslab get damaged.zarr time --path x"),)), {}, _fail, Silent(), None)
 
 
 def _fail(arguments: list[str]) -> int:
@@ -191,7 +191,7 @@ def test_an_interrupt_leaves_no_server(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         steps = (BY_NAME["source"], BY_NAME["mongo"])
-        walk(str(tmp_path / "made"), main.within, Impatient(), short=True, steps=steps)
+        run_tour(str(tmp_path / "made"), main.within, Impatient(), short=True, steps=steps)
     with pytest.raises(ConnectionFailure), MongoClient[Any](urls[0], serverSelectionTimeoutMS=100) as client:
         client.server_info()
 
@@ -201,10 +201,10 @@ def test_what_is_missing_is_left_out_and_says_what_brings_it(tmp_path: Path) -> 
     lacking = replace(BY_NAME["b2nd"], needs=(need,))
     assert missing(lacking) == need.install and missing(BY_NAME["b2nd"]) is None
     text = io.StringIO()
-    back = replace(BY_NAME["netcdf"], place="back.nc", commands=(Typed("hyperslab convert {here} back.nc"),))
+    back = replace(BY_NAME["netcdf"], place="back.nc", commands=(Command("hyperslab convert {here} back.nc"),))
     steps = (BY_NAME["source"], lacking, back)
-    guide = Guide(Console(file=text, width=WIDTH, color_system=None))
-    taken = walk(str(tmp_path / "made"), main.within, guide, short=True, steps=steps)
+    guide = TourPrinter(Console(file=text, width=WIDTH, color_system=None))
+    taken = run_tour(str(tmp_path / "made"), main.within, guide, short=True, steps=steps)
     assert [one.install for one in taken] == [None, need.install, None]
     assert "left out  pip install 'hyperslab[b2nd]'" in text.getvalue()
     assert "$ hyperslab convert america.nc back.nc" in text.getvalue()
@@ -212,7 +212,7 @@ def test_what_is_missing_is_left_out_and_says_what_brings_it(tmp_path: Path) -> 
 
 def test_without_what_it_starts_from_there_is_no_tour() -> None:
     with pytest.raises(Unsupported, match="without no-such-module") as caught:
-        refuse_lacking("click", "no_such_module")
+        require_modules("click", "no_such_module")
     assert caught.value.remedy == "pip install 'hyperslab[tour]'"
 
 

@@ -1,15 +1,11 @@
-"""What arrays and dimensions of a dataset are called here, and what is said of a path that leads to no array.
+"""What is typed to name data: a URL, the path of an array, a selection, storage options; wrong names get a suggestion.
 
-Selections as netCDF people type them: ``time=2013-01..2013-03``, ``lat=50.0..40.0``, ``level=3``.
-
+Selections are as netCDF people type them: ``time=2013-01..2013-03``, ``lat=50.0..40.0``, ``level=3``.
 ``dim=start..stop[..step]`` (``:`` serves where no bound holds a colon). A whole number is a position, a float, a date
 or a word a label, as is ``20200228`` where no cell has that position; ``dim=@850`` forces a label and quotes a word.
-Ranges by label are inclusive, by position exclusive.
-
-
-Open what the command line names; a wrong name is answered with the nearest right one.
-
-Storage options as they are typed: ``NAME=TEXT``, or ``NAME:=JSON`` for what is no text; each side has its own."""
+Ranges by label are inclusive, by position exclusive. Storage options are ``NAME=TEXT``, or ``NAME:=JSON`` for what is
+no text; each side of a command has its own.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +29,20 @@ from hyperslab.model.guessing import meant
 from hyperslab.model.nesting import flattened
 
 _DATABASES = ("collections", "deker")
+# Paths that an error lists; of a database fewer, since its names are ids.
 _SHOWN = 10
-_IN_DATABASES = 2  # whose names are ids
+_IN_DATABASES = 2
+# Arrays that are compared with a wrong path: a large dataset is not walked to its end for a suggestion.
 _LOOKED_AT = 1000
 
 
-def named_dims(dims: Iterable[str | None]) -> list[str]:
-    """The names of dimensions; one without a name is called by its place, ``dim_0``."""
+def name_dimensions(dims: Iterable[str | None]) -> list[str]:
+    """Return the names of dimensions; one without a name is called by its place, ``dim_0``."""
     return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
 
 
 def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
-    """Path and array of every array at or below a node; damaged nodes are passed over, and links, which may lead up."""
+    """Yield path and array of every array at or below a node, without damaged nodes and links, which may lead up."""
     return flattened(_arrays(node))
 
 
@@ -63,8 +61,8 @@ def _arrays(node: Group | Array) -> Generator[Any]:
         yield _arrays(found)
 
 
-def listing(group: Group) -> str:
-    """The first arrays at and below a group; of a collection how to find one."""
+def list_array_paths(group: Group) -> str:
+    """Return the first arrays at and below a group as text; for a collection how to find one."""
     most = _IN_DATABASES if group._session.format.name in _DATABASES else _SHOWN
     some = [path for path, _ in islice(arrays_of(group), most + 1)]
     more = ["…"] if len(some) > most else []
@@ -78,8 +76,8 @@ def _of_database(group: Group) -> str:
     return f"; see hyperslab db arrays {url} {name}" if name else f"; see hyperslab db list {url}"
 
 
-def instead(root: Group, path: str) -> str:
-    """What may have been meant by a path that leads nowhere: looked for in the last group on the way that is there."""
+def suggest_path(root: Group, path: str) -> str:
+    """Return what may have been meant by a path that leads nowhere, from the last group on the way that exists."""
     group, done, parts = root, "", path.split("/")
     while parts:
         try:
@@ -96,13 +94,13 @@ def instead(root: Group, path: str) -> str:
         guess = f"{done}/{near[0]}".lstrip("/")
         return f"did you mean {_whole(root, guess, parts[1:])!r}?"
     if group._session.format.name in _DATABASES:
-        return listing(group)
+        return list_array_paths(group)
     known = [path for path, _ in islice(arrays_of(root), _LOOKED_AT)]
-    return meant(path, known) if get_close_matches(path, known, 1) else listing(root)
+    return meant(path, known) if get_close_matches(path, known, 1) else list_array_paths(root)
 
 
 def _whole(root: Group, guess: str, left: list[str]) -> str:
-    """The guess with the rest of the path, where that leads to something."""
+    """Return the guess with the rest of the path, where that leads to something."""
     whole = "/".join([guess, *left])
     try:
         return whole if root[whole] is not None else guess
@@ -127,12 +125,12 @@ class TypedSelection:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Every dimension that is named."""
+        """Return every dimension that is named."""
         return (*self.isel, *self.sel)
 
 
 def parse_selections(texts: Iterable[str]) -> TypedSelection:
-    """Several ``dim=…`` texts as one selection; a dimension may be named once."""
+    """Parse several ``dim=…`` texts as one selection; a dimension may be named once."""
     selection = TypedSelection()
     for text in texts:
         dim, mark, value = text.partition("=")
@@ -146,7 +144,7 @@ def parse_selections(texts: Iterable[str]) -> TypedSelection:
     return selection
 
 
-def with_dates(selection: TypedSelection, sizes: Mapping[str, int]) -> TypedSelection:
+def read_compact_dates(selection: TypedSelection, sizes: Mapping[str, int]) -> TypedSelection:
     """Take whole numbers for labels that are dates, such as ``20200228``, and no positions of so long a dimension."""
     dates = {dim: item for dim, item in selection.isel.items() if _is_date(item, sizes.get(dim, 0))}
     kept = {dim: item for dim, item in selection.isel.items() if dim not in dates}
@@ -160,7 +158,7 @@ def _is_date(item: Any, size: int) -> bool:
 
 
 def parse_value(text: str) -> tuple[bool, Any]:
-    """``(by_label, value)`` of the text after ``dim=``: an int, a label, or a slice of either."""
+    """Return ``(by_label, value)`` of the text after ``dim=``: an int, a label, or a slice of either."""
     parts = _split(text)
     if len(parts) == 1:
         return _bound(parts[0])
@@ -179,7 +177,7 @@ def parse_value(text: str) -> tuple[bool, Any]:
 
 
 def _split(text: str) -> list[str]:
-    """Cut at ``..``, else at ``:`` where that is no time of day; quoted text stays whole."""
+    """Split at ``..``, else at ``:`` where that is no time of day; quoted text stays whole."""
     pieces = re.findall(r"'[^']*'|\"[^\"]*\"|\.\.|:|[^'\".:]+|.", text)
     if ".." in pieces:
         return _join(pieces, "..")
@@ -199,7 +197,7 @@ def _join(pieces: list[str], mark: str) -> list[str]:
 
 
 def _bound(text: str) -> tuple[bool, Any]:
-    """One bound: ``(by_label, value)``."""
+    """Parse one bound as ``(by_label, value)``."""
     if text.startswith("@") and len(text) > 1:
         return True, _label(text[1:])
     if _WHOLE.fullmatch(text):
@@ -208,7 +206,7 @@ def _bound(text: str) -> tuple[bool, Any]:
 
 
 def _label(text: str) -> Any:
-    """A quoted word as itself, a number as int or float, else a word or date."""
+    """Return a quoted word as itself, a number as int or float, else a word or date."""
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     if _WHOLE.fullmatch(text):
@@ -238,15 +236,15 @@ def open_dataset(
     format: str | None = None,
     allow: Sequence[str] | bool = (),
 ) -> Group | Array:
-    """The dataset at ``url``, read-only, with all that it holds; ``storage``: its storage options; ``allow``: places
-    that links may lead to."""
+    """Open the whole dataset at `url`, read-only; `storage`: its storage options; `allow`: places that links may lead
+    to."""
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
     node = api.open(url, format=format, storage_options=storage, **options)
     return Group(node._session, "") if isinstance(node._session.reader, HoldsOne) else node
 
 
 def find_array(root: Group | Array, path: str) -> Array:
-    """The array at ``path``; with no path the only array there is."""
+    """Return the array at ``path``; with no path the only array there is."""
     if isinstance(root, Array):
         if path.strip("/"):
             raise Invalid(f"the dataset is one array, it has no /{path.strip('/')}", remedy="leave the path out")
@@ -256,22 +254,22 @@ def find_array(root: Group | Array, path: str) -> Array:
     try:
         node = root[path]
     except NodeNotFound as error:
-        error.remedy = instead(root, path.strip("/"))
+        error.remedy = suggest_path(root, path.strip("/"))
         raise
     if isinstance(node, Group):
-        raise Invalid(f"/{path.strip('/')} is a group", remedy=listing(node))
+        raise Invalid(f"/{path.strip('/')} is a group", remedy=list_array_paths(node))
     return node
 
 
 @contextmanager
-def corrected(path: str, url: str, storage: Mapping[str, Any] | None) -> Iterator[None]:
-    """Where the block finds nothing at ``path`` of the dataset at ``url``, say what may have been meant."""
+def suggest_path_on_error(path: str, url: str, storage: Mapping[str, Any] | None) -> Iterator[None]:
+    """Add to an error that nothing is at `path` what may have been meant."""
     try:
         yield
     except NodeNotFound as error:
         if path.strip("/") and error.node is not None and error.node.strip("/") == path.strip("/"):
             root = open_dataset(url, storage)
-            error.remedy = instead(root, path.strip("/")) if isinstance(root, Group) else error.remedy
+            error.remedy = suggest_path(root, path.strip("/")) if isinstance(root, Group) else error.remedy
         raise
 
 
@@ -282,17 +280,17 @@ def _only_array(root: Group) -> Array:
     mains = (array for path, array in pairs if (path == main if main is not None else array.dims != (array.name,)))
     found = list(islice(mains, 2))
     if len(found) != 1:
-        raise Invalid("the dataset holds several arrays: name one", remedy=listing(root))
+        raise Invalid("the dataset holds several arrays: name one", remedy=list_array_paths(root))
     return found[0]
 
 
 def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[Any, ...]:
-    """The positional key that the selection means for this array, one entry per dimension.
+    """Return the positional key that the selection means for this array, one entry per dimension.
 
     A dimension without a name has positions alone.
     """
-    names = named_dims(array.dims)
-    selection = with_dates(selection, dict(zip(names, array.shape, strict=True)))
+    names = name_dimensions(array.dims)
+    selection = read_compact_dates(selection, dict(zip(names, array.shape, strict=True)))
     for dim in selection.dims:
         if dim not in names:
             raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, names))
@@ -305,10 +303,12 @@ def selection_key(array: Array, selection: TypedSelection, nearest: bool = False
     return tuple(selection.isel.get(dim, item) for dim, item in zip(names, key, strict=True))
 
 
-def within(root: Group | Array, selection: TypedSelection) -> TypedSelection:
+def check_selection(root: Group | Array, selection: TypedSelection) -> TypedSelection:
     """Return the selection with dates as labels; refuse a position that some array with that dimension has not."""
     pairs = [(dim, size) for _, array in arrays_of(root) for dim, size in zip(array.dims, array.shape, strict=True)]
-    selection = with_dates(selection, {dim: size for dim, size in sorted(pairs, key=lambda pair: pair[1]) if dim})
+    selection = read_compact_dates(
+        selection, {dim: size for dim, size in sorted(pairs, key=lambda pair: pair[1]) if dim}
+    )
     for dim, size in pairs:
         if dim in selection.isel:
             _refuse_beyond(dim, selection.isel[dim], size)
@@ -316,7 +316,8 @@ def within(root: Group | Array, selection: TypedSelection) -> TypedSelection:
 
 
 def _refuse_beyond(dim: str, item: Any, size: int) -> None:
-    """A position that no cell has is mostly a label that was typed as a whole number, such as a year."""
+    """Raise SelectionError for a position beyond the cells: it is mostly a label typed as a whole number, such as a
+    year."""
     first = item.start if isinstance(item, slice) else item
     forwards = not isinstance(item, slice) or item.step is None or item.step > 0
     if first is not None and forwards and not -size <= first < size and (first > 0 or not isinstance(item, slice)):
@@ -327,13 +328,13 @@ def _refuse_beyond(dim: str, item: Any, size: int) -> None:
 
 
 def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]:
-    """The key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
+    """Return the key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
     method: Literal["nearest"] | None = "nearest" if nearest else None
     try:
         return list(array.sel_key(labels, method=method))
     except LabelError as error:
         error.remedy = _typed(error.remedy)
-        words = as_words(labels)
+        words = labels_as_words(labels)
         if words == labels:
             raise
         try:
@@ -342,8 +343,8 @@ def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]
             raise error from None
 
 
-def as_words(labels: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels with whole numbers as words, as years are."""
+def labels_as_words(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels with whole numbers as words, as years are."""
     return {dim: _as_words(label) for dim, label in labels.items()}
 
 
@@ -354,7 +355,7 @@ def _as_words(label: Any) -> Any:
 
 
 def _typed(remedy: str | None) -> str | None:
-    """The remedy as it is typed here."""
+    """Return the remedy as it is typed here."""
     return remedy.replace('sel(..., method="nearest")', "--nearest") if remedy else remedy
 
 
@@ -363,7 +364,7 @@ ANY = "any"
 
 
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, Any] | None:
-    """Several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
+    """Parse several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
     options: dict[str, Any] = {}
     for text in texts:
         name, mark, value = text.partition("=")
@@ -389,7 +390,7 @@ def _json(name: str, text: str, what: str) -> Any:
 
 
 def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:
-    """The places besides that links may lead to: a tuple of them, or True for all."""
+    """Return the places besides that links may lead to: a tuple of them, or True for all."""
     return click.option(
         "--allow-external",
         multiple=True,
@@ -400,7 +401,7 @@ def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:
 
 
 def storage_option(flag: str = "--storage-option", whose: str = "the place") -> Callable[[Any], Any]:
-    """An option of a command that opens something; its value is a mapping or None."""
+    """Return an option for commands that open something; its value is a mapping or None."""
     return click.option(
         flag,
         multiple=True,

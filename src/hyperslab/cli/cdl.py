@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.chunks.source import ListsChunks
-from hyperslab.cli.arguments import named_dims
+from hyperslab.cli.arguments import name_dimensions
 from hyperslab.formats.base import omitted_at
 from hyperslab.group import Group
 from hyperslab.model.dtypes import (
@@ -35,8 +35,7 @@ from hyperslab.model.paths import outward
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Names, types and values in CDL: the letters behind numbers, the point in floats, quoted text.
+# -- Names, types and values in CDL: the letters behind numbers, the point in floats, quoted text ----------------------
 
 
 _TYPES = {"i1": "byte", "i2": "short", "i4": "int", "i8": "int64"}
@@ -51,13 +50,13 @@ _BREAK = '\\n",\n\t\t\t"'
 
 
 def name_text(name: str) -> str:
-    """A name with a backslash before each special character, and before a leading digit."""
+    """Return a name with a backslash before each special character, and before a leading digit."""
     text = _SPECIAL.sub(lambda match: "\\" + match.group(), name)
     return f"\\{text}" if text[:1].isdigit() else text
 
 
 def type_name(dtype: DataType) -> str:
-    """The CDL name of a type; NumPy's where CDL has none."""
+    """Return the CDL name of a type; NumPy's where CDL has none."""
     match dtype:
         case VlenString() | ObjectRef() | RegionRef():  # those are shown as paths
             return "string"
@@ -78,8 +77,7 @@ def type_name(dtype: DataType) -> str:
 
 
 def number_text(value: Any, *, letter: bool) -> str:
-    """A number as ncdump prints it: 7 digits of a float, 15 of a double, more where these are another number; in
-    attributes a point and a ``letter``."""
+    """Return a number as ncdump prints it: 7 digits of a float, 15 of a double, more where these are another number."""
     cell = np.asarray(value)
     if cell.dtype.kind == "f":
         single = cell.dtype.itemsize <= 4
@@ -102,7 +100,7 @@ def _is(text: str, cell: np.ndarray[Any, Any]) -> bool:
 
 
 def quoted(text: str, *, breaks: bool = False) -> str:
-    """Text between double quotes; ``breaks`` starts a new line after each newline but the last."""
+    """Return text between double quotes; ``breaks`` starts a new line after each newline but the last."""
     escaped = "".join(_ESCAPES.get(letter, letter) for letter in text)
     last = escaped.endswith("\n")
     body = escaped[:-1] if last else escaped
@@ -111,7 +109,7 @@ def quoted(text: str, *, breaks: bool = False) -> str:
 
 
 def attribute_type(value: Any) -> str:
-    """What stands before an attribute's name: the type, where its values alone do not tell it."""
+    """Return the type that stands before an attribute's name where its values alone do not tell it."""
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.str_) or value.dtype.kind == "T":
             return "string "
@@ -124,7 +122,7 @@ def attribute_type(value: Any) -> str:
 
 
 def attribute_text(value: Any) -> str:
-    """An attribute's value: quoted text, numbers with their letters, JSON where CDL has no word for it."""
+    """Return an attribute's value: quoted text, numbers with their letters, JSON where CDL has no word for it."""
     if isinstance(value, np.ndarray | np.generic) and (kind := tag_of(value.dtype)) is not None:
         return ", ".join(_user_text(cell, kind) for cell in np.atleast_1d(np.asarray(value)))
     if isinstance(value, str):
@@ -158,7 +156,7 @@ def _quoted_bytes(data: bytes) -> str:
 
 
 def cell_texts(row: Any, spec: ArraySpec) -> Iterator[str]:
-    """The cells of one row; a row of ``char`` is one string. Cells equal to ``_FillValue`` are ``_``."""
+    """Return the cells of one row; a row of ``char`` is one string. Cells equal to ``_FillValue`` are ``_``."""
     missing = spec.attrs.get("_FillValue")
     if isinstance(spec.dtype, Char):
         text = row.tobytes()
@@ -224,7 +222,7 @@ def _equal(cell: Any, missing: Any) -> bool:
 
 
 def _user_text(cell: Any, kind: Any) -> str:
-    """A cell of any type; ``kind`` is ours or NumPy's, whose fields may be tagged."""
+    """Return a cell of any type; ``kind`` is ours or NumPy's, whose fields may be tagged."""
     match kind:
         case Enum(members=members):
             names = {number: name for name, number in members}
@@ -249,7 +247,7 @@ def _structure_text(cell: Any, base: np.dtype[Any]) -> str:
 
 
 def _field_text(value: Any, dtype: np.dtype[Any]) -> str:
-    """A field; an array of chars is a string per row."""
+    """Return a field; an array of chars is a string per row."""
     kind: DataType = tag_of(dtype.base) or dtype.base
     if not dtype.shape:
         return _user_text(value, kind)
@@ -264,7 +262,8 @@ _TAB = "\t"
 
 
 def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] | None = None) -> Iterator[str]:
-    """The lines of the dataset; ``header`` leaves the cells out, ``only`` names the arrays whose cells are wanted."""
+    """Return the lines of the dataset; ``header`` leaves the cells out, ``only`` names the arrays whose cells are
+    wanted."""
     yield f"netcdf {name_text(name)} {{"
     if isinstance(root, Array):
         yield from _own_dimensions(root)
@@ -338,7 +337,7 @@ def _field(base: np.dtype[Any], name: str) -> str:
 
 
 def _dimensions(group: Group, indent: str) -> Iterator[str]:
-    """Those that the group declares, and those that its arrays use and no group above declares."""
+    """Yield the dimensions that a group declares, and those of its arrays that no group above declares."""
     spec = group._session.reader.node(group.path)
     declared = {dim.name for dim in spec.dims} if isinstance(spec, GroupSpec) else set()
     inherited = set(_dims_above(group)) - declared
@@ -352,8 +351,8 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
 
 
 def _own_dimensions(array: Array) -> Iterator[str]:
-    """The dimensions of an array that is dumped by itself."""
-    sizes = dict(zip(named_dims(array.dims), array.shape, strict=True))
+    """Return the dimensions of an array that is dumped by itself."""
+    sizes = dict(zip(name_dimensions(array.dims), array.shape, strict=True))
     if sizes:
         yield "dimensions:"
     yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in sizes.items())
@@ -380,14 +379,14 @@ def _dimension_text(group: Group | None, name: str, size: int) -> str:
 def _variables(arrays: Iterable[tuple[str, Array]], indent: str, group: Group | None = None) -> Iterator[str]:
     yield f"{indent}variables:"
     for name, array in arrays:
-        names = zip(named_dims(array.dims), array.shape, strict=True)
+        names = zip(name_dimensions(array.dims), array.shape, strict=True)
         dims = ", ".join(_dimension_text(group, dim, size) for dim, size in names)
         yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
         yield from _attributes(dict(array.attrs), name_text(name), indent)
 
 
 def _attributes(attrs: Mapping[str, Any], owner: str, indent: str) -> Iterator[str]:
-    """A line for each; strings and user types say so before the name."""
+    """Yield a line for each attribute; strings and user types say so before the name."""
     for name, value in attrs.items():
         place = f"{attribute_type(value)}{owner}:{name_text(name)}"
         yield f"{indent}{_TAB}{_TAB}{place} = {attribute_text(value)} ;"
@@ -426,13 +425,13 @@ def _note_of(array: Array, indent: str) -> str:
 
 
 def _unlimited_axes(group: Group, array: Array) -> list[int]:
-    """The axes but the first that run along an unlimited dimension, whose cells stand in braces."""
+    """Return the axes but the first that run along an unlimited dimension, whose cells stand in braces."""
     dims = group.dims
     return [axis for axis, dim in enumerate(array.dims) if axis and dim is not None and dims[dim].unlimited]
 
 
 def _cells(name: str, array: Array, indent: str, unlimited: list[int]) -> Iterator[str]:
-    """`` name = a, b, c ;`` wrapped at 80 columns; arrays of several dimensions start a line per row."""
+    """Yield `` name = a, b, c ;`` wrapped at 80 columns; arrays of several dimensions start a line per row."""
     if not array.size:
         return
     start = f"{indent} {name_text(name)} = "
@@ -469,7 +468,7 @@ Row = Iterable[list[str]]
 
 
 def _in_braces(rows: Iterator[Row], shape: tuple[int, ...], unlimited: list[int]) -> Iterator[Row]:
-    """The rows, with braces round what lies along each of these axes."""
+    """Return the rows, with braces round what lies along each of these axes."""
     if not unlimited:
         yield from rows
         return

@@ -1,4 +1,4 @@
-"""Databases on the command line: what a URL names, and the objects in it as plain values."""
+"""Databases on the command line: collections of arrays, and objects of a server, as conditions, values and rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from hyperslab.checks.report import as_line
 from hyperslab.cli.arguments import parse_options
-from hyperslab.cli.output import plain, print_json
+from hyperslab.cli.output import print_json, to_json_value
 from hyperslab.database import Array, AttributeSchema, Client, Collection, Prefix
 from hyperslab.database.dimensions import labels_text
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
@@ -32,7 +32,7 @@ _COMPARED = "write NAME=TEXT or NAME:=JSON; XarrayMongoDB.find takes ranges, as 
 
 
 def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, Any]:
-    """``NAME=TEXT``, which also means the number that the text spells, or ``NAME:=JSON``."""
+    """Parse ``NAME=TEXT``, which also means the number that the text spells, or ``NAME:=JSON``."""
     found: dict[str, Any] = {}
     for text in texts:
         for name, value in (parse_options([text], "an attribute") or {}).items():
@@ -88,7 +88,7 @@ dimension_option: Callable[[Any], Any] = click.option(
 
 
 def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
-    """Objects as rows of text."""
+    """Return objects as rows of text."""
     rows: list[tuple[str, ...]] = [("id", "name", "kind", "dimensions", "variables", "cells", "made")] if head else []
     for info in infos:
         dims = ", ".join(f"{dim}: {'?' if size is None else size}" for dim, size in info.dims.items())
@@ -101,8 +101,8 @@ def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
     return rows
 
 
-def tell_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json: bool) -> int:
-    """Problems one a line, as they are found, or all in one document; 1 when there are some."""
+def print_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json: bool) -> int:
+    """Print problems one a line, as they are found, or all in one document; return 1 when there are some."""
     if as_json:
         found = [asdict(problem) for problem in problems]
         print_json("db-check", url=url, deep=deep, sound=not found, problems=found)
@@ -126,23 +126,23 @@ class DatabaseObjects:
         self.chunks = database[f"{place.collection}.chunks"]
 
     def errors(self) -> AbstractContextManager[None]:
-        """The driver's errors as ours."""
+        """Return the driver's errors as ours."""
         from hyperslab.formats.mongo.server import storage_errors
 
         return storage_errors(self.url)
 
     def needed(self, verb: str) -> None:
-        """Invalid where the URL names no object."""
+        """Raise Invalid where the URL names no object."""
         if self.object is None:
             raise Invalid(f"db {verb} is about one object", remedy=f"name it behind the URL: {self.url}#name")
 
     def refuse_object(self, verb: str) -> None:
-        """Invalid where the URL names an object."""
+        """Raise Invalid where the URL names an object."""
         if self.object is not None:
             raise Invalid(f"db {verb} is about all objects", remedy="leave out what stands behind #")
 
     def find(self, **wanted: Any) -> Iterator[Any]:
-        """The objects that are asked for."""
+        """Return the objects that are asked for."""
         from hyperslab.formats.mongo.search import find_objects
 
         wanted["names"] = wanted.pop("names", None) or None
@@ -153,19 +153,19 @@ class DatabaseObjects:
 
     @property
     def id(self) -> Any:
-        """The id of the one object. NotFound, Invalid."""
+        """Return the id of the one object. NotFound, Invalid."""
         from hyperslab.formats.mongo.objects import resolve_id
 
         return resolve_id(self.meta, self.object or "")
 
     def describe(self) -> Any:
-        """What is told of the one object."""
+        """Return what the database has of the one object."""
         from hyperslab.formats.mongo.search import describe_object
 
         return describe_object(self.meta, self.id)
 
     def facts(self) -> dict[str, Any]:
-        """The one object with its variables, as plain values."""
+        """Return the one object with its variables, as plain values."""
         from hyperslab.formats.mongo.completeness import load_meta
 
         about = self.describe()
@@ -183,7 +183,7 @@ class DatabaseObjects:
         }
 
     def totals(self) -> dict[str, Any]:
-        """How much all objects are together, as plain values."""
+        """Return how much all objects are together, as plain values."""
         meta, chunks = (self.meta.database.command("collStats", one.name) for one in (self.meta, self.chunks))
         return {
             "objects": meta.get("count", 0),
@@ -200,20 +200,20 @@ class DatabaseObjects:
         return delete_object(self.meta, self.chunks, id)
 
     def problems(self, deep: bool) -> Iterator[Problem]:
-        """What is wrong with the one object, or with all."""
+        """Yield what is wrong with the one object, or with all."""
         from hyperslab.formats.mongo.repair import find_problems
 
         return find_problems(self.meta, self.chunks, None if self.object is None else self.id, deep=deep)
 
     def collect(self, age: float, apply: bool) -> tuple[Any, ...]:
-        """What belongs to nothing, removed if ``apply``."""
+        """Return what belongs to nothing; remove it if ``apply``."""
         from hyperslab.formats.mongo.repair import collect_garbage
 
         return collect_garbage(self.meta, self.chunks, age=age, dry_run=not apply).orphans
 
 
 def _cut(meta: Any, name: str) -> Any:
-    """The chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
+    """Return the chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
     from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
 
     variable = meta.variables[name]
@@ -236,7 +236,7 @@ def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
 
 
 def open_objects(url: str, storage: Mapping[str, Any] | None) -> DatabaseObjects:
-    """The objects of the database at a URL. Unsupported for another place."""
+    """Return the objects of the database at a URL. Unsupported for another place."""
     where = Location.of(url, storage)
     if where.scheme not in SCHEMES:
         remedy = "give mongodb://host/database; of collections db list, schema, arrays and check tell"
@@ -247,8 +247,7 @@ def open_objects(url: str, storage: Mapping[str, Any] | None) -> DatabaseObjects
     return DatabaseObjects(ServerPlace.of(where))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Collections on the command line: what is typed of attributes becomes a query, what is found plain values and rows.
+# -- collections of arrays ------------------------------------------------------------------------------------------
 
 
 _CONDITION = re.compile(r"(.*?)(:=|>=|<=|\^=|=)(.*)", re.DOTALL)
@@ -263,8 +262,8 @@ def is_server(url: str) -> bool:
 
 
 @contextmanager
-def client_of(url: str, storage: Mapping[str, Any] | None, *, writable: bool = False) -> Iterator[Client]:
-    """The collections at a URL, for reading unless ``writable``. Errors say where they are."""
+def open_client(url: str, storage: Mapping[str, Any] | None, *, writable: bool = False) -> Iterator[Client]:
+    """Open the collections at a URL, for reading unless ``writable``. Errors say where they are."""
     where = Location.of(url, storage)
     try:
         level = logging.getLevelName(logging.getLogger("hyperslab").getEffectiveLevel())
@@ -274,25 +273,25 @@ def client_of(url: str, storage: Mapping[str, Any] | None, *, writable: bool = F
         raise error.locate(url=where.url) from error.__cause__
 
 
-def collection_of(client: Client, name: str) -> Collection:
-    """The collection of this name; CollectionNotFound says which there are."""
+def find_collection(client: Client, name: str) -> Collection:
+    """Return the collection of this name; CollectionNotFound says which there are."""
     found = client.get_collection(name)
     if found is None:
         raise CollectionNotFound(f"no collection {name!r}", remedy=meant(name, (each.name for each in client)))
     return found
 
 
-# -- what is typed ------------------------------------------------------------------------------------------------
+# -- conditions -----------------------------------------------------------------------------------------------------
 
 
-def conditions_of(collection: Collection, texts: Iterable[str]) -> dict[str, Any]:
-    """What a query asks of attributes; several equalities of one attribute mean any of them. Invalid."""
+def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, Any]:
+    """Return what a query asks of attributes; several equalities of one attribute mean any of them. Invalid."""
     known = {attribute.name: attribute for attribute in collection.schema.attributes}
     equal: dict[str, list[Any]] = {}
     ranges: dict[str, list[Any]] = {}
     prefixes: dict[str, Prefix] = {}
     for text in texts:
-        name, mark, value = _parted(text)
+        name, mark, value = _split_condition(text)
         if name not in known:
             raise Invalid(f"no attribute {name!r}", remedy=meant(name, known))
         match mark:
@@ -307,7 +306,7 @@ def conditions_of(collection: Collection, texts: Iterable[str]) -> dict[str, Any
     return single | {name: slice(*ends) for name, ends in ranges.items()} | prefixes
 
 
-def _parted(text: str) -> tuple[str, str, str]:
+def _split_condition(text: str) -> tuple[str, str, str]:
     match = _CONDITION.fullmatch(text)
     if match is None or not match[1].strip():
         raise Invalid(f"{text!r} is no condition", remedy=_SYNTAX)
@@ -322,7 +321,7 @@ def _refuse_both(*kinds: Mapping[str, Any]) -> None:
 
 
 def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> Any:
-    """The value that a text means for an attribute."""
+    """Return the value that a text means for an attribute."""
     try:
         if as_json:
             return _from_json(json.loads(text))
@@ -343,11 +342,11 @@ def _from_json(value: Any) -> Any:
     return tuple(map(_from_json, value)) if isinstance(value, list) else value
 
 
-def array_of(collection: Collection, wanted: Sequence[str]) -> Array:
-    """The one array that an id, or conditions, name. NodeNotFound; Invalid where there are several."""
+def find_database_array(collection: Collection, wanted: Sequence[str]) -> Array:
+    """Return the one array that an id, or conditions, name. NodeNotFound; Invalid where there are several."""
     if len(wanted) == 1 and _CONDITION.fullmatch(wanted[0]) is None:
         return collection[wanted[0]]
-    found = list(collection.query(conditions_of(collection, wanted), limit=2))
+    found = list(collection.query(parse_conditions(collection, wanted), limit=2))
     if not found:
         said = f"no array of {collection.name!r} has {', '.join(wanted) or 'been made'}"
         raise NodeNotFound(said, remedy="hyperslab db arrays lists those that are there")
@@ -360,11 +359,11 @@ def array_of(collection: Collection, wanted: Sequence[str]) -> Array:
     return found[0]
 
 
-# -- what is told -------------------------------------------------------------------------------------------------
+# -- facts and rows -------------------------------------------------------------------------------------------------
 
 
-def facts_of(collection: Collection) -> dict[str, Any]:
-    """A collection in a line."""
+def describe_collection(collection: Collection) -> dict[str, Any]:
+    """Return what one line says of a collection."""
     schema = collection.schema
     return {
         "name": collection.name,
@@ -378,7 +377,7 @@ def facts_of(collection: Collection) -> dict[str, Any]:
 
 
 def collection_rows(facts: Iterable[Mapping[str, Any]], *, head: bool) -> list[tuple[str, ...]]:
-    """Collections as rows of text."""
+    """Return collections as rows of text."""
     rows: list[tuple[str, ...]] = []
     if head:
         rows.append(("name", "kind", "layout", "dtype", "dimensions", "attributes", "arrays"))
@@ -390,7 +389,7 @@ def collection_rows(facts: Iterable[Mapping[str, Any]], *, head: bool) -> list[t
 
 
 def schema_rows(collection: Collection) -> Iterator[list[tuple[str, ...]]]:
-    """The dimensions of a schema, its attributes, and the rest, as tables of text."""
+    """Return the dimensions of a schema, its attributes, and the rest, as tables of text."""
     schema = collection.schema
     sizes = (("unlimited" if dim.size is None else str(dim.size)) for dim in schema.dimensions)
     pairs = zip(schema.dimensions, sizes, strict=True)
@@ -408,19 +407,19 @@ def _by(lengths: Iterable[int]) -> str:
     return " x ".join(map(str, lengths))
 
 
-def array_facts(array: Array) -> dict[str, Any]:
-    """An array in a line: its id and attributes."""
+def describe_array(array: Array) -> dict[str, Any]:
+    """Return what one line says of an array: its id and attributes."""
     parts = {"primary_attributes": array.primary_attributes, "custom_attributes": array.custom_attributes}
     told = {part: {name: value_to_json(value) for name, value in said.items()} for part, said in parts.items()}
     return {"id": array.id, "shape": array.shape, **told}
 
 
 def _attribute_text(value: Any) -> str:
-    return "" if value is None else str(value if isinstance(value, float) else plain(value))
+    return "" if value is None else str(value if isinstance(value, float) else to_json_value(value))
 
 
 def array_rows(arrays: Iterable[Mapping[str, Any]], *, head: bool) -> list[tuple[str, ...]]:
-    """Arrays as rows of text, one column for each attribute."""
+    """Return arrays as rows of text, one column for each attribute."""
     rows: list[tuple[str, ...]] = []
     for one in arrays:
         values = {**one["primary_attributes"], **one["custom_attributes"]}

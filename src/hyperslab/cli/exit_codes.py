@@ -72,12 +72,12 @@ _TYPED = {
 
 
 def exit_code(error: BaseException) -> int:
-    """The code of the first kind in the table that the error is."""
+    """Return the code of the first kind in the table that the error is."""
     return next((code for kind, code in CODES if isinstance(error, kind)), DEFECT)
 
 
 @dataclass
-class Manner:
+class Verbosity:
     """How one run talks: ``--debug``, ``-q``, ``-v``."""
 
     debug: bool = False
@@ -87,15 +87,15 @@ class Manner:
 
 def _remember(context: click.Context, option: click.Parameter, value: Any) -> None:
     if value and option.name is not None:
-        manner = context.ensure_object(Manner)
+        manner = context.ensure_object(Verbosity)
         setattr(manner, option.name, value)
         level = logging.WARNING - 10 * manner.verbose
         logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
         logging.getLogger("hyperslab").setLevel(logging.ERROR if manner.quiet else max(level, logging.DEBUG))
 
 
-def manners() -> list[click.Option]:
-    """The options that every command takes."""
+def verbosity_options() -> list[click.Option]:
+    """Return the options that every command takes."""
     shared: dict[str, Any] = {"expose_value": False, "callback": _remember}
     return [
         click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **shared),
@@ -115,44 +115,44 @@ class Commands(click.Group):
         super().__init__(*args, **options)
         self.summaries = dict(commands)
         self.files = dict(files)
-        self.params.extend(manners())
+        self.params.extend(verbosity_options())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """Return the names, in the order of the table."""
         return list(self.summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command."""
+        """Import the module of a command, and return it."""
         if cmd_name not in self.summaries:
             return None
         module = importlib.import_module(f"hyperslab.cli.commands.{self.files.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         if not any(option.name == "debug" for option in command.params):
-            command.params.extend(manners())
+            command.params.extend(verbosity_options())
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named first; one that is not there is answered with the nearest that is."""
+        """Return the command that is named first; one that is not there is answered with the nearest that is."""
         if args and args[0] not in self.summaries and not args[0].startswith("-"):
             near = get_close_matches(args[0], self.summaries, 1)
             ctx.fail(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of commands, without importing them."""
+        """Write the table of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries.items()))
 
     def within(self, arguments: Sequence[str]) -> int:
-        """Run a command for another one: what it ends with is returned, its errors are raised."""
-        result = super().main(list(arguments), prog_name="hyperslab", standalone_mode=False, obj=Manner())
+        """Run a command for another one: return what it ends with, raise its errors."""
+        result = super().main(list(arguments), prog_name="hyperslab", standalone_mode=False, obj=Verbosity())
         return result if isinstance(result, int) else 0
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
-        """Run, and leave with the exit code."""
-        manner = Manner()
+        """Run, and exit with the code."""
+        manner = Verbosity()
         for stream in (
             sys.stdout,
             sys.stderr,
@@ -162,7 +162,7 @@ class Commands(click.Group):
         sys.exit(_run(partial(super().main, *args, **{**extra, "standalone_mode": False, "obj": manner}), manner))
 
 
-def _run(run: Callable[[], Any], manner: Manner) -> int:
+def _run(run: Callable[[], Any], manner: Verbosity) -> int:
     try:
         result = run()
         sys.stdout.flush()
@@ -183,7 +183,7 @@ def _run(run: Callable[[], Any], manner: Manner) -> int:
 
 
 def _text(error: BaseException) -> str:
-    """What is said of an error."""
+    """Return what is printed of an error."""
     code = exit_code(error)
     if code == 130:
         return "interrupted"
@@ -196,7 +196,7 @@ def _text(error: BaseException) -> str:
 
 
 def _of_click(error: click.ClickException) -> str:
-    """What is said of what was typed wrongly: with what may have been meant, else with how the command is written."""
+    """Return what is printed of a usage error: what may have been meant, else how the command is written."""
     if isinstance(error, click.NoSuchOption) and error.possibilities:
         return f"no option {error.option_name!r}; did you mean {error.possibilities[0]!r}?"
     said = error.format_message().rstrip(".").replace(". Did", "; did")

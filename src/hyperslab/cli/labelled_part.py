@@ -1,6 +1,7 @@
-"""The labels that an array has by itself, as the coordinate array that a dataset of it would have.
+"""A selected part of an array with the labels of its cells: as text, CSV, JSON, ``.npy``, or a dataset of its own.
 
-A selected part of an array with the labels of its cells: as text, CSV, JSON, ``.npy``, or a dataset of its own."""
+Labels that an array has by itself are shown as the coordinate array that a dataset of it would have.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from hyperslab import api
 from hyperslab.array import Array, cf, references
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.missing import with_missing
-from hyperslab.cli.output import columns, plain
+from hyperslab.cli.output import format_columns, to_json_value
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
@@ -29,7 +30,7 @@ _UNITS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_0
 
 
 def own_coordinate(array: Array, dim: str) -> Array | None:
-    """A coordinate of a dimension whose labels the array's own documents tell; None where they tell none.
+    """Return the coordinate of a dimension that the array's own documents describe; None where they describe none.
 
     Times are numbers as the CF conventions have them, so that any file can hold them.
     """
@@ -94,24 +95,24 @@ class LabelledPart:
     attrs: Mapping[str, Any]
 
     def labels(self, axis: int) -> list[Any]:
-        """What stands beside the cells of an axis: labels, else positions."""
+        """Return what stands beside the cells of an axis: labels, else positions."""
         found = self.coordinates.get(self.dims[axis])
         return list(self.positions[axis] if found is None else found.labels)
 
     def as_json(self) -> dict[str, Any]:
-        """The part as JSON values."""
+        """Return the part as JSON values."""
         return {
             "path": self.array.path,
             "dims": self.dims,
             "shape": self.values.shape,
             "dtype": str(self.values.dtype),
             "units": self.array.units,
-            "coordinates": {dim: plain(found.labels) for dim, found in self.coordinates.items()},
-            "values": plain(self.values),
+            "coordinates": {dim: to_json_value(found.labels) for dim, found in self.coordinates.items()},
+            "values": to_json_value(self.values),
         }
 
 
-def take(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> LabelledPart:
+def read_part(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> LabelledPart:
     """Read a part: ``key`` holds an int, slice or integer array per dimension."""
     attrs = with_missing(array._session, array.spec)
     if decoded:
@@ -155,7 +156,7 @@ def _physical_limits(array: Array, view: Decoded) -> dict[str, Any]:
 
 
 def _as_array(cells: Any) -> Values:
-    """The cells; a single reference to a region is not read."""
+    """Return the cells; a single reference to a region is not read."""
     return references.as_cells(cells) if isinstance(cells, references.REFERENCES) else np.asarray(cells)
 
 
@@ -164,7 +165,7 @@ def _is_whole(item: Any) -> bool:
 
 
 def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
-    """The labels that the array has by itself, else the nearest 1-D array named like the dimension."""
+    """Return the labels that the array has by itself, else the nearest 1-D array named like the dimension."""
     own = own_coordinate(array, dim)
     if own is not None or (isinstance(root, Array) and not root.path):
         return own
@@ -174,7 +175,7 @@ def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
 
 
 def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
-    """Times as dates; the stored cells where they cannot be decoded."""
+    """Return times as dates; the stored cells where they cannot be decoded."""
     try:
         return np.asarray(coordinate.decoded().isel({coordinate.name: item}))
     except HyperslabError:
@@ -182,7 +183,7 @@ def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
 
 
 def empty_ranges(root: Group | Array, array: Array, key: tuple[Any, ...], by_label: Collection[str]) -> dict[str, str]:
-    """The dimensions of which a range takes no cell though there are some, with words on how they run.
+    """Return the dimensions of which a range takes no cell though there are some, with words on how they run.
 
     A range by label from the higher to the lower one is empty on an axis that ascends, as it is in xarray.
     """
@@ -206,7 +207,7 @@ def _course(root: Group | Array, array: Array, dim: str) -> str:
 
 
 def as_text(part: LabelledPart, limit: int | None) -> tuple[str, int]:
-    """A scalar as itself, anything else in columns; at most ``limit`` lines, and how many cells were left out."""
+    """Return a scalar as itself, others in columns of at most `limit` lines, and how many cells were left out."""
     if not part.dims:
         return cell_text(part.values[()]), 0
     rows = [[*part.dims, part.array.name or "value"]]
@@ -215,18 +216,18 @@ def as_text(part: LabelledPart, limit: int | None) -> tuple[str, int]:
         if limit is not None and number >= limit:
             break
         rows.append([cell_text(cell) for cell in row])
-    return columns(rows), left if limit is not None else 0
+    return format_columns(rows), left if limit is not None else 0
 
 
 def table_rows(part: LabelledPart) -> Iterator[list[Any]]:
-    """One row per cell: its labels, then its value."""
+    """Yield one row per cell: its labels, then its value."""
     axes = [part.labels(axis) for axis in range(len(part.dims))]
     for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
         yield [*labels, value]
 
 
 def cell_text(cell: Any) -> str:
-    """One cell for people and for CSV: no type names, times to the second where that is exact."""
+    """Return one cell for people and for CSV: no type names, times to the second where that is exact."""
     if isinstance(cell, np.datetime64):
         text = str(cell)
         return text.rstrip("0").rstrip(".") if "." in text else text
@@ -242,7 +243,7 @@ def cell_text(cell: Any) -> str:
 
 
 def as_csv(part: LabelledPart) -> str:
-    """The part as CSV with a header line."""
+    """Return the part as CSV with a header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*part.dims, part.array.name or "value"])
@@ -252,7 +253,7 @@ def as_csv(part: LabelledPart) -> str:
 
 
 def save_dataset(part: LabelledPart, url: str) -> None:
-    """The part and its coordinates as a dataset of the format that the name says; the target must be new."""
+    """Write the part and its coordinates as a dataset of the format that the name says; the target must be new."""
     if part.cells.dtype.hasobject and part.cells.dtype.kind != "T":
         raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
     name = part.array.name or "value"
@@ -280,7 +281,7 @@ _NAMING = _LISTS | {"bounds", "climatology", "grid_mapping", "cell_measures", "f
 
 
 def _without_others(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, Any]:
-    """The attributes, without names of variables that are not written too."""
+    """Return the attributes, without names of variables that are not written too."""
     kept = {}
     for name, value in attrs.items():
         words = str(value).split() if name in _NAMING else []

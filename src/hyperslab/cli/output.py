@@ -19,14 +19,14 @@ json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=Tr
 
 
 def print_json(schema: str, **document: Any) -> None:
-    """One JSON document on stdout, its ``schema`` first."""
+    """Print one JSON document on stdout, its ``schema`` first."""
     click.echo(json_text(schema, **document))
 
 
 def json_text(schema: str, **document: Any) -> str:
-    """The document as text."""
-    said = {"schema": f"hyperslab.{schema}/1", **plain(document)}
-    return printable(json.dumps(said, indent=2, ensure_ascii=False))
+    """Return the document as text."""
+    said = {"schema": f"hyperslab.{schema}/1", **to_json_value(document)}
+    return escape_surrogates(json.dumps(said, indent=2, ensure_ascii=False))
 
 
 def is_quiet() -> bool:
@@ -39,63 +39,64 @@ def _was_given(manner: str) -> bool:
     return context is not None and bool(getattr(context.obj, manner, False))
 
 
-def say(text: str) -> None:
-    """A remark on stderr, unless ``--quiet``."""
+def print_remark(text: str) -> None:
+    """Print a remark on stderr, unless ``--quiet``."""
     if not is_quiet():
         click.echo(text, err=True)
 
 
-def remark(text: str) -> None:
-    """A remark on stderr with ``--verbose`` alone."""
+def print_verbose(text: str) -> None:
+    """Print a remark on stderr with ``--verbose`` alone."""
     if _was_given("verbose"):
         click.echo(text, err=True)
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON has it: NaN and infinities become null, bytes text, arrays lists, references objects."""
+def to_json_value(value: Any) -> Any:
+    """Return the value as JSON has it: NaN and infinities become null, bytes text, arrays lists, references objects."""
     if isinstance(value, ObjectReference | RegionReference):
         return spelled(value)
     if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): to_json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, np.ndarray):
-        return plain((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
+        return to_json_value((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
     if isinstance(value, np.datetime64 | np.timedelta64):
         return str(value)
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return to_json_value(value.item())
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, complex):
-        return [plain(value.real), plain(value.imag)]
+        return [to_json_value(value.real), to_json_value(value.imag)]
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def printable(text: str) -> str:
-    """The text with an escape, as JSON has them too, for each half of a surrogate pair, which no encoding can write."""
+def escape_surrogates(text: str) -> str:
+    """Return the text with an escape, as JSON has them too, for each half of a surrogate pair, which no encoding can
+    write."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """The rows with their cells below one another."""
+def format_columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
+    """Return the rows with their cells below one another."""
     if not rows:
         return ""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return printable("\n".join(f"{indent}{line.rstrip()}" for line in lines))
+    return escape_surrogates("\n".join(f"{indent}{line.rstrip()}" for line in lines))
 
 
 def echo_rows(found: Iterable[Any], rows: Callable[..., Sequence[Sequence[str]]], nothing: str) -> None:
-    """What is found as a table, some of it at a time; a remark where there is nothing.
+    """Print what is found as a table, piece by piece; a remark where there is nothing.
 
     ``rows`` makes text of some of it, below the head where that is asked for: ``rows(some, head=True)``.
     """
     left, head = iter(found), True
     while some := list(islice(left, _AT_ONCE)):
-        click.echo(columns(rows(some, head=head)))
+        click.echo(format_columns(rows(some, head=head)))
         head = False
     if head:
-        say(nothing)
+        print_remark(nothing)

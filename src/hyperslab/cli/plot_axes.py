@@ -1,11 +1,7 @@
-"""Where the cells of a part stand along an axis of a picture: numbers, dates, words or positions, and their edges.
+"""Axes of a picture: where cells stand (numbers, dates, words, positions, curved grids), their edges, ticks of dates.
 
-Grids that follow no parallels: the cells of an image by two coordinates that have both its dimensions.
-
-Ticks of a time axis in any CF calendar: round dates, as few as fit, with no more text than tells them apart.
-
-Places are instants of :mod:`hyperslab.model.calendars` in seconds, as floats: exact to some microseconds, which no
-picture shows.
+Places in time are instants of :mod:`hyperslab.model.calendars` in seconds, as floats: exact to some microseconds, which
+no picture shows.
 """
 
 from __future__ import annotations
@@ -54,16 +50,17 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """``latitude (degrees_north)``; of dates the calendar unless it is the usual one."""
+        """Return ``latitude (degrees_north)``; of dates the calendar unless it is the usual one."""
         told = f"{self.calendar} calendar" if self.calendar not in (None, *REAL) else self.units
         return f"{self.title} ({told})" if told else self.title
 
     def arranged(self) -> tuple[Axis, Values] | None:
-        """The axis with its cells side by side and their order; None where some stand at no place or at the same one.
+        """Return the axis with its cells side by side and their order; None where some stand at no place or at the same
+        one.
 
         Longitudes are cut at their widest gap: 350, 355, 0, 5 become -10, -5, 0, 5.
         """
-        at = _gathered(self.at) if self.circle else self.at
+        at = _wrap_longitudes(self.at) if self.circle else self.at
         steps = np.diff(at)
         order = np.arange(at.size) if (steps < 0).all() else np.argsort(at, kind="stable")
         if not np.isfinite(at).all() or not (np.diff(at[order]) != 0).all():
@@ -73,8 +70,8 @@ class Axis:
         return replace(self, at=at[order], bounds=None), order
 
     def edges(self) -> Values:
-        """Where each cell begins, and the end of the last: as stored, else half way to the neighbours. Of a curved grid
-        the corners of all cells."""
+        """Return the edges of the cells: as stored, else half way to the neighbours. Of a curved grid the corners of
+        all cells."""
         if self.bounds is not None:
             return self.bounds
         found = self.at
@@ -84,7 +81,7 @@ class Axis:
         return np.asarray(np.clip(found, -limit, limit))
 
     def by_position(self, positions: Values) -> Axis:
-        """The same dimension drawn by position."""
+        """Return the same dimension drawn by position."""
         return _by_position(self.dim, positions)
 
 
@@ -95,7 +92,7 @@ def _halfway(at: Values, axis: int) -> Values:
 
 
 def axis_of(root: Group | Array, part: LabelledPart, number: int, item: Any, positions: Values) -> Axis:
-    """The axis of dimension ``number`` of the part; ``item`` is its key, ``positions`` those of its cells."""
+    """Return the axis of dimension ``number`` of the part; ``item`` is its key, ``positions`` those of its cells."""
     dim = part.dims[number]
     found = part.coordinates.get(dim)
     if found is None:
@@ -130,8 +127,8 @@ def _by_position(dim: str, positions: Values) -> Axis:
     return Axis(dim=dim, title=f"{dim} (position)", at=positions.astype("f8"))
 
 
-def _gathered(degrees: Values) -> Values:
-    """Longitudes within the shortest stretch of the circle that holds them; as they are where that is no shorter."""
+def _wrap_longitudes(degrees: Values) -> Values:
+    """Return longitudes within the shortest arc that holds them; as they are where that is no shorter."""
     around = np.sort(degrees % 360.0)
     gaps = np.diff(np.append(around, around[:1] + 360.0))
     widest = int(gaps.argmax())
@@ -143,7 +140,7 @@ def _gathered(degrees: Values) -> Values:
 
 
 def title_of(array: Array, otherwise: str) -> str:
-    """The long or standard name of an array as people write it, else its name."""
+    """Return the long or standard name of an array as people write it, else its name."""
     attrs = array.attrs
     told = next((attrs[key] for key in ("long_name", "standard_name") if isinstance(attrs.get(key), str)), "")
     return str(told).replace("_", " ").strip() or array.name or otherwise
@@ -160,7 +157,7 @@ class NumberScale:
 
     @classmethod
     def of(cls, found: LabelledAxis) -> NumberScale:
-        """Unsupported for cells that are no numbers."""
+        """Return the scale of a coordinate. Unsupported for cells that are no numbers."""
         if found.cells.dtype.kind == "M":
             return cls({}, "proleptic_gregorian")
         if found.cells.dtype.kind not in "iuf":
@@ -177,7 +174,7 @@ class NumberScale:
         return cls(attrs, calendar, length / 1e9, start / 1e9)
 
     def places(self, cells: Values) -> Values:
-        """Missing ones are NaN."""
+        """Return the places of stored cells; missing ones are NaN."""
         if cells.dtype.kind == "M":
             return np.where(np.isnat(cells), np.nan, cells.astype("M8[us]").astype("i8") / 1e6)
         unpacked = cf.apply(cf.decoding(cells.dtype, self.attrs), cells)
@@ -185,7 +182,7 @@ class NumberScale:
 
 
 def _bounds(root: Group | Array, found: LabelledAxis, item: Any, scale: NumberScale, at: Values) -> Values | None:
-    """The edges that the array named by the attribute ``bounds`` holds, if they leave no gap (CF 1.11, 7.1)."""
+    """Return the edges that the array named by the attribute ``bounds`` holds, if they leave no gap (CF 1.11, 7.1)."""
     name = found.array.attrs.get("bounds")
     if not isinstance(name, str) or isinstance(root, Array):
         return None
@@ -209,7 +206,7 @@ _COLUMNS = ("longitude", "projection_x_coordinate")
 
 
 def curved_axes(root: Group | Array, array: Array, kept: dict[str, Any]) -> tuple[Axis, Axis] | None:
-    """The axes of rows and columns, ``at`` places of every cell. ``kept``: the two dimensions with their keys.
+    """Return the axes of rows and columns, ``at`` places of every cell. ``kept``: the two dimensions with their keys.
 
     None where there are no such coordinates, or some cells have no place.
     """
@@ -224,7 +221,7 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, Any]) -> tupl
 
 
 def _candidates(root: Group | Array, array: Array) -> Iterator[Array]:
-    """What the attribute ``coordinates`` names (CF 1.11, 5), then all beside the array."""
+    """Yield the arrays that the attribute ``coordinates`` names (CF 1.11, 5), then all beside the array."""
     folder = split(array.path)[0]
     group = root.get(folder) if isinstance(root, Group) and folder else root
     if not isinstance(root, Group) or not isinstance(group, Group):
@@ -261,22 +258,22 @@ def _curved_axis(array: Array, kept: dict[str, Any], rows: bool) -> Axis | None:
     return Axis(
         dim=list(kept)[0 if rows else 1],
         title=title_of(array, array.name),
-        at=_unrolled(at) if circle else at,
+        at=_unwrap_longitudes(at) if circle else at,
         units="" if units == "1" else units,
         circle=circle,
         limit=90.0 if units in NORTH or name == "latitude" else np.inf,
     )
 
 
-def _unrolled(degrees: Values) -> Values:
-    """Longitudes that go on beyond 180 or 360 where their neighbours do, the middle one within 180 of zero."""
+def _unwrap_longitudes(degrees: Values) -> Values:
+    """Return longitudes that go on beyond 180 or 360 where their neighbours do, the middle one within 180 of zero."""
     along = np.unwrap(degrees, period=360.0, axis=1)
     along += (np.unwrap(along[:, 0], period=360.0) - along[:, 0])[:, None]
     return np.asarray(along - 360.0 * np.round(np.median(along) / 360.0))
 
 
-def without_torn(cells: Any, columns: Axis) -> Any:
-    """The cells without those that reach over half of the globe, as they do beside a pole: masked."""
+def mask_torn_cells(cells: Any, columns: Axis) -> Any:
+    """Return the cells without those that reach over half of the globe, as they do beside a pole: masked."""
     edges = columns.edges()
     corners = np.stack([edges[:-1, :-1], edges[1:, :-1], edges[:-1, 1:], edges[1:, 1:]])
     torn = np.ptp(corners, axis=0) > 180.0
@@ -295,7 +292,8 @@ Tick = tuple[float, str]
 
 
 def date_ticks(first: float, last: float, calendar: str, most: int = MOST) -> list[Tick]:
-    """Place and text of at most ``most`` ticks from ``first`` to ``last``; none where these are less than 2 s apart."""
+    """Return place and text of at most ``most`` ticks from ``first`` to ``last``; none where these are less than 2 s
+    apart."""
     low, high = round(min(first, last) * SECOND), round(max(first, last) * SECOND)
     for kind in (_clock_ticks, _day_ticks, _month_ticks, _year_ticks):
         found = kind(low, high, calendar, most)
@@ -305,12 +303,12 @@ def date_ticks(first: float, last: float, calendar: str, most: int = MOST) -> li
 
 
 def date_text(place: float, calendar: str) -> str:
-    """One place as ISO 8601 text, to the second."""
+    """Return one place as ISO 8601 text, to the second."""
     return iso_text(round(place) * SECOND, calendar)
 
 
 def _clock_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
-    """Times of day; the date stands below the first one of each day."""
+    """Return times of day; the date stands below the first one of each day."""
     for step in (seconds * SECOND for seconds in _SECONDS):
         if (high - low) // step < most:
             instants = range(-(-low // step) * step, high + 1, step)
@@ -335,7 +333,7 @@ def _day_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int,
 
 
 def _days(low: int, high: int, calendar: str, step: int) -> Iterator[int]:
-    """Midnights of days 1, 1 + step … of each month (of steps over 1 those that are not close to the next month)."""
+    """Yield midnights of days 1, 1 + step … of each month (of steps over 1 those not close to the next month)."""
     for number in range(low // DAY, high // DAY + 1):
         day = date_of(number, calendar)[2]
         if (day - 1) % step == 0 and (step == 1 or day + step // 2 <= 29):

@@ -1,4 +1,4 @@
-"""``hyperslab check``: every problem of a dataset."""
+"""``hyperslab check`` and ``repair``: every problem of a dataset, and what mends it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from hyperslab.checks import Mend, check, repair
 from hyperslab.checks.report import as_line
 from hyperslab.cli.arguments import allow_option, storage_option, url_argument
-from hyperslab.cli.output import is_quiet, json_option, print_json, remark, say
+from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark, print_verbose
 
 
 @click.command("check", epilog="Example: hyperslab check air.zarr --deep")
@@ -48,14 +48,13 @@ def check_command(
         print_json("check", url=report.url, deep=deep, sound=not report, problems=problems, notes=notes)
         return int(bool(report))
     for note in report.notes:
-        (say if note.kind == "not-shown" else remark)(as_line(note))
+        (print_remark if note.kind == "not-shown" else print_verbose)(as_line(note))
     for problem in report:
         click.echo(as_line(problem))
     return int(bool(report))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab repair``: what can be mended is mended, once it has been looked at.
+# -- hyperslab repair: what can be mended is mended, once it has been looked at ----------------------------------------
 
 
 @click.command("repair", epilog="Example: hyperslab repair air.zarr --apply")
@@ -108,5 +107,5 @@ def repair_command(
     for mend in report:
         click.echo(as_line(mend))
     if dry_run and any(isinstance(mend, Mend) and mend.action for mend in report):
-        say("nothing was changed; --apply mends")
+        print_remark("nothing was changed; --apply mends")
     return int(bool(left))

@@ -1,4 +1,4 @@
-"""``hyperslab convert``: any format to any, verified if asked."""
+"""``hyperslab convert``, ``append``, ``diff``: what is done with two datasets, whatever their formats."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hyperslab.checks.report import as_line
 from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
-    as_words,
-    corrected,
+    check_selection,
+    labels_as_words,
     open_dataset,
     parse_options,
     parse_selections,
     selection_option,
     storage_option,
-    within,
+    suggest_path_on_error,
 )
-from hyperslab.cli.output import is_quiet, json_option, print_json, say
+from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.errors import FormatError, Invalid, LabelError, NotFound
@@ -73,9 +73,9 @@ def convert_command(
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
     chosen = parse_selections(selections)
     if chosen.isel:
-        chosen = within(open_dataset(src, src_option), chosen)
+        chosen = check_selection(open_dataset(src, src_option), chosen)
     memory = parse_size(options.pop("memory"), "--memory")
-    with corrected(options["path"], src, src_option):
+    with suggest_path_on_error(options["path"], src, src_option):
         report = _convert(
             src,
             dst,
@@ -91,12 +91,12 @@ def convert_command(
     if as_json:
         print_json("convert", **asdict(report))
     else:
-        say(str(replace(report, losses=(), damaged=())))
+        print_remark(str(replace(report, losses=(), damaged=())))
     return 1 if report.damaged else 0
 
 
 def _of_format(layout: dict[str, Any]) -> dict[str, Any]:
-    """Options of the target's format; what convert itself takes is none."""
+    """Return the options of the target's format, without those of convert itself."""
     own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
     for name in layout:
         if name in own:
@@ -105,11 +105,11 @@ def _of_format(layout: dict[str, Any]) -> dict[str, Any]:
 
 
 def _convert(src: str, dst: str, chosen: TypedSelection, **options: Any) -> ConversionReport:
-    """Whole numbers as labels (``@1900``) are years or words where the dimension has no numbers."""
+    """Convert; whole numbers as labels (``@1900``) are years or words where the dimension has no numbers."""
     try:
         return convert(src, dst, select=Select(chosen.isel, chosen.sel), **options)
     except LabelError as error:
-        words = as_words(chosen.sel)
+        words = labels_as_words(chosen.sel)
         if words == chosen.sel:
             raise
         try:
@@ -119,7 +119,7 @@ def _convert(src: str, dst: str, chosen: TypedSelection, **options: Any) -> Conv
 
 
 def lengths(text: str | None, option: str) -> dict[str, int] | str | None:
-    """``time=100,lat=50`` as a mapping; ``auto`` as itself."""
+    """Parse ``time=100,lat=50`` as a mapping; ``auto`` as itself."""
     if text is None or text == "auto":
         return text
     sizes = {}
@@ -131,8 +131,7 @@ def lengths(text: str | None, option: str) -> dict[str, int] | str | None:
     return sizes
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab append``: rows of a file or dataset behind those of another.
+# -- hyperslab append: rows of a file or dataset behind those of another -----------------------------------------------
 
 
 _NPY = ".npy"
@@ -160,7 +159,7 @@ def append_command(
     Every array along the dimension gets its rows, or none does.
     """
     options = {"storage_options": dst_option}
-    with corrected(path, target, dst_option):
+    with suggest_path_on_error(path, target, dst_option):
         if source.endswith(_NPY):
             done = append_cells(target, _load(source), path, dim, **options)
         else:
@@ -170,13 +169,13 @@ def append_command(
         print_json("append", target=target, **asdict(done))
         return
     names = ", ".join(f"/{name}" for name in done.arrays)
-    say(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
+    print_remark(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
     for name in done.shorter:
-        say(f"the coordinate /{name} got none: append it by --path {name}")
+        print_remark(f"the coordinate /{name} got none: append it by --path {name}")
 
 
 def _load(path: str) -> np.ndarray[Any, Any]:
-    """The array of an .npy file, mapped; FormatError when it is none."""
+    """Map the array of an .npy file; FormatError when it is none."""
     try:
         found: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
@@ -186,8 +185,7 @@ def _load(path: str) -> np.ndarray[Any, Any]:
     return found
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab diff``: what differs between two datasets.
+# -- hyperslab diff: what differs between two datasets -----------------------------------------------------------------
 
 
 @click.command("diff", epilog="Example: hyperslab diff air.nc air.zarr")

@@ -25,45 +25,44 @@ from hyperslab.cli.commands.get import check_ending, give_out, write
 from hyperslab.cli.commands.info import cut_text
 from hyperslab.cli.databases import (
     DatabaseObjects,
-    array_facts,
-    array_of,
     array_rows,
     attribute_option,
-    client_of,
-    collection_of,
     collection_rows,
-    conditions_of,
+    describe_array,
+    describe_collection,
     dimension_option,
-    facts_of,
+    find_collection,
+    find_database_array,
     is_server,
+    open_client,
     open_objects,
+    parse_conditions,
+    print_problems,
     schema_rows,
     table,
-    tell_problems,
 )
-from hyperslab.cli.exit_codes import manners
-from hyperslab.cli.labelled_part import take
-from hyperslab.cli.output import columns, echo_rows, json_option, print_json, say
+from hyperslab.cli.exit_codes import verbosity_options
+from hyperslab.cli.labelled_part import read_part
+from hyperslab.cli.output import echo_rows, format_columns, json_option, print_json, print_remark
 from hyperslab.conversion import convert
 from hyperslab.database import Collection
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.model.amounts import size_text
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What ``hyperslab db`` does with collections of arrays: the verbs that they alone have, and their side of others.
+# -- What hyperslab db does with collections of arrays: the verbs that they alone have, and their side of others -------
 
 
 def refuse_server(url: str, verb: str) -> None:
-    """Unsupported for a database server, which holds objects and no collections."""
+    """Raise Unsupported for a database server, which holds objects and no collections."""
     if is_server(url):
         raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
 
 
 def list_collections(url: str, storage: dict[str, Any] | None, as_json: bool, limit: int | None) -> None:
-    """The collections of a place, one a line."""
-    with client_of(url, storage) as client:
+    """Print the collections of a place, one a line."""
+    with open_client(url, storage) as client:
         shown = list(islice(client, limit))
-        facts = [facts_of(collection) for collection in shown]
+        facts = [describe_collection(collection) for collection in shown]
         for collection in shown:
             _tell_unreadable(url, collection)
     if as_json:
@@ -73,14 +72,14 @@ def list_collections(url: str, storage: dict[str, Any] | None, as_json: bool, li
 
 
 def show_schema(url: str, name: str, storage: dict[str, Any] | None, as_json: bool) -> None:
-    """What the arrays of a collection have in common."""
+    """Print what the arrays of a collection have in common."""
     refuse_server(url, "schema")
-    with client_of(url, storage) as client:
-        collection = collection_of(client, name)
+    with open_client(url, storage) as client:
+        collection = find_collection(client, name)
     if as_json:
         print_json("db-schema", url=url, collection=collection.as_dict)
         return
-    click.echo("\n\n".join(columns(rows) for rows in schema_rows(collection)))
+    click.echo("\n\n".join(format_columns(rows) for rows in schema_rows(collection)))
 
 
 def show_arrays(
@@ -93,11 +92,11 @@ def show_arrays(
     order: str | None,
     limit: int | None,
 ) -> None:
-    """The arrays of a collection that meet conditions, one a line."""
-    with client_of(url, storage) as client:
-        collection = collection_of(client, name)
-        wanted = conditions_of(collection, conditions)
-        found = (array_facts(array) for array in collection.query(wanted, order=order, limit=limit))
+    """Print the arrays of a collection that meet conditions, one a line."""
+    with open_client(url, storage) as client:
+        collection = find_collection(client, name)
+        wanted = parse_conditions(collection, conditions)
+        found = (describe_array(array) for array in collection.query(wanted, order=order, limit=limit))
         if as_json:
             print_json("db-query", url=url, collection=name, arrays=list(found))
         else:
@@ -108,7 +107,7 @@ def show_arrays(
 def _tell_unreadable(url: str, collection: Collection) -> None:
     if lost := collection.unreadable:
         arrays = "array that cannot be read is" if lost == 1 else "arrays that cannot be read are"
-        say(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
+        print_remark(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
 
 
 def get_part(
@@ -121,51 +120,53 @@ def get_part(
     *,
     nearest: bool,
 ) -> None:
-    """A labelled part of one array, to a file or stdout."""
+    """Write a labelled part of one array to a file or stdout."""
     if not wanted:
         raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
     check_ending(output)
-    with client_of(url, storage) as client:
-        array = array_of(collection_of(client, wanted[0]), wanted[1:])
+    with open_client(url, storage) as client:
+        array = find_database_array(find_collection(client, wanted[0]), wanted[1:])
         path = f"{wanted[0]}/{array.id}"
     cells = api.open_array(url, path=path, storage_options=storage)
     key = selection_key(cells, parse_selections(selections), nearest)
-    part = labelled_part.take(cells, cells, key, decoded=False)
+    part = labelled_part.read_part(cells, cells, key, decoded=False)
     give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
 
 
 def check_collections(url: str, deep: bool, storage: dict[str, Any] | None, as_json: bool) -> int:
-    """Every problem of the collections at a place; 1 when there are some."""
+    """Print every problem of the collections at a place; return 1 when there are some."""
     report = check_dataset(url, deep, storage_options=storage)
-    return tell_problems(url, report, deep=deep, as_json=as_json)
+    return print_problems(url, report, deep=deep, as_json=as_json)
 
 
 def relink_collections(
     url: str, name: str | None, storage: dict[str, Any] | None, as_json: bool, *, relative: bool | None
 ) -> None:
-    """Links of DEKER's layout lead to where its files are now."""
+    """Point the links of DEKER's layout to where its files are now."""
     refuse_server(url, "relink")
-    with client_of(url, storage, writable=True) as client:
-        names = [collection_of(client, name).name] if name else [each.name for each in client if each.layout == "deker"]
+    with open_client(url, storage, writable=True) as client:
+        names = (
+            [find_collection(client, name).name] if name else [each.name for each in client if each.layout == "deker"]
+        )
         for each in names:
             client.relink(each, relative=relative)
     if as_json:
         print_json("db-relink", url=url, collections=names)
     elif names:
-        say(f"the links of {', '.join(names)} lead to {url}")
+        print_remark(f"the links of {', '.join(names)} lead to {url}")
     else:
-        say(f"no collection of {url} has links: they are those of DEKER's layout")
+        print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
 
 
 class _Verbs(click.Group):
     """Listed in the order in which they are written down, each with a whole sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names."""
+        """Return the names."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of commands."""
+        """Write the table of commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(300)) for name, one in self.commands.items()])
 
@@ -177,13 +178,13 @@ def db_command() -> None:
 
 
 def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command below ``db`` with the options that all commands take."""
+    """Return a decorator that makes a command below ``db`` with the options that all commands take."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         made: click.Command = db_command.command(name, epilog=f"Example: hyperslab db {name} {example}")(
             storage_option()(json_option(function))
         )
-        made.params.extend(manners())
+        made.params.extend(verbosity_options())
         return made
 
     return decorate
@@ -191,7 +192,7 @@ def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Comma
 
 @contextmanager
 def _objects(url: str, storage: dict[str, Any] | None) -> Iterator[DatabaseObjects]:
-    """The objects at a URL; errors say where they are."""
+    """Open the objects at a URL; errors say where they are."""
     objects = open_objects(url, storage)
     try:
         with objects.errors():
@@ -302,9 +303,11 @@ def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None
         print_json("db-info", url=objects.url, **facts)
         return
     rows = [(name.replace("_", " "), _told(name, value)) for name, value in facts.items() if name != "variables"]
-    click.echo(columns(rows))
+    click.echo(format_columns(rows))
     if facts.get("variables"):
-        click.echo(columns([("name", "dtype", "dimensions", "chunks", "stored"), *map(_row, facts["variables"])]))
+        click.echo(
+            format_columns([("name", "dtype", "dimensions", "chunks", "stored"), *map(_row, facts["variables"])])
+        )
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -363,7 +366,7 @@ def _get_object(
     if output.endswith(".npy"):
         root = open_dataset(url, storage_option)
         array = find_array(root, "")
-        write(take(root, array, (slice(None),) * array.ndim, decoded=False), output, objects.url)
+        write(read_part(root, array, (slice(None),) * array.ndim, decoded=False), output, objects.url)
         report: dict[str, Any] = {"arrays": 1}
     else:
         options: dict[str, Any] = {"storage_options": (storage_option, None)}
@@ -371,7 +374,7 @@ def _get_object(
     if as_json:
         print_json("db-get", url=objects.url, output=output, **report)
     else:
-        say(f"{objects.url} is in {output}")
+        print_remark(f"{objects.url} is in {output}")
 
 
 @_verb("put", "air.nc 'mongodb://localhost/climate#air'")
@@ -391,7 +394,7 @@ def put(
     if as_json:
         print_json("db-put", **report)
     else:
-        say(f"{source} is in {objects.url}")
+        print_remark(f"{source} is in {objects.url}")
 
 
 @_verb("delete", "'mongodb://localhost/climate#old' --yes")
@@ -404,17 +407,17 @@ def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: 
         about = objects.describe()
         question = f"Remove the {about.kind} {about.name or ''} ({about.id}, {size_text(about.nbytes)} of cells)?"
         if not yes and not _is_confirmed(question.replace("  ", " "), objects.url):
-            say("nothing was removed")
+            print_remark("nothing was removed")
             return
         documents = objects.delete(about.id)
     if as_json:
         print_json("db-delete", url=objects.url, id=about.id, documents=documents)
     else:
-        say(f"{documents} documents were removed")
+        print_remark(f"{documents} documents were removed")
 
 
 def _is_confirmed(question: str, url: str) -> bool:
-    """What is answered. Invalid where nobody can answer."""
+    """Return what is answered. Invalid where nobody can answer."""
     try:
         return click.confirm(question, err=True)
     except click.Abort as error:
@@ -435,7 +438,7 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
     if not is_server(url):
         return check_collections(url, deep, storage_option, as_json)
     with _objects(url, storage_option) as objects:
-        return tell_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
+        return print_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
 
 
 @_verb("relink", "weather.db temperature")
@@ -475,4 +478,4 @@ def gc(url: str, apply: bool, age: float, storage_option: dict[str, Any] | None,
     for one in found:
         click.echo(f"{one.id}: {one.kind}: {one.message} ({size_text(one.nbytes)})")
     total = f"{sum(one.documents for one in found)} documents, {size_text(sum(one.nbytes for one in found))}"
-    say(f"{total} removed" if apply else f"{total}; --apply removes them" if found else "nothing to remove")
+    print_remark(f"{total} removed" if apply else f"{total}; --apply removes them" if found else "nothing to remove")

@@ -1,4 +1,4 @@
-"""``hyperslab doctor``: versions, and what is available."""
+"""``hyperslab doctor`` and ``formats``: versions, what is available here, and which formats are spoken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.output import columns, json_option, print_json
+from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.formats import get_format, names
 from hyperslab.formats.base import Feature, FormatInfo, Variant
 
@@ -69,11 +69,11 @@ def doctor_command(as_json: bool) -> None:
     if as_json:
         print_json("doctor", system=system, libraries=libraries, formats=formats)
         return
-    click.echo(columns([(name, str(value)) for name, value in system.items()]))
+    click.echo(format_columns([(name, str(value)) for name, value in system.items()]))
     click.echo("\nlibraries:")
-    click.echo(columns([(entry["name"], entry["version"] or "-", entry["state"]) for entry in libraries], "  "))
+    click.echo(format_columns([(entry["name"], entry["version"] or "-", entry["state"]) for entry in libraries], "  "))
     click.echo("\nformats:")
-    click.echo(columns(list(formats.items()), "  "))
+    click.echo(format_columns(list(formats.items()), "  "))
 
 
 def _library(name: str, module: str, extra: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _library(name: str, module: str, extra: str) -> dict[str, Any]:
 
 
 def _state(module: str) -> str:
-    """``ok``, or why the module cannot be imported."""
+    """Return ``ok``, or why the module cannot be imported."""
     try:
         import_module(module)
     except Exception as error:  # a broken library may fail in any way, and saying so is what this command is for
@@ -105,8 +105,7 @@ def _state_of_format(name: str) -> str:
     return "read, write" if info.writable else "read"
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab formats``: what is spoken.
+# -- hyperslab formats: what is spoken ---------------------------------------------------------------------------------
 
 
 @click.command("formats", epilog="Example: hyperslab formats --json")
@@ -137,7 +136,7 @@ def formats_command(as_json: bool) -> None:
     rows += [
         (n, _options(i), "read, write" if i.writable else "read", i.holds, i.recognised_by) for n, i in infos.items()
     ]
-    click.echo(columns(rows))
+    click.echo(format_columns(rows))
 
 
 def _variant(variant: Variant) -> dict[str, Any]:
@@ -147,5 +146,5 @@ def _variant(variant: Variant) -> dict[str, Any]:
 
 
 def _options(info: FormatInfo) -> str:
-    """How each variant is asked for; nothing where there is one."""
+    """Return how each variant is asked for; nothing where there is one."""
     return ", ".join(f"{key}={value}" for variant in info.variants for key, value in variant.options.items())

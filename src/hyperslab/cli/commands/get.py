@@ -23,7 +23,7 @@ from hyperslab.cli.arguments import (
     storage_option,
     url_argument,
 )
-from hyperslab.cli.output import json_option, json_text, print_json, say
+from hyperslab.cli.output import json_option, json_text, print_json, print_remark
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
@@ -63,12 +63,14 @@ def get_command(
     array = find_array(root, path)
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)
-    part = labelled_part.take(root, array, key, decoded=decoded)
+    part = labelled_part.read_part(root, array, key, decoded=decoded)
     for dim, course in labelled_part.empty_ranges(root, array, key, chosen.sel).items():
         typed = next(text for text in selections if text.partition("=")[0].strip() == dim)
-        say(f"{typed} is an empty range: {course}")
+        print_remark(f"{typed} is an empty range: {course}")
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
-        say(f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones")
+        print_remark(
+            f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"
+        )
     give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
 
 
@@ -94,10 +96,10 @@ def give_out(
 ) -> None:
     """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
     if nearest and (taken := labels_taken(part)):
-        say(f"taken: {taken}")
+        print_remark(f"taken: {taken}")
     if output:
         write(part, output, url)
-        say(f"{counted(part.values.size, 'cell')} of /{path} in {output}")
+        print_remark(f"{counted(part.values.size, 'cell')} of /{path} in {output}")
     if as_json:
         print_json(schema, url=url, **part.as_json())
     elif not output:
@@ -105,28 +107,28 @@ def give_out(
 
 
 def check_ending(output: str | None) -> None:
-    """Invalid for the name of a file that does not tell what to write."""
+    """Raise Invalid for the name of a file that does not tell what to write."""
     if output and not output.endswith(_FILES):
         remedy = f"end it with one of {', '.join(_FILES)}"
         raise Invalid(f"{output!r} has no ending that says what to write", remedy=remedy)
 
 
 def labels_taken(part: labelled_part.LabelledPart) -> str:
-    """The one label of each dimension that the part no longer has."""
+    """Return the one label of each dimension that the part no longer has."""
     single = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
     return ", ".join(f"{dim}={labelled_part.cell_text(label)}" for dim, label in single.items())
 
 
 def show(part: labelled_part.LabelledPart) -> None:
-    """Columns on stdout; a terminal gets the first thousand cells."""
+    """Print columns; a terminal gets the first thousand cells."""
     text, left = labelled_part.as_text(part, _SCREEN if sys.stdout.isatty() else None)
     click.echo(text)
     if left:
-        say(f"{left} more cells; -o writes them all to a file")
+        print_remark(f"{left} more cells; -o writes them all to a file")
 
 
 def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:
-    """The part in a file of the kind that its name says; complete or not there."""
+    """Write the part to a file of the kind that its name says; complete or not there."""
     try:
         with building(output) as temporary:
             if output.endswith((".nc", ".zarr")):
@@ -139,7 +141,7 @@ def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:
 
 
 def render(part: labelled_part.LabelledPart, output: str, url: str) -> bytes:
-    """The bytes of a .npy, .csv or .json file."""
+    """Return the bytes of a .npy, .csv or .json file."""
     if output.endswith(".csv"):
         return labelled_part.as_csv(part).encode()
     if output.endswith(".json"):

@@ -1,4 +1,4 @@
-"""``hyperslab info``: what a dataset holds."""
+"""``hyperslab info``, ``tree``, ``dump``, ``plan``: what a dataset holds, and what reading a part of it costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hyperslab.cli.arguments import (
     url_argument,
 )
 from hyperslab.cli.cdl import dump
-from hyperslab.cli.output import columns, json_option, print_json
+from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.formats.base import TellsStorage, omitted_at, omitted_below
 from hyperslab.group import Group
@@ -38,8 +38,7 @@ from hyperslab.model.spec import Chunks, Codec
 from hyperslab.stores.location import Location
 from hyperslab.stores.redaction import redact
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What a dataset is, as plain values for ``info`` and ``tree``.
+# -- What a dataset is, as plain values for info and tree --------------------------------------------------------------
 
 
 _PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
@@ -49,7 +48,7 @@ _TOLD |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
 
 
 def codec_text(codecs: tuple[Codec, ...]) -> str:
-    """The chain in a few words: ``bytes, zstd(level=3)``; a shard's inner chain in brackets."""
+    """Return the chain in a few words: ``bytes, zstd(level=3)``; a shard's inner chain in brackets."""
     return ", ".join(map(_one_codec, codecs)) or "none"
 
 
@@ -61,7 +60,7 @@ def _one_codec(codec: Codec) -> str:
 
 
 def codec_word(codecs: Iterable[Codec]) -> str:
-    """The chain as ``--codec`` would take it: ``blosc:lz4:5 + crc32c``; of shards, the chain of their chunks."""
+    """Return the chain as ``--codec`` would take it: ``blosc:lz4:5 + crc32c``; of shards, the chain of their chunks."""
     return " + ".join(filter(None, map(_one_word, codecs))) or "none"
 
 
@@ -75,14 +74,14 @@ def _one_word(codec: Codec) -> str:
 
 
 def cut_text(chunks: Chunks | None) -> str:
-    """``10 x 37 x 49``; varying sizes in brackets."""
+    """Return ``10 x 37 x 49``; varying sizes in brackets."""
     if chunks is None:
         return ""
     return " x ".join(str(cut) if isinstance(cut, int) else f"[{len(cut)} sizes]" for cut in chunks) or "1"
 
 
 def array_facts(path: str, array: Array) -> dict[str, Any]:
-    """One array: what ``info`` says of it."""
+    """Return what ``info`` says of one array."""
     return {
         "path": path,
         "dtype": describe(array.data_type),
@@ -102,7 +101,7 @@ def array_facts(path: str, array: Array) -> dict[str, Any]:
 
 
 def _storage_facts(array: Array) -> dict[str, Any]:
-    """What the format tells beyond the spec."""
+    """Return what the format tells beyond the spec."""
     reader = array._session.reader
     try:
         return dict(reader.storage(array.path)) if isinstance(reader, TellsStorage) else {}
@@ -118,7 +117,7 @@ def _stored_bytes(array: Array) -> int | None:
 
 
 def nodes_of(node: Group | Array) -> Iterator[dict[str, Any]]:
-    """Kind and path of every node at or below this one, in order; a damaged one says its problem."""
+    """Yield kind and path of every node at or below this one, in order; a damaged one with its problem."""
     return flattened(_nodes(node, ""))
 
 
@@ -149,13 +148,13 @@ def hidden_nodes(found: Iterable[Problem]) -> Iterator[dict[str, Any]]:
 
 
 def link_facts(link: Link) -> dict[str, Any]:
-    """Where a link leads to: a path, in this dataset (``.``) or another one."""
+    """Return where a link leads to: a path, in this dataset (``.``) or another one."""
     known = {"object_id": link.object_id} if link.object_id is not None else {}
     return {"target": link.target, "source": redact(link.source), **known}
 
 
 def links_of(node: Group | Array) -> Iterator[tuple[str, Link]]:
-    """Path and link of every link below a node; none is followed."""
+    """Yield path and link of every link below a node; none is followed."""
     return flattened(_links(node))
 
 
@@ -186,7 +185,7 @@ def info_command(url: str, format: str | None, storage_option: dict[str, Any] | 
 
 
 def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str, Any]:
-    """All that is told of a dataset and the arrays in it, as plain values."""
+    """Return what ``info`` says of a dataset and the arrays in it, as plain values."""
     arrays = [array_facts(path, array) for path, array in found]
     stored = [array["nbytes_stored"] for array in arrays]
     return {
@@ -220,7 +219,7 @@ def _dimensions_below(root: Group, found: Iterable[tuple[str, Array]]) -> dict[s
 
 
 def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
-    """The same for people, with a word for the codecs of each array."""
+    """Return the same for people, with a word for the codecs of each array."""
     sizes = f"{size_text(facts['nbytes'])} of cells, {size_text(facts['nbytes_stored'])} stored"
     head = f"{facts['url']}: {facts['format']}, {sizes}"
     dims = [
@@ -231,7 +230,7 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
     rows += [_row(array, codec) for array, codec in zip(facts["arrays"], codecs, strict=True)]
     attrs = [f"  {name}: {_line(value)}" for name, value in facts["attrs"].items()]
     links = [f"  /{link['path']} -> {_there(link)}" for link in facts["links"]]
-    parts = [head, f"dimensions: {', '.join(dims) or 'none'}", columns(rows)]
+    parts = [head, f"dimensions: {', '.join(dims) or 'none'}", format_columns(rows)]
     units = [f"/{array['path']} {array['units']}" for array in facts["arrays"] if array["units"] not in (None, "")]
     parts += [f"units: {', '.join(units)}"] if units else []
     parts += [_storage(array) for array in facts["arrays"] if array["storage"]]
@@ -268,8 +267,7 @@ def _row(array: dict[str, Any], codec: str) -> tuple[str, ...]:
     return (f"/{array['path']}", array["dtype"], cells, cut, note, *sizes)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab tree``: the names in a dataset.
+# -- hyperslab tree: the names in a dataset ----------------------------------------------------------------------------
 
 
 @click.command("tree", epilog="Example: hyperslab tree air.zarr")
@@ -287,8 +285,7 @@ def tree_command(url: str, storage_option: dict[str, Any] | None, as_json: bool)
         click.echo(f"{Location.of(url).name}{array_text(root.spec)}")
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab dump``: CDL text.
+# -- hyperslab dump: CDL text ------------------------------------------------------------------------------------------
 
 
 _AT_ONCE = 1000  # lines that are written together: each write is flushed
@@ -319,7 +316,7 @@ def dump_command(
 
 
 def _own_path(root: Group | Array, path: str) -> str:
-    """Where an array of this dataset is; a link to one of another dataset is shown as a link alone."""
+    """Return the path of an array of this dataset; a link to one of another dataset is shown as a link alone."""
     array = find_array(root, path)
     if array.url != root.url:
         raise Invalid(
@@ -328,8 +325,7 @@ def _own_path(root: Group | Array, path: str) -> str:
     return array.path
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``hyperslab plan``: what a selection costs, before it runs.
+# -- hyperslab plan: what a selection costs, before it runs ------------------------------------------------------------
 
 
 @click.command("plan", epilog="Example: hyperslab plan air.zarr t2m -s time=2013-01..2013-03 -s lat=50.0")

@@ -1,4 +1,4 @@
-"""``hyperslab plot``: a picture of a labelled part."""
+"""``hyperslab plot``: a picture of a labelled part, a line over one axis or an image over two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     allow_option,
     find_array,
-    named_dims,
+    name_dimensions,
     open_dataset,
     parse_selections,
     path_argument,
@@ -32,15 +32,13 @@ from hyperslab.cli.arguments import (
     url_argument,
 )
 from hyperslab.cli.commands.get import is_packed
-from hyperslab.cli.output import json_option, print_json, say
-from hyperslab.cli.plot_axes import Axis, axis_of, curved_axes, date_text, date_ticks, title_of, without_torn
+from hyperslab.cli.output import json_option, print_json, print_remark
+from hyperslab.cli.plot_axes import Axis, axis_of, curved_axes, date_text, date_ticks, mask_torn_cells, title_of
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, MissingLibrary
 from hyperslab.group import Group
 from hyperslab.stores.building import building
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Pictures of parts by matplotlib, imported here on use: a line over one axis, an image over two.
-#
+# -- Pictures of parts by matplotlib, imported here on use: a line over one axis, an image over two --------------------
 # Text comes from files that anyone may have written: it is never read as TeX or mathtext, and control characters are
 # replaced. The same part gives the same file, byte for byte.
 
@@ -89,7 +87,7 @@ def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
 
 
 def load() -> Any:
-    """matplotlib, or Unsupported naming the extra."""
+    """Import matplotlib; Unsupported names the extra."""
     try:
         import matplotlib
     except ImportError as error:
@@ -98,7 +96,7 @@ def load() -> Any:
 
 
 def known_map(name: str) -> str:
-    """``name`` if matplotlib has a colour map of that name."""
+    """Return ``name`` if matplotlib has a colour map of that name."""
     names = list(load().colormaps)
     if name not in names:
         near = get_close_matches(name, names, 3)
@@ -110,7 +108,7 @@ def known_map(name: str) -> str:
 
 
 def draw(picture: Picture, cmap: str) -> Any:
-    """The picture as a matplotlib Figure that no window knows."""
+    """Return the picture as a matplotlib Figure that no window knows."""
     from matplotlib.figure import Figure
 
     if len(picture.axes) == 1:
@@ -173,7 +171,7 @@ def _image(figure: Any, plot: Any, picture: Picture, cmap: str, aspect: float | 
 
 
 def _aspect(rows: Axis, columns: Axis) -> float | None:
-    """Height by width where a step means the same on both axes, as degrees or metres do on a map."""
+    """Return height by width where a step means the same on both axes, as degrees or metres do on a map."""
     kinds = {"degrees" if axis.units.startswith("degree") else axis.units for axis in (rows, columns)}
     if len(kinds) > 1 or kinds == {""} or rows.vertical or columns.vertical:
         return None
@@ -189,7 +187,7 @@ def _height(aspect: float | None) -> float:
 
 
 def _label(side: Any, axis: Axis, spread: Values) -> None:
-    """Name, units and ticks of one side of the picture."""
+    """Set name, units and ticks of one side of the picture."""
     side.set_label_text(wrapped(axis.label), parse_math=False)
     if axis.words:
         step = ceil(len(axis.words) / MOST_WORDS)
@@ -225,19 +223,19 @@ def _head(plot: Any, picture: Picture) -> None:
 
 
 def wrapped(text: str) -> str:
-    """A label beside an axis: in two or three lines where one would be longer than the axis."""
+    """Return a label beside an axis: in two or three lines where one would be longer than the axis."""
     return "\n".join(wrap(clean(text, 3 * LINE - 10), LINE))
 
 
 def clean(text: str, longest: int = 70) -> str:
-    """Text of a file as it may stand in a picture: one line, cut."""
+    """Return text of a file as it may stand in a picture: one line, cut."""
     plain = _CONTROL.sub("\ufffd", " ".join(text.split()))
     return f"{plain[: longest - 1]}…" if len(plain) > longest else plain
 
 
 @contextmanager
 def _without_glyph_warnings() -> Iterator[None]:
-    """A letter that the font lacks is drawn as a box, which says enough."""
+    """Silence the warnings of letters that the font lacks: they are drawn as boxes, which says enough."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
@@ -297,7 +295,7 @@ def plot_command(
         error.remedy = "choose another name, or --overwrite"
         raise
     dims = {axis.dim: int(size) for axis, size in zip(picture.axes, picture.cells.shape, strict=True)}
-    say(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{chosen.note}")
+    print_remark(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{chosen.note}")
     if as_json:
         print_json("plot", url=url, path=array.path, output=output, dims=dims, every=chosen.every)
 
@@ -315,7 +313,7 @@ class _Chosen:
         counts = [len(_places(item, size)) for item, size in zip(key, array.shape, strict=True)]
         if 0 in counts:
             raise Invalid("the selection holds no cell", url=array.url, node=array.path, remedy="widen it")
-        names = named_dims(array.dims)
+        names = name_dimensions(array.dims)
         left = [(name, count) for name, count in zip(names, counts, strict=True) if count > 1]
         if len(left) not in MOST:
             raise _wrong_number(array, left)
@@ -328,13 +326,13 @@ class _Chosen:
 
     @property
     def note(self) -> str:
-        """What is said of the cells that are left out."""
+        """Return what is printed of the cells that are left out."""
         told = (f"every {step}{_ordinal(step)} of {dim}" for dim, step in self.every.items())
         return f" ({', '.join(told)}: choose a part with -s to see more)" if self.every else ""
 
 
 def _places(item: Any, size: int) -> range | Values:
-    """The positions that one entry of a key means, without listing them."""
+    """Return the positions that one entry of a key means, without listing them."""
     if isinstance(item, slice):
         return range(*item.indices(size))
     if isinstance(item, np.ndarray):
@@ -343,7 +341,7 @@ def _places(item: Any, size: int) -> range | Values:
 
 
 def _thin(item: Any, size: int, step: int) -> Any:
-    """One entry of a key with every ``step``-th of its positions; an int for one position."""
+    """Return one entry of a key with every ``step``-th of its positions; an int for one position."""
     places = _places(item, size)
     if len(places) == 1:
         return int(places[0])
@@ -386,7 +384,7 @@ def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool
     """Read the part and place it on its axes; ``decoded`` None: as physical values where the cells are packed."""
     packed = is_packed(array)
     decoded = packed if decoded is None else decoded
-    part = labelled_part.take(root, array, chosen.key, decoded=decoded)
+    part = labelled_part.read_part(root, array, chosen.key, decoded=decoded)
     _refuse_undrawable(array, part.values.dtype)
     cells = masked(array, part.values, decoded=decoded)
     if not cells.count():
@@ -402,13 +400,13 @@ def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool
 def _placed(
     root: Group | Array, array: Array, part: labelled_part.LabelledPart, key: tuple[Any, ...], cells: Any
 ) -> tuple[Any, tuple[Axis, ...]]:
-    """The cells in the order of their axes, and those."""
+    """Return the cells in the order of their axes, and those."""
     kept = [(item, size) for item, size in zip(key, array.shape, strict=False) if not isinstance(item, int)]
     names = [dim for dim, item in zip(array.dims, key, strict=False) if not isinstance(item, int)]
     if len(set(names)) == 2 and None not in names and not set(names) & set(part.coordinates):
         curved = curved_axes(root, array, {str(dim): item for dim, (item, _) in zip(names, kept, strict=True)})
         if curved is not None:
-            return without_torn(cells, curved[1]), curved
+            return mask_torn_cells(cells, curved[1]), curved
     axes = []
     for number, (item, size) in enumerate(kept):
         positions = np.asarray(_places(item, size))
@@ -419,7 +417,7 @@ def _placed(
 
 
 def masked(array: Array, values: Values, *, decoded: bool) -> Any:
-    """The values as a masked array: without NaN, infinities and what the attributes say is missing."""
+    """Return the values as a masked array: without NaN, infinities and what the attributes say is missing."""
     missing = np.zeros(values.shape, bool)
     for fill in () if decoded else _fills(array, values.dtype):
         missing |= np.asarray(values == fill)
@@ -429,7 +427,7 @@ def masked(array: Array, values: Values, *, decoded: bool) -> Any:
 
 
 def _fills(array: Array, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """What the attributes say is missing; attributes that make no sense say nothing about stored values."""
+    """Return what the attributes say is missing; attributes that make no sense say nothing about stored values."""
     try:
         return cf.decoding(dtype, with_missing(array._session, array.spec)).fills
     except FormatError:
@@ -437,18 +435,18 @@ def _fills(array: Array, dtype: np.dtype[Any]) -> tuple[Any, ...]:
 
 
 def _arranged(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
-    """An axis that goes one way, and the order of its cells; a line follows its coordinate wherever that goes."""
+    """Return an axis that goes one way, and the order of its cells; a line follows its coordinate both ways."""
     if ndim == 1 and not axis.circle and np.isfinite(axis.at).any():
         return axis, np.arange(positions.size)
     found = axis.arranged()
     if found is None:
-        say(f"the coordinate {axis.dim} has missing or equal labels: drawn by position")
+        print_remark(f"the coordinate {axis.dim} has missing or equal labels: drawn by position")
         return axis.by_position(positions), np.arange(positions.size)
     return found
 
 
 def _fixed_texts(array: Array, part: labelled_part.LabelledPart, key: tuple[Any, ...]) -> Iterator[str]:
-    """``time = 2000-06-01`` for each dimension of which one cell was chosen."""
+    """Return ``time = 2000-06-01`` for each dimension of which one cell was chosen."""
     for dim, item, size in zip(array.dims, key, array.shape, strict=True):
         if isinstance(item, int) and dim in part.coordinates:
             yield f"{dim} = {_fixed_text(part.coordinates[dim])}"
@@ -457,7 +455,7 @@ def _fixed_texts(array: Array, part: labelled_part.LabelledPart, key: tuple[Any,
 
 
 def _fixed_text(found: labelled_part.LabelledAxis) -> str:
-    """The one label of a dimension that was chosen; of a time no more of the clock than says something."""
+    """Return the one label of a dimension that was chosen; of a time no more of the clock than says something."""
     label, units = found.labels[()], str(found.array.units or "")
     text = labelled_part.cell_text(label)
     if isinstance(label, np.datetime64) or " since " in units:

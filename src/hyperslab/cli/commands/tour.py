@@ -15,8 +15,8 @@ from rich.console import Console
 
 from hyperslab.cli import main
 from hyperslab.cli.output import json_option, print_json
-from hyperslab.cli.tour.report import PICTURE, Guide, bars, draw
-from hyperslab.cli.tour.runner import Taken, sample_file, walk
+from hyperslab.cli.tour.report import PICTURE, TourPrinter, bars, draw
+from hyperslab.cli.tour.runner import StepResult, run_tour, sample_file
 from hyperslab.cli.tour.steps import ARRAY, SLICE, STEPS, Step
 
 
@@ -39,9 +39,9 @@ def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -
     """Take the steps and tell of them; what was done, as plain values."""
     started = time.perf_counter()
     sample_file()
-    guide = Guide(console)
+    guide = TourPrinter(console)
     guide.opening(folder)
-    taken = walk(folder, main.within, guide, short=short, steps=steps)
+    taken = run_tour(folder, main.within, guide, short=short, steps=steps)
     picture = os.path.join(folder, PICTURE)
     drawn = draw(taken, picture)
     seconds = time.perf_counter() - started
@@ -70,15 +70,15 @@ class _Stdout(io.TextIOBase):
 
 
 def _console(*, quiet: bool) -> Console:
-    """Standard output; without any style where it is no terminal or NO_COLOR is set."""
+    """Return standard output; without any style where it is no terminal or NO_COLOR is set."""
     out = cast(IO[str], _Stdout())
     if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return Console(file=out, quiet=quiet, color_system=None, markup=False, emoji=False)
     return Console(file=out, quiet=quiet, markup=False, emoji=False)
 
 
-def _facts(folder: str, taken: Taken) -> dict[str, Any]:
-    """A step as plain values."""
+def _facts(folder: str, taken: StepResult) -> dict[str, Any]:
+    """Return a step as plain values."""
     facts: dict[str, Any] = {
         "step": taken.step.name,
         "title": taken.step.title,

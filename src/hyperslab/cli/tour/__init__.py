@@ -1,1 +1,1 @@
-"""What ``hyperslab tour`` shows: its steps as data, how one is taken, what lies on disk then, and how it is told."""
+"""``hyperslab tour``: ``steps`` is its data, ``runner`` takes a step and measures the result, ``report`` prints it."""

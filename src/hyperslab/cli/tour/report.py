@@ -1,6 +1,4 @@
-"""The tour as it is told: text at the width that there is, with colours where they are wanted.
-
-Size and speed of each format side by side: bars of text, and a picture."""
+"""Print the tour: text as wide as the terminal, coloured where that is wanted, bars of size and speed, a picture."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from hyperslab.cli.output import columns, printable
-from hyperslab.cli.tour.runner import Answer, Look, Taken
+from hyperslab.cli.output import escape_surrogates, format_columns
+from hyperslab.cli.tour.runner import Answer, Measurement, StepResult
 from hyperslab.cli.tour.steps import Step, text_of
 from hyperslab.model.amounts import size_text
 
@@ -40,7 +38,7 @@ _CLOSING = (
 )
 
 
-class Guide:
+class TourPrinter:
     """Tells the tour while it goes on."""
 
     def __init__(self, console: Console) -> None:
@@ -48,7 +46,7 @@ class Guide:
         self.width = min(console.width, _WIDEST)
 
     def opening(self, folder: str) -> None:
-        """What this is, and where it happens."""
+        """Print what the tour is, and where it happens."""
         for paragraph in _OPENING:
             self._prose(paragraph)
             self._line()
@@ -56,30 +54,30 @@ class Guide:
         self._command(f"cd {folder}")
 
     def step(self, number: int, step: Step) -> None:
-        """The head of a step and its story."""
+        """Print the head of a step and its story."""
         self._head(f"{number} {step.title}")
         self._prose(step.story)
 
     def program(self, step: Step) -> None:
-        """The Python of a step."""
+        """Print the Python of a step."""
         self._line()
         if step.program:
             for line in text_of(step.program).splitlines():
                 self._line(Text(f"{_INDENT}{line}".rstrip(), "green"))
 
     def typed(self, command: str) -> None:
-        """A command behind its prompt."""
+        """Print a command behind its prompt."""
         self._line()
         self._command(command)
 
     def answered(self, answer: Answer) -> None:
-        """What it said."""
+        """Print the output of a command."""
         for line in answer.output.splitlines():
             for part in self._wrapped(line, len(_INDENT)):
                 self._line(Text(f"{_INDENT}{part}"))
 
-    def taken(self, taken: Taken) -> None:
-        """What lies there now, what it took, what is equal."""
+    def taken(self, taken: StepResult) -> None:
+        """Print what lies there now, what it took, what is equal."""
         if taken.install:
             self._line()
             self._fact("left out", Text(taken.install, "yellow"))
@@ -92,7 +90,7 @@ class Guide:
             rows = [(line.text(room), size_text(line.nbytes)) for line in found.tree]
             if found.files != 1:
                 rows[0] = (rows[0][0], f"{rows[0][1]} in {found.files} files")
-            self._fact("on disk", *(Text(line) for line in columns(rows).splitlines()))
+            self._fact("on disk", *(Text(line) for line in format_columns(rows).splitlines()))
         if found.documents:
             said = ", ".join(f"{count} of {kind}" for kind, count in found.documents.items())
             self._fact("documents", Text(f"{said}; {size_text(found.nbytes)}"))
@@ -102,7 +100,7 @@ class Guide:
             self._fact("equal", Text(same, "bold green"))
 
     def closing(self, seconds: float, picture: str | None) -> None:
-        """The end: where the picture is, and what to do next."""
+        """Print where the picture is, and what to do next."""
         self._line()
         if picture:
             self._prose(f"The same as a picture: {picture}")
@@ -114,7 +112,7 @@ class Guide:
             self._line(Text(f"{_INDENT}{line}"))
 
     def chart(self, lines: Iterable[Text]) -> None:
-        """The bars of all formats."""
+        """Print the bars of all formats."""
         self._head("All of them side by side")
         self._prose(_CHART)
         self._line()
@@ -127,7 +125,7 @@ class Guide:
         self._line(Text.assemble(("── ", "dim"), (f"{title} ", "bold cyan"), (rule, "dim")))
 
     def _command(self, command: str) -> None:
-        """A command, continued below with a backslash where it is too long."""
+        """Print a command, continued below with a backslash where it is too long."""
         lines = _broken(command, self.width - len(_INDENT) - 4)
         for number, line in enumerate(lines):
             prompt, more = "$ " if number == 0 else "    ", " \\" if number < len(lines) - 1 else ""
@@ -143,23 +141,23 @@ class Guide:
             self._line(Text(f"{_INDENT}{line}"))
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
-        """The lines of a text; one that fits is left as it is."""
+        """Return the lines of a text; one that fits is left as it is."""
         room = self.width - indent
         if len(text) <= room:
             return [text]
         return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
 
     def _line(self, text: Text | None = None) -> None:
-        """One line; what is wider than the terminal ends with an ellipsis."""
+        """Print one line; what is wider than the terminal ends with an ellipsis."""
         line = text or Text()
-        line.plain = printable(line.plain)
+        line.plain = escape_surrogates(line.plain)
         if self.console.is_terminal:
             line.truncate(self.console.width, overflow="ellipsis")
         self.console.print(line, soft_wrap=True, highlight=False)
 
 
 def _broken(command: str, width: int) -> list[str]:
-    """The lines of a command; an option stays with its value."""
+    """Return the lines of a command; an option stays with its value."""
     lines = [""]
     for word in re.findall(r"-\S+ [^-\s]\S*|\S+", command):
         if lines[-1] and len(lines[-1]) + 1 + len(word) + 2 > width:
@@ -168,8 +166,8 @@ def _broken(command: str, width: int) -> list[str]:
     return lines
 
 
-def _times(taken: Taken) -> str:
-    """How long the step took, and reading all and the slice."""
+def _times(taken: StepResult) -> str:
+    """Return how long the step took, and reading all and the slice."""
     found = taken.found
     made = f"{taken.seconds:.2f} s to make it; " if taken.step.name != "source" else ""
     if found is None:
@@ -180,7 +178,7 @@ def _times(taken: Taken) -> str:
 PICTURE = "tour.png"
 _NUMBERS = 9
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_COLUMNS: tuple[tuple[str, str, Callable[[Look], float], Callable[[float], str]], ...] = (
+_COLUMNS: tuple[tuple[str, str, Callable[[Measurement], float], Callable[[float], str]], ...] = (
     ("on disk", "MiB", lambda look: look.nbytes, lambda value: size_text(int(value))),
     ("read all", "ms", lambda look: look.read_seconds * 1000, lambda value: f"{value:.1f} ms"),
     ("a slice", "ms", lambda look: look.slice_seconds * 1000, lambda value: f"{value:.1f} ms"),
@@ -188,13 +186,13 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Look], float], Callable[[float], str]]
 _STYLES = ("blue", "green", "magenta")
 
 
-def rows_of(taken: Sequence[Taken]) -> list[tuple[str, Look]]:
-    """What is compared: the steps that made a dataset of the whole, by short names."""
+def rows_of(taken: Sequence[StepResult]) -> list[tuple[str, Measurement]]:
+    """Return what is compared: the steps that made a dataset of the whole, by short names."""
     return [(one.step.name, one.found) for one in taken if one.found and one.step.name != "append"]
 
 
-def bars(taken: Sequence[Taken], width: int) -> list[Text]:
-    """A line for each format with a bar of its size, of the time to read all, and of that for a slice."""
+def bars(taken: Sequence[StepResult], width: int) -> list[Text]:
+    """Return a line for each format with a bar of its size, of the time to read all, and of that for a slice."""
     rows = rows_of(taken)
     names = max(len(name) for name, _ in rows)
     room = max((width - 3 - names - len(_COLUMNS) * (_NUMBERS + 3)) // len(_COLUMNS), 4)
@@ -214,14 +212,14 @@ def bars(taken: Sequence[Taken], width: int) -> list[Text]:
 
 
 def bar(share: float, room: int) -> str:
-    """A bar that fills a share of the room, to an eighth of a cell; never nothing."""
+    """Return a bar that fills a share of the room, to an eighth of a cell; never nothing."""
     eighths = max(round(share * room * 8), 1)
     full, rest = divmod(eighths, 8)
     return (_EIGHTHS[-1] * full + (_EIGHTHS[rest] if rest else "")).ljust(room)
 
 
-def draw(taken: Sequence[Taken], path: str) -> bool:
-    """The same as a picture; False when what draws is not installed."""
+def draw(taken: Sequence[StepResult], path: str) -> bool:
+    """Return the same as a picture; False when what draws is not installed."""
     if find_spec("matplotlib") is None:
         return False
     from matplotlib.figure import Figure

@@ -1,8 +1,4 @@
-"""What lies on disk, as a short tree: of many entries some, of many folders the largest one opened.
-
-Open a dataset of the tour anew, read all of it and a labelled slice, and say what that took.
-
-Take the steps: run what is typed, look at what it made, compare it with the source."""
+"""Run the steps of the tour: run what is typed, read what it made, compare it with the source, list it as it is stored."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ import numpy as np
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.cli.arguments import parse_selections, selection_key
-from hyperslab.cli.databases import collection_of, is_server, open_objects
+from hyperslab.cli.databases import find_collection, is_server, open_objects
 from hyperslab.cli.tour.steps import (
     ARRAY,
     COLLECTION,
@@ -34,9 +30,9 @@ from hyperslab.cli.tour.steps import (
     SLICE,
     SOURCE,
     STEPS,
+    Command,
     Reading,
     Step,
-    Typed,
 )
 from hyperslab.database import Client
 from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
@@ -55,7 +51,7 @@ class Line:
     nbytes: int
 
     def text(self, width: int) -> str:
-        """Branches and name, the middle of which is left out where they are wider."""
+        """Return branches and name, the middle of which is left out where they are wider."""
         return self.branches + shortened(self.name, width - len(self.branches))
 
 
@@ -68,15 +64,15 @@ class _Entry:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text with its middle left out where it is longer."""
+    """Return the text with its middle left out where it is longer."""
     if len(text) <= width:
         return text
     tail = (width - 1) * 2 // 3
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
 
 
-def stored(place: Path) -> tuple[int, int]:
-    """Bytes and number of the files of a dataset; links are not followed."""
+def disk_usage(place: Path) -> tuple[int, int]:
+    """Return bytes and number of the files of a dataset; links are not followed."""
     if place.is_file():
         return place.stat().st_size, 1
     sizes = [path.lstat().st_size for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
@@ -84,10 +80,10 @@ def stored(place: Path) -> tuple[int, int]:
 
 
 def tree(place: Path) -> list[Line]:
-    """The dataset and some of what is in it."""
+    """Return the dataset and some of what is in it."""
     if place.is_file():
         return [Line("", place.name, place.stat().st_size)]
-    return [Line("", f"{place.name}/", stored(place)[0]), *_below(place, "", _DEPTH)]
+    return [Line("", f"{place.name}/", disk_usage(place)[0]), *_below(place, "", _DEPTH)]
 
 
 def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
@@ -105,13 +101,13 @@ def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
 
 
 def _some(entries: list[_Entry], opened: _Entry | None) -> list[_Entry]:
-    """The first ones, and the folder that is opened wherever it stands."""
+    """Return the first ones, and the folder that is opened wherever it stands."""
     first = entries[: _FEW - 1]
     return first if opened is None or opened in first else [*first[:-1], opened]
 
 
 def _entries(folder: Path) -> list[_Entry]:
-    """Files, then folders; for a folder with one entry stands that one (``0/0/0``). Locks (empty) are left out."""
+    """Return files, then folders; for a folder with one entry that one (``0/0/0``). Locks (empty) are left out."""
     found = [_entry(folder, name) for name in sorted(os.listdir(folder), key=_natural)]
     return sorted((entry for entry in found if entry.nbytes or entry.is_folder), key=lambda entry: "/" in entry.name)
 
@@ -121,22 +117,23 @@ def _entry(folder: Path, name: str) -> _Entry:
     while path.is_dir() and not path.is_symlink() and len(inside := os.listdir(path)) == 1:
         path /= inside[0]
     is_folder = path.is_dir() and not path.is_symlink()
-    nbytes = stored(path)[0] if is_folder else path.lstat().st_size
+    nbytes = disk_usage(path)[0] if is_folder else path.lstat().st_size
     return _Entry(path, path.relative_to(folder).as_posix() + "/" * is_folder, nbytes, is_folder)
 
 
 def _natural(name: str) -> tuple[int, str]:
-    """Numbers by their value."""
+    """Return a key that sorts numbers by their value."""
     return (int(name), name) if name.isdecimal() else (-1, name)
 
 
+# The best of so many reads is reported: others are slowed by what else the machine does.
 _TIMES = 5
 
 Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Measurement:
     """What was found at a place: all cells, the slice, the best times of reading them, and what is stored.
 
     ``files``: of a folder or file; ``documents``: of a database, by their kind.
@@ -153,21 +150,21 @@ class Look:
     tree: tuple[Line, ...] = ()
 
 
-def look(place: str, kind: Reading) -> Look:
-    """The dataset at a place, read in the way of its kind."""
+def measure(place: str, kind: Reading) -> Measurement:
+    """Return the dataset at a place, read in the way of its kind."""
     read_seconds, whole = _timed(lambda: _WHOLE[kind](place))
     slice_seconds, part = _timed(_PART[kind](place))
     if is_server(place):
         totals = open_objects(place.partition("#")[0], None).totals()
         documents = {"objects": totals["objects"], "chunks": totals["chunk_documents"]}
-        return Look(place, whole, part, read_seconds, slice_seconds, totals["nbytes"], documents=documents)
+        return Measurement(place, whole, part, read_seconds, slice_seconds, totals["nbytes"], documents=documents)
     path = Path(place)
-    nbytes, files = stored(path)
-    return Look(place, whole, part, read_seconds, slice_seconds, nbytes, files, tree=tuple(tree(path)))
+    nbytes, files = disk_usage(path)
+    return Measurement(place, whole, part, read_seconds, slice_seconds, nbytes, files, tree=tuple(tree(path)))
 
 
-def refuse_difference(found: Look, source: Look) -> None:
-    """CorruptChunk unless all cells and the slice are those of the source, in their type and every bit."""
+def check_equal(found: Measurement, source: Measurement) -> None:
+    """Raise CorruptChunk unless all cells and the slice are those of the source, in their type and every bit."""
     for what, ours, theirs in (("slice", found.part, source.part), ("array", found.whole, source.whole)):
         same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.tobytes() == theirs.tobytes()
         if not same:
@@ -175,7 +172,7 @@ def refuse_difference(found: Look, source: Look) -> None:
 
 
 def _timed(read: Callable[[], Values]) -> tuple[float, Values]:
-    """The best of some times, and what was read."""
+    """Return the best of some times, and what was read."""
     best = float("inf")
     for _ in range(_TIMES):
         started = time.perf_counter()
@@ -201,7 +198,7 @@ def _dataset_part(place: str) -> Callable[[], Values]:
 
 
 def _nwb_part(place: str) -> Callable[[], Values]:
-    """By the positions that the labels have in the source, which are looked up before."""
+    """Return a reader of the slice by the positions of its labels in the source, which are looked up before."""
     key = _key(_array(SOURCE))
     return lambda: np.asarray(api.open_array(place, path=IN_NWB).oindex[key])
 
@@ -209,14 +206,14 @@ def _nwb_part(place: str) -> Callable[[], Values]:
 def _decades(place: str) -> Values:
     with Client(place, mode="r") as client:
         return np.concatenate(
-            [np.asarray(one[:].read()) for one in collection_of(client, COLLECTION).query(order="dt")]
+            [np.asarray(one[:].read()) for one in find_collection(client, COLLECTION).query(order="dt")]
         )
 
 
 def _decade_part(place: str) -> Callable[[], Values]:
     def read() -> Values:
         with Client(place, mode="r") as client:
-            last = collection_of(client, COLLECTION).query(dt="2090-01-01")[0]
+            last = find_collection(client, COLLECTION).query(dt="2090-01-01")[0]
             return np.asarray(last[:, 50.0, 260.625].read())
 
     return read
@@ -251,18 +248,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class StepResult:
     """A step that was taken, or left out for want of something (``install`` says what brings it)."""
 
     step: Step
     answers: tuple[Answer, ...] = ()
     program_seconds: float | None = None
-    found: Look | None = None
+    found: Measurement | None = None
     install: str | None = None
 
     @property
     def seconds(self) -> float:
-        """How long the program and the commands took."""
+        """Return how long the program and the commands took."""
         return sum(answer.seconds for answer in self.answers) + (self.program_seconds or 0.0)
 
 
@@ -270,29 +267,29 @@ class Listener(Protocol):
     """Who is told of each step while it is taken."""
 
     def step(self, number: int, step: Step) -> None:
-        """It begins."""
+        """Begin a step."""
         ...
 
     def program(self, step: Step) -> None:
-        """Its program is going to run."""
+        """Announce the program that is going to run."""
         ...
 
     def typed(self, command: str) -> None:
-        """A command is going to run."""
+        """Announce the command that is going to run."""
         ...
 
     def answered(self, answer: Answer) -> None:
-        """It ended."""
+        """Report what a command printed."""
         ...
 
-    def taken(self, taken: Taken) -> None:
-        """The step is over."""
+    def taken(self, taken: StepResult) -> None:
+        """Report the result of a step."""
         ...
 
 
-def walk(
+def run_tour(
     folder: str, run: Run, listener: Listener, *, short: bool = False, steps: Sequence[Step] = STEPS
-) -> list[Taken]:
+) -> list[StepResult]:
     """Take the steps in a folder, which is made; what an earlier tour made there is made anew.
 
     ``short``: ten years instead of 240. CorruptChunk when anything differs from the source.
@@ -302,7 +299,7 @@ def walk(
     with ExitStack() as servers, contextlib.chdir(folder):
         clear()
         bring(found, run, short=short)
-        done: list[Taken] = []
+        done: list[StepResult] = []
         here, server, source = SOURCE, "", None
         for number, step in enumerate(steps, 1):
             listener.step(number, step)
@@ -310,7 +307,7 @@ def walk(
             if install is None and step.name == "mongo":
                 server, install = _server(servers)
             names = {"here": here, "server": server}
-            taken = Taken(step, install=install) if install else take(step, names, run, listener, source)
+            taken = StepResult(step, install=install) if install else run_step(step, names, run, listener, source)
             source = source or taken.found
             listener.taken(taken)
             done.append(taken)
@@ -319,8 +316,8 @@ def walk(
         return done
 
 
-def take(step: Step, names: dict[str, str], run: Run, listener: Listener, source: Look | None) -> Taken:
-    """One step, compared with the source (None: this is the source)."""
+def run_step(step: Step, names: dict[str, str], run: Run, listener: Listener, source: Measurement | None) -> StepResult:
+    """Run one step, and compare it with the source (None: this is the source)."""
     seconds = None
     if step.program:
         listener.program(step)
@@ -331,16 +328,16 @@ def take(step: Step, names: dict[str, str], run: Run, listener: Listener, source
     for typed in step.commands:
         text = typed.text.format(**{name: shlex.quote(value) for name, value in names.items()})
         listener.typed(text)
-        answers.append(answer(typed, text, run))
+        answers.append(run_command(typed, text, run))
         listener.answered(answers[-1])
-    found = look(step.place.format(**names), step.kind) if step.place else None
+    found = measure(step.place.format(**names), step.kind) if step.place else None
     if found and source:
-        refuse_difference(found, source)
-    return Taken(step, tuple(answers), seconds, found)
+        check_equal(found, source)
+    return StepResult(step, tuple(answers), seconds, found)
 
 
-def answer(typed: Typed, text: str, run: Run) -> Answer:
-    """Run a command and take what it says; HyperslabError when it ends otherwise than it should."""
+def run_command(typed: Command, text: str, run: Run) -> Answer:
+    """Run a command and return its output; HyperslabError when it ends otherwise than it should."""
     said = io.StringIO()
     started = time.perf_counter()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -354,7 +351,7 @@ def answer(typed: Typed, text: str, run: Run) -> Answer:
 
 
 def missing(step: Step) -> str | None:
-    """What to install before the step can be taken; None when all is there."""
+    """Return what to install before the step can be taken; None when all is there."""
     return next((need.install for need in step.needs if not _is_there(need.module)), None)
 
 
@@ -366,7 +363,7 @@ def _is_there(module: str) -> bool:
 
 
 def _server(servers: ExitStack) -> tuple[str, str | None]:
-    """The URL of a server that ends with the others; or ``""`` and why there is none."""
+    """Return the URL of a server that ends with the others; or ``""`` and why there is none."""
     from hyperslab.testing.mongod import running
 
     try:
@@ -376,20 +373,20 @@ def _server(servers: ExitStack) -> tuple[str, str | None]:
 
 
 def sample(name: str) -> Path:
-    """A file of the package iris-sample-data; Unsupported when that is not installed."""
-    refuse_lacking("iris_sample_data")
+    """Return the path of a file of the package iris-sample-data; Unsupported when that is not installed."""
+    require_modules("iris_sample_data")
     spec = find_spec("iris_sample_data")
     return Path(str(spec and spec.origin)).parent / "sample_data" / name
 
 
 def sample_file() -> Path:
-    """Where the tour starts; Unsupported when something is missing that it cannot do without."""
-    refuse_lacking("iris_sample_data", "netCDF4", "h5py")
+    """Return the file that the tour starts with; Unsupported when something is missing that it cannot do without."""
+    require_modules("iris_sample_data", "netCDF4", "h5py")
     return sample(SAMPLE)
 
 
-def refuse_lacking(*modules: str) -> None:
-    """Unsupported unless all of them are installed."""
+def require_modules(*modules: str) -> None:
+    """Raise Unsupported unless all of the modules are installed."""
     if lacking := [name.replace("_", "-") for name in modules if not _is_there(name)]:
         named = ", ".join(lacking)
         raise Unsupported(f"the tour cannot start without {named}", remedy="pip install 'hyperslab[tour]'")
@@ -412,7 +409,7 @@ def clear() -> None:
 
 
 def bring(sample: Path, run: Run, *, short: bool) -> None:
-    """The source into the tour's folder: the sample, or the last years of it."""
+    """Copy the source into the tour's folder: the sample, or the last years of it."""
     if short:
         run(["convert", str(sample), SOURCE, "-s", LAST_YEARS, "-q"])
     else:

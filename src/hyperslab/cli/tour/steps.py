@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Python that the tour shows and runs: the very text of these functions. The present folder is the tour's.
+# -- Python that the tour shows and runs: the very text of these functions ---------------------------------------------
+# The present folder is the tour's.
 
 
 def write_nwb() -> None:
@@ -82,7 +82,7 @@ def damage_a_chunk() -> None:
 
 
 def text_of(program: Callable[[], None]) -> str:
-    """What stands in the function, without its head and docstring."""
+    """Return the body of the function, without its head and docstring."""
     body = inspect.getsource(program).partition('"""\n')[2]
     return textwrap.dedent(body).strip("\n")
 
@@ -101,7 +101,7 @@ Reading = Literal["dataset", "nwb", "collection", ""]
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class Command:
     """A command as it is typed: ``code`` is what it ends with; ``shows``: how many of its last lines are shown."""
 
     text: str
@@ -127,7 +127,7 @@ class Step:
     name: str
     title: str
     story: str
-    commands: tuple[Typed, ...] = ()
+    commands: tuple[Command, ...] = ()
     program: Callable[[], None] | None = None
     place: str = ""
     kind: Reading = "dataset"
@@ -135,9 +135,9 @@ class Step:
     chained: bool = True
 
 
-def _convert(target: str, *options: str) -> tuple[Typed, ...]:
+def _convert(target: str, *options: str) -> tuple[Command, ...]:
     said = " ".join(("hyperslab convert {here}", target, *options, "--verify"))
-    return (Typed(said, shows=1),)
+    return (Command(said, shows=1),)
 
 
 _H5PY = Need("h5py", "pip install 'hyperslab[hdf5]'")
@@ -155,7 +155,7 @@ STEPS = (
         "Climate centres hand out files like this one. It holds the air temperature over North America, year by year, "
         "and the coordinates of its cells, so that a slice can be asked for by dates and degrees. Here are the last "
         "ten years near Winnipeg. The same ten numbers must come out of everything that follows.",
-        (Typed(f"hyperslab get {SOURCE} {ARRAY} {PART}"),),
+        (Command(f"hyperslab get {SOURCE} {ARRAY} {PART}"),),
         place=SOURCE,
     ),
     Step(
@@ -256,7 +256,7 @@ STEPS = (
         "MongoDB: a database server",
         "An array becomes documents: one that describes it, and one for each piece of a chunk. The server was started "
         "for this tour and is stopped at its end.",
-        (*_convert("'{server}/tour#america'"), Typed("hyperslab db info {server}/tour")),
+        (*_convert("'{server}/tour#america'"), Command("hyperslab db info {server}/tour")),
         place="{server}/tour#america",
         needs=(_PYMONGO, _MONGOD),
     ),
@@ -265,7 +265,7 @@ STEPS = (
         "Back to netCDF",
         "The circle closes. diff compares everything in both files: values, types, names, attributes. It says nothing, "
         "because nothing differs.",
-        (*_convert("america.again.nc"), Typed(f"hyperslab diff {SOURCE} america.again.nc")),
+        (*_convert("america.again.nc"), Command(f"hyperslab diff {SOURCE} america.again.nc")),
         place="america.again.nc",
     ),
     Step(
@@ -274,8 +274,8 @@ STEPS = (
         "Say once what all of them have in common, then store each under its attributes: here a decade by its first "
         "year. They are found by what they are.",
         (
-            Typed(f"hyperslab db query weather.db {COLLECTION} 'dt>=2070-01-01'"),
-            Typed(
+            Command(f"hyperslab db query weather.db {COLLECTION} 'dt>=2070-01-01'"),
+            Command(
                 f"hyperslab db get weather.db {COLLECTION} dt=2090-01-01 -s latitude=50.0..51.25 -s longitude=260.625"
             ),
         ),
@@ -288,7 +288,7 @@ STEPS = (
         "deker",
         "The same as DEKER keeps it",
         "DEKER is another program for such collections. It stores HDF5 files and links; it could open this folder.",
-        (Typed("hyperslab convert weather.db deker.db --format deker --verify", shows=1),),
+        (Command("hyperslab convert weather.db deker.db --format deker --verify", shows=1),),
         place="deker.db",
         kind="collection",
         needs=(_H5PY,),
@@ -298,7 +298,7 @@ STEPS = (
         "plan",
         "What would a slice cost?",
         "Asked before anything is read: how many chunks, bytes and requests. Of four chunks this slice needs one.",
-        (Typed(f"hyperslab plan america.zarr {ARRAY} {PART}"),),
+        (Command(f"hyperslab plan america.zarr {ARRAY} {PART}"),),
         kind="",
         chained=False,
     ),
@@ -307,10 +307,10 @@ STEPS = (
         "Append",
         "First all years but the last ten, then those behind them. diff says nothing: the dataset is whole again.",
         (
-            Typed(f"hyperslab convert {SOURCE} grown.zarr -s time=..2089-12", shows=0),
-            Typed(f"hyperslab convert {SOURCE} news.nc -s {LAST_YEARS}", shows=0),
-            Typed("hyperslab append grown.zarr news.nc --dim time"),
-            Typed(f"hyperslab diff {SOURCE} grown.zarr"),
+            Command(f"hyperslab convert {SOURCE} grown.zarr -s time=..2089-12", shows=0),
+            Command(f"hyperslab convert {SOURCE} news.nc -s {LAST_YEARS}", shows=0),
+            Command("hyperslab append grown.zarr news.nc --dim time"),
+            Command(f"hyperslab diff {SOURCE} grown.zarr"),
         ),
         place="grown.zarr",
         chained=False,
@@ -321,8 +321,8 @@ STEPS = (
         "Disks do that. Here the tour itself flips one bit in a copy. check finds it and names the chunk; no read "
         "would have given a wrong number. Of the sound dataset it has nothing to say.",
         (
-            Typed("hyperslab check damaged.zarr --deep", code=1),
-            Typed("hyperslab check america.zarr --deep"),
+            Command("hyperslab check damaged.zarr --deep", code=1),
+            Command("hyperslab check america.zarr --deep"),
         ),
         damage_a_chunk,
         kind="",
