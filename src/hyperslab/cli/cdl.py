@@ -404,10 +404,10 @@ def _data(group: Group, arrays: Iterable[tuple[str, Array]], indent: str, only: 
             yield from _cells(name, array, indent, _unlimited_axes(group, array))
 
 
+# Cells, some seconds of printing: of arrays that have more it is asked how many of them were written.
 _MANY = 10_000_000
-"""Cells, some seconds of printing: of arrays that have more it is asked how many of them were written."""
+# Chunks of the grid to a stored one; an array that somebody began to write has fewer.
 _HARDLY = 1000
-"""Chunks of the grid to a stored one; an array that somebody began to write has fewer."""
 
 
 def _is_hardly_written(array: Array) -> bool:

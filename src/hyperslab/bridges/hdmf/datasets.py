@@ -24,8 +24,8 @@ from hyperslab.model.dtypes import VlenBytes, is_fixed
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec
 
+# Bytes of cells from which an array is handed to other backends piece by piece.
 LARGE = 64 << 20
-"""Bytes of cells from which an array is handed to other backends piece by piece."""
 # Cells of any length are decoded whole chunks at a time: arrays of at most so many keep what they decoded.
 _MAX_CACHED_CELLS = 1 << 16
 # Bytes of a piece, about: pieces are whole chunks.

@@ -46,14 +46,14 @@ from hyperslab.stores.building import building
 Values = np.ndarray[Any, Any]
 
 SUFFIXES = (".png", ".svg", ".pdf")
+# Dots per inch of a PNG, and of the cells inside an SVG or PDF.
 DOTS = 150
-"""Dots per inch of a PNG, and of the cells inside an SVG or PDF."""
 WIDTH = 8.0
 MOST_WORDS = 14
+# Letters that fit beside an axis.
 LINE = 42
-"""Letters that fit beside an axis."""
+# Lines of no more cells show each as a dot.
 FEW = 60
-"""Lines of no more cells show each as a dot."""
 _MANNER = {
     "text.usetex": False,
     "axes.formatter.useoffset": False,

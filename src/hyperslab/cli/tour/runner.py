@@ -1,4 +1,4 @@
-"""Run the steps of the tour: run what is typed, read what it made, compare it with the source, list it as it is stored."""
+"""Run the steps of the tour: run what is typed, read what it made, compare it with the source, list what is stored."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from hyperslab.cli.tour.steps import (
 from hyperslab.database import Client
 from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
 
+# Entries of a folder that are shown when there are more.
 _FEW = 5
-"""Entries of a folder that are shown when there are more."""
 _DEPTH = 4
 
 

@@ -312,8 +312,8 @@ def _update_reference(
 
 # -- references in cells: of each kind of damage in an array the first is reported, with their number -----------------
 
+# An array of more chunks is not looked into: none of references has so many.
 _MOST_CHUNKS = 1 << 18
-"""An array of more chunks is not looked into: none of references has so many."""
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ def find_dataset(where: Location, pointer: Pointer, *, root_id: str | None, allo
         remedy=_UNPACK if where.scheme in ("zip", "store") else _ALLOW,
     )
     for candidate in search.list_candidates(source):
-        if candidate is None:
+        if candidate is None:  # what is not allowed stays refused, whatever else the source may mean
             raise refused
         if search.is_here(candidate) or is_dataset(candidate):
             return DatasetLocation(None if search.is_here(candidate) else candidate)

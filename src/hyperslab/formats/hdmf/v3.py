@@ -62,8 +62,8 @@ from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 # -- cells that Zarr v3 stores as something else: references and bytes as text, rows of any length as fixed-width rows.
 # Zarr's own format is given the array as it is stored (``to_stored_array``); an internal codec makes cells of it.
 
+# How many characters hdmf-zarr gives each field of text, or more: so many or more are read as text of any length.
 MIN_TEXT_WIDTH = 512
-"""How many characters hdmf-zarr gives each field of text, or more: so many or more are read as text of any length."""
 REFERENCES, ROWS, BYTES = "reference_text", "record_text", "utf8_bytes"
 INTERNAL_CODECS = (REFERENCES, ROWS, BYTES)
 _SHARDS = "sharding_indexed"

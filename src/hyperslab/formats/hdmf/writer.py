@@ -137,6 +137,8 @@ class HdmfWriter(HdmfReader):
         if isinstance(spec, Link):
             self._put_link(path, spec)
             return
+        # Lock order: the group that loses a link of this name, then the root that names the specifications. All changes
+        # are one commit.
         with ExitStack() as locks:
             changes: dict[str, Spec] = {}
             if self._link(path) is not None:
@@ -258,6 +260,7 @@ class HdmfWriter(HdmfReader):
     def batch(self) -> Iterator[None]:
         """Write each document of the block once, at its end, and consolidated metadata after them."""
         with self._written.batch():
+            # A pointer of the block may lead to a node that was put after it: its ids are known only now.
             try:
                 yield
             finally:
