@@ -91,7 +91,7 @@ class Array:
         return self._collection.schema
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """The type of the cells."""
         return self.schema.dtype
 
@@ -176,7 +176,7 @@ class Array:
             indexes = self.schema.indexes(values, [size for _, size in named])
             return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         return self[...].__array__(dtype, copy)
 
     def _subset(self, resolved: Any) -> Subset:
@@ -196,7 +196,7 @@ class Array:
         self._exists()
         self.array.append(self.cast_cells(data, None), str(name))
 
-    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> Values:
         """Return data as cells of this shape, or of any, in the array's type; the errors of :func:`.as_cells`."""
         with self._collection.locate_errors(self.id):
             return as_cells(data, self.dtype, shape, self.fill_value)
@@ -208,7 +208,7 @@ class Array:
             self._exists()  # asked last: what is removed meanwhile would read as fill
         return values
 
-    def write_cells(self, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
+    def write_cells(self, items: tuple[Item, ...], values: Values) -> None:
         """Store cells, of the shape of the key or one for all; NodeNotFound when the array is gone."""
         with self._collection.locate_errors(self.id):
             self._collection.connection.require_writable()
@@ -218,7 +218,7 @@ class Array:
     def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
         return cells.lazy[items].read()
 
-    def _write(self, cells: Cells, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
+    def _write(self, cells: Cells, items: tuple[Item, ...], values: Values) -> None:
         cells.lazy[items].write(values)
 
     def _exists(self) -> None:
@@ -317,7 +317,7 @@ class VArray(Array):
     def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
         return read_tiles(cells, items, self.arrays_shape)
 
-    def _write(self, cells: Cells, items: tuple[Item, ...], values: np.ndarray[Any, Any]) -> None:
+    def _write(self, cells: Cells, items: tuple[Item, ...], values: Values) -> None:
         write_tiles(cells, items, self.arrays_shape, values)
 
 
@@ -348,7 +348,7 @@ class Subset:
         return self._resolved.bounds
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """The type of the cells."""
         return self._array.dtype
 
@@ -369,7 +369,7 @@ class Subset:
         """
         return self._array.read_cells(self._resolved.items)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("the cells are read: copy=False is impossible")
         return np.asarray(self.read(), dtype)

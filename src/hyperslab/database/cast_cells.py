@@ -13,7 +13,7 @@ Values = np.ndarray[Any, Any]
 _PLAIN = (bool, int, float, complex, np.number, np.bool_)
 
 
-def as_cells(data: Any, dtype: np.dtype[Any], shape: tuple[int, ...] | None, fill: Any = 0) -> Values:
+def as_cells(data: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...] | None, fill: Any = 0) -> Values:
     """``data`` as cells of ``dtype``: of exactly ``shape``, or one number for all of them; ``fill`` where it is masked.
     A ``shape`` of None is any.
 
@@ -41,7 +41,7 @@ def as_cells(data: Any, dtype: np.dtype[Any], shape: tuple[int, ...] | None, fil
     return cells
 
 
-def _number(value: Any, dtype: np.dtype[Any]) -> Values:
+def _number(value: Any, dtype: np.dtype[np.generic]) -> Values:
     """Return one number as a cell, unchanged; floats may be rounded to a smaller type, and to nothing else."""
     given = np.asarray(value)
     if given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
@@ -55,7 +55,7 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Values:
     return cell
 
 
-def _listed(data: Any, dtype: np.dtype[Any]) -> Values:
+def _listed(data: Any, dtype: np.dtype[np.generic]) -> Values:
     try:
         given = np.asarray(data)
     except ValueError as error:
@@ -63,13 +63,13 @@ def _listed(data: Any, dtype: np.dtype[Any]) -> Values:
     return _numbers(given, dtype) if given.size else np.empty(given.shape, dtype)
 
 
-def _numbers(given: Values, dtype: np.dtype[Any]) -> Values:
+def _numbers(given: Values, dtype: np.dtype[np.generic]) -> Values:
     """Numbers of Python's, in an array of whatever type NumPy gave them."""
     kind = given.dtype.kind
     if kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
         return _rounded(given, dtype)
     if kind in "biu" and dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+        limits = np.iinfo(dtype.str)
         if int(given.min()) >= limits.min and int(given.max()) <= limits.max:
             return given.astype(dtype)
     elif kind in "biu":
@@ -83,7 +83,7 @@ def _numbers(given: Values, dtype: np.dtype[Any]) -> Values:
     raise WrongType(f"{said} for cells of {dtype}, which cannot hold all of it", remedy=f"give what {dtype} holds")
 
 
-def _cast(given: Values, dtype: np.dtype[Any]) -> Values:
+def _cast(given: Values, dtype: np.dtype[np.generic]) -> Values:
     """Return an array of the same type in any byte order, or of a type whose values the cells hold."""
     if given.dtype == dtype:
         return given
@@ -92,7 +92,7 @@ def _cast(given: Values, dtype: np.dtype[Any]) -> Values:
     return _kept(given, dtype)
 
 
-def _kept(given: Values, dtype: np.dtype[Any]) -> Values:
+def _kept(given: Values, dtype: np.dtype[np.generic]) -> Values:
     """Return a cast to a type that need not hold every whole number (int64 to float64): none of these may change."""
     cells = given.astype(dtype)
     if given.dtype.kind in "iu" and dtype.kind in "fc":
@@ -103,7 +103,7 @@ def _kept(given: Values, dtype: np.dtype[Any]) -> Values:
     return cells
 
 
-def _rounded(given: Values, dtype: np.dtype[Any]) -> Values:
+def _rounded(given: Values, dtype: np.dtype[np.generic]) -> Values:
     with np.errstate(all="ignore"):
         cells = given.astype(dtype)
     if (np.isinf(cells) & ~np.isinf(given)).any():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.source import Block
 from hyperslab.errors import SelectionError
 from hyperslab.model.schemas import AnyDimensionSchema, DimensionSchema, Scale
 from hyperslab.model.schemas.dimensions import as_nanoseconds, microseconds
@@ -36,7 +37,7 @@ class Dimension:
             return list(positions)
         return [self.scale.value(place) for place in positions]
 
-    def coordinate(self, positions: range) -> np.ndarray[Any, Any]:
+    def coordinate(self, positions: range) -> Block:
         """Return the same as an array."""
         return np.array(self.values(positions)) if len(positions) else np.array([], self._kind)
 
@@ -79,7 +80,7 @@ class TimeDimension:
             remedy = "such positions have no datetime; select them by position and read()"
             raise SelectionError(f"{self.name!r} reaches beyond the year 9999", remedy=remedy) from None
 
-    def coordinate(self, positions: range) -> np.ndarray[Any, Any]:
+    def coordinate(self, positions: range) -> Block:
         """Return the moments as datetime64[ns], of UTC; in microseconds where nanoseconds do not reach."""
         places = np.arange(positions.start, positions.stop, positions.step, dtype=np.int64)
         return as_nanoseconds(

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
+from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, document_to_json
@@ -68,7 +68,7 @@ class ArrayEntry:
     collection: str | None = None
     id: str | None = None
     inline_spec: ArraySpec | None = None
-    cells: np.ndarray[Any, Any] | None = None
+    cells: Block | None = None
 
     def apply_to(self, spec: ArraySpec) -> ArraySpec:
         """Return the spec of the collection's array with the dimension names and attributes of this entry."""

@@ -13,10 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
+from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, SchemaError, Unsupported
 from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.collections import single_array
@@ -362,7 +360,7 @@ class CollectionTreeWriter(CollectionTreeReader):
                 return Coordinate(self._cells(place, found))
         return None
 
-    def _cells(self, path: str, spec: ArraySpec) -> np.ndarray[Any, Any]:
+    def _cells(self, path: str, spec: ArraySpec) -> Block:
         source = self.chunks(path)
         out = spec.filled()
         for coords in source.grid:
@@ -407,7 +405,7 @@ class CollectionTreeWriter(CollectionTreeReader):
             return super()._inline_cells(path, entry, spec)
         return DocumentCells(spec, entry.cells, lambda cells: self._replace_cells(path, cells))
 
-    def _replace_cells(self, path: str, cells: np.ndarray[Any, Any]) -> None:
+    def _replace_cells(self, path: str, cells: Block) -> None:
         self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))
 
     def _may_become(self, entry: ArrayEntry, spec: ArraySpec) -> bool:

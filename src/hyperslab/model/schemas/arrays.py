@@ -45,7 +45,7 @@ class ArraySchema:
     """
 
     dimensions: tuple[AnyDimensionSchema, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     attributes: tuple[AttributeSchema, ...]
     fill_value: np.generic
     primary_attributes: tuple[AttributeSchema, ...] = field(repr=False)

@@ -103,7 +103,7 @@ def is_numeric(kind: Any) -> bool:
     return isinstance(kind, type) and kind in _NUMBER_TYPES
 
 
-def checked_dtype(kind: Any) -> np.dtype[Any]:
+def checked_dtype(kind: Any) -> np.dtype[np.generic]:
     """Return the native dtype of ``int``, ``float``, ``complex``, a NumPy scalar type or a dtype; SchemaError."""
     if isinstance(kind, type) and kind in _PYTHON:
         return np.dtype(_PYTHON[kind])
@@ -116,12 +116,12 @@ def checked_dtype(kind: Any) -> np.dtype[Any]:
     )
 
 
-def dtype_name(dtype: np.dtype[Any]) -> str:
+def dtype_name(dtype: np.dtype[np.generic]) -> str:
     """``numpy.<name>`` as collection documents have it."""
     return _PREFIX + _WRITTEN[dtype.char]
 
 
-def dtype_of(name: Any) -> np.dtype[Any]:
+def dtype_of(name: Any) -> np.dtype[np.generic]:
     """Return the type of a written name, its prefix optional; SchemaError for one that nobody writes."""
     code = _READ.get(name.removeprefix(_PREFIX)) if isinstance(name, str) else None
     if code is None:
@@ -129,7 +129,7 @@ def dtype_of(name: Any) -> np.dtype[Any]:
     return np.dtype(code)
 
 
-def is_extended(dtype: np.dtype[Any]) -> bool:
+def is_extended(dtype: np.dtype[np.generic]) -> bool:
     """Return whether cells of this type are floats of 80 bits, or pairs of them."""
     return dtype.char in "gG"
 
@@ -139,15 +139,15 @@ def reads_extended(cells: type[np.floating[Any]] = np.longdouble) -> bool:
     return np.finfo(cells).nmant == 63 and np.dtype(cells).itemsize == 16
 
 
-def default_fill(dtype: np.dtype[Any]) -> np.generic:
+def default_fill(dtype: np.dtype[np.generic]) -> np.generic:
     """Return the fill value that is taken when none is given: the lowest whole number; NaN, and ``nan+0j``, for
     others."""
     if dtype.kind in "iu":
-        return _cell(np.iinfo(dtype).min, dtype)
+        return _cell(np.iinfo(dtype.str).min, dtype)
     return _cell(float("nan"), dtype)
 
 
-def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
+def checked_fill(value: Any, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value in the type of the cells: the same number, or the nearest where they are floats;
     SchemaError."""
     if value is None:
@@ -170,8 +170,8 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.generic:
     return cell if cell == cell else default_fill(dtype)
 
 
-def _whole_fill(value: Any, dtype: np.dtype[Any], *, is_complex: bool) -> np.generic:
-    limits = np.iinfo(dtype)
+def _whole_fill(value: Any, dtype: np.dtype[np.generic], *, is_complex: bool) -> np.generic:
+    limits = np.iinfo(dtype.str)
     if is_complex or value != value or value in (np.inf, -np.inf) or int(value) != value:
         raise _no_fill(value, dtype)
     if not limits.min <= int(value) <= limits.max:
@@ -185,14 +185,14 @@ def _same_finiteness(value: Any, cell: np.generic) -> bool:
     return not any(np.isinf(there) and abs(here) != np.inf for here, there in parts)
 
 
-def _no_fill(value: Any, dtype: np.dtype[Any]) -> SchemaError:
+def _no_fill(value: Any, dtype: np.dtype[np.generic]) -> SchemaError:
     return SchemaError(
         f"the fill value {value!r} is not one of the cells' type {dtype}",
         remedy="give one that the type can hold, or choose a wider type",
     )
 
 
-def _cell(value: Any, dtype: np.dtype[Any]) -> np.generic:
+def _cell(value: Any, dtype: np.dtype[np.generic]) -> np.generic:
     cells = np.zeros(1, dtype)
     cells[0] = value
     made: np.generic = cells[0]
@@ -204,7 +204,7 @@ def fill_text(fill: np.generic) -> str | None:
     return None if fill != fill else str(fill)
 
 
-def fill_of(said: Any, dtype: np.dtype[Any]) -> np.generic:
+def fill_of(said: Any, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value from a document: null, text or a number; SchemaError. Text is read with the type's own
     precision."""
     if said is None:
@@ -222,7 +222,7 @@ def fill_of(said: Any, dtype: np.dtype[Any]) -> np.generic:
     return cell if cell == cell else default_fill(dtype)
 
 
-def _float(text: str, dtype: np.dtype[Any]) -> np.generic:
+def _float(text: str, dtype: np.dtype[np.generic]) -> np.generic:
     """Return the number of a text, to the nearest one of the type; SchemaError beyond its largest."""
     silent = warnings.catch_warnings(action="ignore") if is_extended(dtype) else nullcontext()
     with np.errstate(over="ignore"), silent:  # NumPy warns of long doubles near zero
@@ -232,7 +232,7 @@ def _float(text: str, dtype: np.dtype[Any]) -> np.generic:
     return cell
 
 
-def _complex(text: str, said: str, dtype: np.dtype[Any]) -> np.generic:
+def _complex(text: str, said: str, dtype: np.dtype[np.generic]) -> np.generic:
     part = np.zeros((), dtype).real.dtype
     pair = np.zeros(2, part)
     if _REAL.fullmatch(text):
@@ -419,11 +419,11 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _numpy_number(value: Any, dtype: np.dtype[Any]) -> Any:
+def _numpy_number(value: Any, dtype: np.dtype[np.generic]) -> Any:
     """Return a value of a NumPy type: whole numbers within its limits, others rounded to it, as plain Python
     numbers."""
     if dtype.kind in "iu":
-        number, limits = _to_int(value), np.iinfo(dtype)
+        number, limits = _to_int(value), np.iinfo(dtype.str)
         if not limits.min <= number <= limits.max:
             raise OverflowError(f"it is beyond {limits.min} to {limits.max}")
         return number

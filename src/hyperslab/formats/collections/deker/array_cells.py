@@ -46,7 +46,7 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, DekerFile] = OrderedDict()
-        self._contiguous: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[Any]]] = {}
+        self._contiguous: dict[str, tuple[Stamp, int, tuple[int, ...], np.dtype[np.generic]]] = {}
         self._lock = threading.Lock()
 
     def get(self, path: str) -> DekerFile:
@@ -67,7 +67,7 @@ class OpenFiles:
         return opened
 
     def _remember(
-        self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
     ) -> None:
         if len(self._contiguous) >= _MOST_FLAT:
             self._contiguous.clear()

@@ -70,7 +70,7 @@ class DekerFile:
     text: str | None = None
     empty_cells: int | None = None
     shape: tuple[int, ...] = ()
-    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype("V1"))
+    dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype("V1"))
     cells: ChunkSource | None = None
     codecs: tuple[Codec, ...] = ()
     fill: Block = field(default_factory=lambda: np.zeros(()))
@@ -291,7 +291,7 @@ class ContiguousDekerCells(ContiguousCells):
     """Such cells, of which a part can be read."""
 
     @property
-    def where(self) -> tuple[int | None, tuple[int, ...], np.dtype[Any]]:
+    def where(self) -> tuple[int | None, tuple[int, ...], np.dtype[np.generic]]:
         """The byte that the cells begin at, their shape, and their type as it is stored."""
         return self._offset, self._spec.shape, self._stored
 

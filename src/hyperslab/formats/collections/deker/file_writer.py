@@ -46,7 +46,7 @@ class DatasetForm:
     of that. ``chunks`` is None for data in one piece."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     create_options: tuple[tuple[str, Any], ...]
     chunks: tuple[int, ...] | None
     codecs: tuple[Codec, ...]
@@ -83,7 +83,7 @@ class DatasetForm:
             self.create(file)
 
 
-def dataset_form(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DatasetForm:
+def dataset_form(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> DatasetForm:
     """Return the form of arrays of this shape and type under the options of their collection; Unsupported for a
     filter."""
     if options is None:
@@ -100,7 +100,9 @@ def dataset_form(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.
 
 
 @lru_cache(maxsize=256)
-def _form(shape: tuple[int, ...], dtype: np.dtype[Any], create_options: tuple[tuple[str, Any], ...]) -> DatasetForm:
+def _form(
+    shape: tuple[int, ...], dtype: np.dtype[np.generic], create_options: tuple[tuple[str, Any], ...]
+) -> DatasetForm:
     """Return the form that the library makes of it, asked in memory.
 
     A filter that has a number is one of a plug-in, which reading does not need: how it cuts the cells is asked without.
@@ -117,7 +119,9 @@ def _form(shape: tuple[int, ...], dtype: np.dtype[Any], create_options: tuple[tu
         return DatasetForm(shape, dtype, create_options, data.chunks, (codec,))
 
 
-def _made(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any], create_options: tuple[tuple[str, Any], ...]) -> Any:
+def _made(
+    file: Any, shape: tuple[int, ...], dtype: np.dtype[np.generic], create_options: tuple[tuple[str, Any], ...]
+) -> Any:
     try:
         return file.create_dataset("data", shape, dtype, **dict(create_options))
     except (ValueError, TypeError, RuntimeError) as error:
@@ -155,7 +159,7 @@ def _filled(text: str, count: int, form: DatasetForm | None, cells: bytes) -> by
 
 
 @lru_cache(maxsize=64)
-def _image(size: int, shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None) -> tuple[list[int], bytes]:
+def _image(size: int, shape: tuple[int, ...] | None, dtype: np.dtype[np.generic] | None) -> tuple[list[int], bytes]:
     """Return a file with ``size`` zero bytes as its ``meta``, and where in it ``meta``, ``empty_cells`` and ``data``
     begin."""
     h5py = import_h5py()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from struct import Struct, error, unpack_from
-from typing import Any
 
 import numpy as np
 
@@ -197,7 +196,7 @@ def _filters(message: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 @cache
-def _types() -> dict[bytes, np.dtype[Any]]:
+def _types() -> dict[bytes, np.dtype[np.generic]]:
     """NumPy's types by the messages that stand for them."""
     from h5py import h5t
 
@@ -206,7 +205,7 @@ def _types() -> dict[bytes, np.dtype[Any]]:
     return {bytes(h5t.py_create(kind).encode()[2:]): kind for kind in kinds}
 
 
-def dtype_of(message: bytes) -> np.dtype[Any] | None:
+def dtype_of(message: bytes) -> np.dtype[np.generic] | None:
     """Return the type that a message stands for; None for any that is no plain number."""
     for known, kind in _types().items():
         if message.startswith(known):
@@ -221,7 +220,7 @@ class ParsedFile:
     text: bytes | None
     empty_cells: int | None
     data: DatasetHeader | None
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[np.generic] | None
 
 
 def parse_data_file(descriptor: int) -> ParsedFile | None:
@@ -237,7 +236,7 @@ def parse_data_file(descriptor: int) -> ParsedFile | None:
         return None
 
 
-def _is_whole(data: DatasetHeader, dtype: np.dtype[Any], file: Hdf5Parser) -> bool:
+def _is_whole(data: DatasetHeader, dtype: np.dtype[np.generic], file: Hdf5Parser) -> bool:
     """Return whether all cells of a dataset in one piece are in the file, and its chunks are of this type."""
     if data.chunks is not None:
         return data.itemsize == dtype.itemsize and len(data.fill) in (0, dtype.itemsize)
