@@ -30,7 +30,7 @@ from hyperslab.model.schemas import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from hyperslab.model.schemas.arrays import changed, check_new, new_id
+from hyperslab.model.schemas.arrays import check_new, new_id, update_record
 from hyperslab.selection.region import Range, Region
 from hyperslab.stores.location import Location
 
@@ -135,7 +135,7 @@ def changed_forever(root: Path, id: str) -> None:
     schema = holding.document.schema
     print("ready", flush=True)
     while True:
-        holding.update(id, lambda record: changed(schema, record, {"note": str(int(record.custom["note"]) + 1)}))
+        holding.update(id, lambda record: update_record(schema, record, {"note": str(int(record.custom["note"]) + 1)}))
 
 
 def written_forever(root: Path, id: str) -> None:
@@ -182,7 +182,7 @@ def anything(root: str, name: str, seed: int, turns: int) -> None:
                         read(holding, id)
                     case "update":
                         note = str(chosen.random())
-                        holding.update(id, lambda record, note=note: changed(schema, record, {"note": note}))
+                        holding.update(id, lambda record, note=note: update_record(schema, record, {"note": note}))
                     case "remove":
                         holding.remove(id)
 

@@ -43,7 +43,7 @@ from hyperslab.model.schemas import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from hyperslab.model.schemas.arrays import changed
+from hyperslab.model.schemas.arrays import update_record
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
@@ -167,7 +167,7 @@ class Array:
 
     # -- cells ------------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Subset:
+    def __getitem__(self, key: object) -> Subset:
         """Return the part that a key selects; SelectionError or LabelError (IndexErrors) for what is not there,
         MemoryLimit for more than the client may take. Nothing is read."""
         with self._collection.locate_errors(self.id):
@@ -176,13 +176,13 @@ class Array:
             indexes = self.schema.indexes(values, [size for _, size in named])
             return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Values:
         return self[...].__array__(dtype, copy)
 
     def _subset(self, resolved: Any) -> Subset:
         return Subset(self, resolved)
 
-    def append(self, data: Any, dim: str | int = 0) -> None:
+    def append(self, data: object, dim: str | int = 0) -> None:
         """Add cells at the end of an unlimited dimension; ``data`` has the array's shape but for its length there, and
         its type, or one that it holds without loss, as ``update`` takes it.
 
@@ -196,7 +196,7 @@ class Array:
         self._exists()
         self.array.append(self.cast_cells(data, None), str(name))
 
-    def cast_cells(self, data: Any, shape: tuple[int, ...] | None) -> Values:
+    def cast_cells(self, data: object, shape: tuple[int, ...] | None) -> Values:
         """Return data as cells of this shape, or of any, in the array's type; the errors of :func:`.as_cells`."""
         with self._collection.locate_errors(self.id):
             return as_cells(data, self.dtype, shape, self.fill_value)
@@ -245,7 +245,7 @@ class Array:
         with self._collection.locate_errors(self.id):
             self._collection.connection.require_writable()
             self._record = self._collection.store.update(
-                self.id, lambda record: changed(self.schema, record, attributes, strict=strict)
+                self.id, lambda record: update_record(self.schema, record, attributes, strict=strict)
             )
         self._cells = None
 
@@ -374,7 +374,7 @@ class Subset:
             raise ValueError("the cells are read: copy=False is impossible")
         return np.asarray(self.read(), dtype)
 
-    def update(self, data: Any) -> None:
+    def update(self, data: object) -> None:
         """Store cells: of this shape, or one number for all; of the array's type, or of one that it holds without loss.
         Masked cells are stored as the fill value.
 
@@ -536,7 +536,7 @@ def plain_attributes(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in values.items() if value is not None}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value of an attribute as a number, text or list of numbers; times in ISO 8601, anything else as Python
     says."""
     if isinstance(value, datetime):

@@ -13,7 +13,7 @@ Values = np.ndarray[Any, Any]
 _PLAIN = (bool, int, float, complex, np.number, np.bool_)
 
 
-def as_cells(data: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...] | None, fill: Any = 0) -> Values:
+def as_cells(data: object, dtype: np.dtype[np.generic], shape: tuple[int, ...] | None, fill: object = 0) -> Values:
     """``data`` as cells of ``dtype``: of exactly ``shape``, or one number for all of them; ``fill`` where it is masked.
     A ``shape`` of None is any.
 
@@ -30,7 +30,7 @@ def as_cells(data: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...] | No
     elif isinstance(data, np.ndarray):
         cells = _cast(data, dtype)
     elif isinstance(data, list | tuple):
-        cells = _listed(data, dtype)
+        cells = _cast_list(data, dtype)
     else:
         remedy = (
             "give its values: np.asarray(...)" if hasattr(data, "__array__") else "give an array, a list or a number"
@@ -41,11 +41,11 @@ def as_cells(data: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...] | No
     return cells
 
 
-def _number(value: Any, dtype: np.dtype[np.generic]) -> Values:
+def _number(value: object, dtype: np.dtype[np.generic]) -> Values:
     """Return one number as a cell, unchanged; floats may be rounded to a smaller type, and to nothing else."""
     given = np.asarray(value)
     if given.dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
-        return _rounded(given, dtype)
+        return _round(given, dtype)
     if given.dtype.kind != "f":
         return _numbers(given, dtype)
     with np.errstate(all="ignore"):
@@ -55,7 +55,7 @@ def _number(value: Any, dtype: np.dtype[np.generic]) -> Values:
     return cell
 
 
-def _listed(data: Any, dtype: np.dtype[np.generic]) -> Values:
+def _cast_list(data: object, dtype: np.dtype[np.generic]) -> Values:
     try:
         given = np.asarray(data)
     except ValueError as error:
@@ -67,13 +67,13 @@ def _numbers(given: Values, dtype: np.dtype[np.generic]) -> Values:
     """Numbers of Python's, in an array of whatever type NumPy gave them."""
     kind = given.dtype.kind
     if kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
-        return _rounded(given, dtype)
+        return _round(given, dtype)
     if kind in "biu" and dtype.kind in "iu":
         limits = np.iinfo(dtype.str)
         if int(given.min()) >= limits.min and int(given.max()) <= limits.max:
             return given.astype(dtype)
     elif kind in "biu":
-        return _kept(given, dtype)
+        return _cast_exactly(given, dtype)
     elif kind == "O" and all(type(value) is int for value in given.flat):  # beyond int64
         with np.errstate(all="ignore"):
             cells = given.astype(dtype) if dtype.kind in "fc" else np.empty(0)
@@ -89,10 +89,10 @@ def _cast(given: Values, dtype: np.dtype[np.generic]) -> Values:
         return given
     if given.dtype.kind not in "biufc" or not np.can_cast(given.dtype, dtype, "safe"):
         raise WrongType(f"an array of {given.dtype} for cells of {dtype}", remedy=f"cast it to {dtype} first")
-    return _kept(given, dtype)
+    return _cast_exactly(given, dtype)
 
 
-def _kept(given: Values, dtype: np.dtype[np.generic]) -> Values:
+def _cast_exactly(given: Values, dtype: np.dtype[np.generic]) -> Values:
     """Return a cast to a type that need not hold every whole number (int64 to float64): none of these may change."""
     cells = given.astype(dtype)
     if given.dtype.kind in "iu" and dtype.kind in "fc":
@@ -103,7 +103,7 @@ def _kept(given: Values, dtype: np.dtype[np.generic]) -> Values:
     return cells
 
 
-def _rounded(given: Values, dtype: np.dtype[np.generic]) -> Values:
+def _round(given: Values, dtype: np.dtype[np.generic]) -> Values:
     with np.errstate(all="ignore"):
         cells = given.astype(dtype)
     if (np.isinf(cells) & ~np.isinf(given)).any():

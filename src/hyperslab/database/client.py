@@ -297,7 +297,7 @@ def _set_level(name: object) -> None:
     LOGGER.setLevel(level)
 
 
-def _extra(url: str, layout: Any, relative_links: bool, index: Any) -> dict[str, Any]:
+def _extra(url: str, layout: object, relative_links: bool, index: object) -> dict[str, Any]:
     """Return the keys of a document that one layout alone knows."""
     if relative_links and layout != "deker":
         raise Unsupported(f"links in the layout {layout!r}", url=url, remedy='they are those of layout="deker"')
@@ -361,7 +361,7 @@ _CELLS = 4
 _ARRAYS = 2
 
 
-def examine_collections(reader: Any, url: str, level: int, collection: str | None, *, first: bool) -> Report:
+def examine_collections(reader: object, url: str, level: int, collection: str | None, *, first: bool) -> Report:
     """Return every problem of a level, or the ``first`` one, of all collections or of one."""
     found = _problems(reader, level, collection)
     return Report(islice(found, 1) if first else found, url=url, deep=level >= _CELLS)

@@ -138,7 +138,7 @@ class Collection:
             return FilteredManager(self._collection, wanted)
 
     def query(
-        self, where: Any = None, /, *, order: str | None = None, limit: int | None = None, **conditions: Any
+        self, where: object = None, /, *, order: str | None = None, limit: int | None = None, **conditions: Any
     ) -> QueryResult:
         """Return the arrays whose attributes, primary or custom, meet all conditions, as a list.
 
@@ -152,12 +152,12 @@ class Collection:
 
     def to_xarray(
         self,
-        where: Any = None,
+        where: object = None,
         /,
         *,
         stack: str | None = None,
         dim: str | None = None,
-        chunks: Any = None,
+        chunks: object = None,
         **conditions: Any,
     ) -> Any:
         """Return the arrays that meet the conditions of :meth:`query` as one lazy ``xarray.Dataset`` along the
@@ -399,7 +399,7 @@ def new_record(document: CollectionDocument, primary: Any, custom: Any, id: str 
     return Record(new_id() if id is None else check_id(id), key, rest)
 
 
-def record_of_attributes(document: CollectionDocument, attributes: Any) -> Record:
+def record_of_attributes(document: CollectionDocument, attributes: object) -> Record:
     """Return the record of one of many: of a pair of primary and custom attributes, or of a mapping of all."""
     if isinstance(attributes, Mapping):
         known = {each.name for each in document.schema.primary_attributes}

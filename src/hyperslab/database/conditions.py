@@ -19,7 +19,7 @@ from hyperslab.errors import SchemaError
 from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
-from hyperslab.model.schemas.arrays import check_sought, settled
+from hyperslab.model.schemas.arrays import canonical_value, check_sought
 
 Rank = tuple[Any, ...]
 # The first part of a rank: values in their order, then NaN, then what is unset.
@@ -91,7 +91,7 @@ class Query:
         names = [attribute.name for attribute in schema.primary_attributes]
         if not names or not all(name in wanted for name in names):
             return None
-        return tuple(settled(wanted[name][0]) for name in names)
+        return tuple(canonical_value(wanted[name][0]) for name in names)
 
 
 def parse(
@@ -116,42 +116,45 @@ def parse(
     if both:
         raise SchemaError(f"two conditions for attribute {both[0]!r}", remedy="give one, such as a range")
     known = {attribute.name: attribute for attribute in schema.attributes}
-    found = tuple(_parsed(_known(known, name), wanted) for name, wanted in {**(where or {}), **conditions}.items())
+    found = tuple(
+        _parse_condition(_require_attribute(known, name), wanted)
+        for name, wanted in {**(where or {}), **conditions}.items()
+    )
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0):
         raise SchemaError(f"limit={limit!r}", remedy="give a whole number from 0 on, or None for all")
-    name, backwards = _ordered(known, order)
+    name, backwards = _parse_order(known, order)
     return Query(found, name, backwards, None if limit is None else int(limit))
 
 
-def _known(known: Mapping[str, AttributeSchema], name: Any) -> AttributeSchema:
+def _require_attribute(known: Mapping[str, AttributeSchema], name: Any) -> AttributeSchema:
     if name not in known:
         raise SchemaError(f"no attribute {name!r}", remedy=meant(name, known))
     return known[name]
 
 
-def _ordered(known: Mapping[str, AttributeSchema], order: Any) -> tuple[str | None, bool]:
+def _parse_order(known: Mapping[str, AttributeSchema], order: object) -> tuple[str | None, bool]:
     if order is None:
         return None, False
     if not isinstance(order, str):
         raise SchemaError(f"order={order!r}", remedy="give the name of an attribute, with - before it to go down")
     backwards = order not in known and order.startswith("-")
-    attribute = _known(known, order[1:] if backwards else order)
+    attribute = _require_attribute(known, order[1:] if backwards else order)
     _check_ordered(attribute, "ordered by")
     return attribute.name, backwards
 
 
-def _parsed(attribute: AttributeSchema, wanted: Any) -> Condition:
+def _parse_condition(attribute: AttributeSchema, wanted: object) -> Condition:
     match wanted:
         case Prefix():
             return _beginning(attribute, wanted.text)
         case slice():
             if wanted.step is not None:
-                raise _refused(attribute, f"a range with a step, {wanted!r}", "leave the step out")
+                raise _query_error(attribute, f"a range with a step, {wanted!r}", "leave the step out")
             return _range(attribute, wanted.start, wanted.stop)
         case tuple() if attribute.dtype is not tuple:
             if len(wanted) != 2:
                 remedy = "a tuple is a range (low, high); give a list for any of several values"
-                raise _refused(attribute, f"a tuple of {len(wanted)}", remedy)
+                raise _query_error(attribute, f"a tuple of {len(wanted)}", remedy)
             return _range(attribute, *wanted)
         case list() | set() | frozenset() | range() | np.ndarray():
             return _membership(attribute, wanted)
@@ -159,7 +162,7 @@ def _parsed(attribute: AttributeSchema, wanted: Any) -> Condition:
             return _equality(attribute, wanted)
 
 
-def _equality(attribute: AttributeSchema, wanted: Any) -> Condition:
+def _equality(attribute: AttributeSchema, wanted: object) -> Condition:
     value = _value(attribute, wanted)
     rank = ranker(attribute)(value)
     return Condition(attribute, (RankSpan(rank, rank),), () if value is None else (value,))
@@ -167,34 +170,34 @@ def _equality(attribute: AttributeSchema, wanted: Any) -> Condition:
 
 def _membership(attribute: AttributeSchema, wanted: Iterable[Any]) -> Condition:
     if isinstance(wanted, np.ndarray) and wanted.ndim != 1:
-        raise _refused(attribute, f"an array of {wanted.ndim} dimensions", "give a list of values")
+        raise _query_error(attribute, f"an array of {wanted.ndim} dimensions", "give a list of values")
     rank = ranker(attribute)
     ranks = sorted({rank(_value(attribute, value)) for value in wanted})
     return Condition(attribute, tuple(RankSpan(each, each) for each in ranks))
 
 
-def _range(attribute: AttributeSchema, low: Any, high: Any) -> Condition:
+def _range(attribute: AttributeSchema, low: object, high: object) -> Condition:
     _check_ordered(attribute, "in a range")
     rank = ranker(attribute)
     ends = [None if end is None else rank(_bound(attribute, end)) for end in (low, high)]
     if any(end is not None and end[0] == _NAN for end in ends):
-        raise _refused(attribute, "a range that ends at NaN", "give a number, or None for no end")
+        raise _query_error(attribute, "a range that ends at NaN", "give a number, or None for no end")
     return Condition(attribute, (RankSpan(ends[0] or (_KNOWN,), ends[1] or (_NAN,), closed=ends[1] is not None),))
 
 
 def _beginning(attribute: AttributeSchema, text: str) -> Condition:
     if attribute.dtype is not str:
-        raise _refused(attribute, "a prefix", "only text has one")
+        raise _query_error(attribute, "a prefix", "only text has one")
     after = text.rstrip(chr(_LAST))
     high = (_KNOWN, after[:-1] + chr(ord(after[-1]) + 1)) if after else (_NAN,)
     return Condition(attribute, (RankSpan((_KNOWN, text), high, closed=False),))
 
 
-def _value(attribute: AttributeSchema, wanted: Any) -> Any:
+def _value(attribute: AttributeSchema, wanted: object) -> Any:
     """Return the value that an attribute is to have, in its type."""
     if wanted is None:
         if attribute.primary:
-            raise _refused(attribute, "None", "a primary attribute is never unset")
+            raise _query_error(attribute, "None", "a primary attribute is never unset")
         return None
     try:
         return check_sought(attribute, wanted)
@@ -204,7 +207,7 @@ def _value(attribute: AttributeSchema, wanted: Any) -> Any:
         raise SchemaError(f"in a query {said}", remedy=error.remedy) from None
 
 
-def _bound(attribute: AttributeSchema, end: Any) -> Any:
+def _bound(attribute: AttributeSchema, end: object) -> Any:
     """Return the end of a range, which may lie beyond the limits of a type of whole numbers."""
     whole = attribute.dtype is int or (issubclass(attribute.dtype, np.integer))
     return _value(replace(attribute, dtype=int) if whole else attribute, end)
@@ -218,10 +221,10 @@ def is_ordered(attribute: AttributeSchema) -> bool:
 def _check_ordered(attribute: AttributeSchema, what: str) -> None:
     if not is_ordered(attribute):
         remedy = f"a {attribute.dtype.__name__} has no order; ask for equal ones"
-        raise _refused(attribute, f"being {what}", remedy)
+        raise _query_error(attribute, f"being {what}", remedy)
 
 
-def _refused(attribute: AttributeSchema, what: str, remedy: str) -> SchemaError:
+def _query_error(attribute: AttributeSchema, what: str, remedy: str) -> SchemaError:
     return SchemaError(f"a query for attribute {attribute.name!r}: {what}", remedy=remedy)
 
 
@@ -236,11 +239,11 @@ def ranker(attribute: AttributeSchema) -> Callable[[Any], Rank]:
     return _rank_of_tuple if kind is tuple else _rank
 
 
-def _rank(value: Any) -> Rank:
+def _rank(value: object) -> Rank:
     return (_UNSET,) if value is None else (_KNOWN, value)
 
 
-def _rank_of_number(value: Any) -> Rank:
+def _rank_of_number(value: object) -> Rank:
     if value is None:
         return (_UNSET,)
     if value != value:
@@ -248,5 +251,5 @@ def _rank_of_number(value: Any) -> Rank:
     return (_KNOWN, (value.real, value.imag)) if isinstance(value, complex) else (_KNOWN, value)
 
 
-def _rank_of_tuple(value: Any) -> Rank:
-    return (_UNSET,) if value is None else (_KNOWN, json.dumps(value_to_json(settled(value))))
+def _rank_of_tuple(value: object) -> Rank:
+    return (_UNSET,) if value is None else (_KNOWN, json.dumps(value_to_json(canonical_value(value))))

@@ -94,7 +94,7 @@ class AttributeIndex:
         """Return the rows of the arrays that fulfil a query, in its order; all of them, whatever its limit."""
         with self._lock:
             self._refresh()
-            return self._table.found(query)
+            return self._table.find_rows(query)
 
     @property
     def unread(self) -> int:
@@ -315,11 +315,11 @@ class Table:
             for row in rows.values():
                 insort(rows_in_order, row, key=order)
 
-    def found(self, query: Query) -> list[Row]:
+    def find_rows(self, query: Query) -> list[Row]:
         """Return the rows that fulfil a query: those of its most telling condition, then of these those of all
         others."""
         if not query.conditions:
-            return self._turned(self._in_order(query.order), query)
+            return self._in_query_order(self._in_order(query.order), query)
         spans = {condition.attribute.name: self._spans(condition) for condition in query.conditions}
         first = min(query.conditions, key=lambda each: sum(map(len, spans[each.attribute.name])))
         name = first.attribute.name
@@ -331,9 +331,9 @@ class Table:
                 rows = [row for row in rows if condition.fits(rank(row))]
         if name != query.order:
             rows.sort(key=self._columns.order(query.order))
-        return self._turned(rows, query)
+        return self._in_query_order(rows, query)
 
-    def _turned(self, rows: list[Row], query: Query) -> list[Row]:
+    def _in_query_order(self, rows: list[Row], query: Query) -> list[Row]:
         """Rows in the order of a query; backwards those without a value stay last."""
         if not query.backwards or query.order is None:
             return rows[::-1] if query.backwards else rows[:]
@@ -421,7 +421,7 @@ def parse_index(data: bytes, attributes: Sequence[AttributeSchema]) -> StoredInd
         return None
 
 
-def _parse_stored(said: Any, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
+def _parse_stored(said: object, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
     if not isinstance(said, dict) or said["attributes"] != _described(attributes):
         return None
     parts = {name: ListedPart(_whole(stamp), _parse_marks(marks)) for name, (stamp, marks) in said["parts"].items()}
@@ -430,7 +430,7 @@ def _parse_stored(said: Any, attributes: Sequence[AttributeSchema]) -> StoredInd
     return StoredIndex(parts, rows) if rows.keys() == listed else None
 
 
-def _whole(said: Any) -> int:
+def _whole(said: object) -> int:
     if type(said) is not int:
         raise TypeError("no whole number")
     return said

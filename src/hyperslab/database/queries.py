@@ -67,7 +67,7 @@ def walk(index: AttributeIndex, *, backwards: bool = False) -> Iterator[Record]:
     for size in _sizes():
         if not (batch := list(islice(ids, size))):
             return
-        yield from _checked(index.store, query, batch)
+        yield from _read_matching(index.store, query, batch)
 
 
 def _sizes(first: int = _FIRST) -> Iterator[int]:
@@ -77,7 +77,7 @@ def _sizes(first: int = _FIRST) -> Iterator[int]:
         size = min(2 * size, max(first, _MOST))
 
 
-def _checked(store: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:
+def _read_matching(store: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:
     """Return those of the records that are there and fulfil the query, in the order of their ids."""
     records = (record for record in store.records(ids) if all(each.holds(record) for each in query.conditions))
     found = {record.id: record for record in store.filter_committed(records)}
@@ -110,7 +110,7 @@ class Hits(Sequence[Record]):
                 size = next(self._sizes)
                 if limit is not None:
                     size = min(size, limit - len(self._found))
-                self._found += self._checked(self._left[:size])
+                self._found += self._read_matching(self._left[:size])
                 self._left = self._left[size:]
             self._join()
             return self._found
@@ -124,13 +124,13 @@ class Hits(Sequence[Record]):
             sizes = _sizes(max(count - len(self._ending), 1))
             while self._left and len(self._ending) < count:
                 size = next(sizes)
-                self._ending[:0] = self._checked(self._left[-size:])
+                self._ending[:0] = self._read_matching(self._left[-size:])
                 self._left = self._left[:-size]
             self._join()
             return self._ending or self._found
 
-    def _checked(self, places: range) -> list[Record]:
-        return _checked(self._store, self._query, self._ids[places.start : places.stop])
+    def _read_matching(self, places: range) -> list[Record]:
+        return _read_matching(self._store, self._query, self._ids[places.start : places.stop])
 
     def _join(self) -> None:
         if not self._left:
@@ -205,7 +205,7 @@ class QueryResult(Sequence[Array]):
     def __repr__(self) -> str:
         return f"<Found by a query in collection {self._collection.name!r}>"
 
-    def to_xarray(self, stack: str | None = None, *, dim: str | None = None, chunks: Any = None) -> Any:
+    def to_xarray(self, stack: str | None = None, *, dim: str | None = None, chunks: object = None) -> Any:
         """Return all of them as one lazy ``xarray.Dataset`` with a variable of the collection's name: a new first
         dimension has the values of the attribute ``stack`` as its coordinate, and is named ``dim`` if not as the
         attribute.
@@ -254,7 +254,7 @@ class QueryResult(Sequence[Array]):
 class FilteredManager:
     """The arrays of a collection whose attributes have certain values; they are looked for when they are asked for."""
 
-    def __init__(self, collection: OpenCollection, wanted: Any) -> None:
+    def __init__(self, collection: OpenCollection, wanted: object) -> None:
         if not isinstance(wanted, Mapping):
             raise SchemaError(f"a filter of {wanted!r}", remedy="give a mapping of attributes to values")
         self._collection = collection
@@ -276,19 +276,19 @@ class FilteredManager:
 
     def first(self) -> Array | None:
         """Return the first of them in the order of keys; None when there is none."""
-        return next(iter(self._found()), None)
+        return next(iter(self._find()), None)
 
     def last(self) -> Array | None:
         """Return the last of them in the order of keys; None when there is none."""
-        return next(iter(self._found()[-1:]), None)
+        return next(iter(self._find()[-1:]), None)
 
     def __iter__(self) -> Iterator[Array]:
-        return iter(self._found())
+        return iter(self._find())
 
     def __repr__(self) -> str:
         return f"<FilteredManager of collection {self._collection.name!r}: {self._wanted}>"
 
-    def _found(self) -> Sequence[Array]:
+    def _find(self) -> Sequence[Array]:
         """Return those that are there; what is asked for by its id or whole key needs no index, and is told when
         damaged."""
         collection, query = self._collection, parse(self._collection.schema, self._values, {})

@@ -50,7 +50,7 @@ class Resolved:
         return range(*item.indices(size)) if isinstance(item, slice) else range(item % size, item % size + 1)
 
 
-def resolve(key: Any, dimensions: Sequence[Along]) -> Resolved:
+def resolve(key: object, dimensions: Sequence[Along]) -> Resolved:
     """Return the key in positions. SelectionError or LabelError (both are IndexErrors) for what selects nothing here,
     Invalid (a ValueError) for a step of zero."""
     items = key if isinstance(key, tuple) else (key,)
@@ -72,7 +72,7 @@ def resolve(key: Any, dimensions: Sequence[Along]) -> Resolved:
     return Resolved(bounds, whole, select(whole, tuple(each.size for each in dimensions)))
 
 
-def _item(item: Any, along: Along) -> Item:
+def _item(item: object, along: Along) -> Item:
     if isinstance(item, slice):
         return _slice(item, along)
     if (position := _position(item)) is not None:
@@ -84,7 +84,7 @@ def _item(item: Any, along: Along) -> Item:
     raise SelectionError(f"{item!r} is no position of {along.name!r}", remedy=_KINDS)
 
 
-def _position(item: Any) -> int | None:
+def _position(item: object) -> int | None:
     """Return an int of Python's or NumPy's; a truth value is none."""
     if isinstance(item, bool | np.bool_) or not isinstance(item, int | np.integer):
         return None
@@ -105,7 +105,7 @@ def _slice(item: slice, along: Along) -> slice:
     return slice(first, lookup.bound(stop, stop=True), step)
 
 
-def _slice_end(bound: Any, along: Along) -> Any:
+def _slice_end(bound: object, along: Along) -> Any:
     """Return a bound of a slice: None, an int or a label."""
     if bound is None or is_label(bound):
         return bound
@@ -115,7 +115,7 @@ def _slice_end(bound: Any, along: Along) -> Any:
     return position
 
 
-def _step(step: Any, along: Along) -> int | None:
+def _step(step: object, along: Along) -> int | None:
     if step is None:
         return None
     cells = _position(step)

@@ -41,7 +41,7 @@ from hyperslab.formats.collections.deker.folder import tile_folder
 from hyperslab.formats.collections.deker.store import LAYOUT
 from hyperslab.model.dims import TimeScale
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
-from hyperslab.model.schemas.arrays import changed, new_id
+from hyperslab.model.schemas.arrays import new_id, update_record
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from programs import Program
@@ -90,7 +90,7 @@ def test_2_a_killed_update_leaves_the_old_or_the_new_record(tmp_path: Path, tile
         assert int(note) >= last
         last = int(note)
     assert {record.id for record in holding.records(holding.list_part(""))} == {id, other}
-    holding.update(id, lambda record: changed(holding.document.schema, record, {"note": "end"}))
+    holding.update(id, lambda record: update_record(holding.document.schema, record, {"note": "end"}))
     assert set(kinds(holding)) <= {"temporary"}
 
 
@@ -296,7 +296,7 @@ def test_17_updates_by_two_instances_are_merged(tmp_path: Path) -> None:
     one, two = make(tmp_path, schema), reopen(tmp_path)
     id = new(one, {"k": 1})
     for holding, name, value in ((one, "a", 1), (two, "b", 2), (one, "a", 3)):
-        holding.update(id, lambda record, name=name, value=value: changed(schema, record, {name: value}))
+        holding.update(id, lambda record, name=name, value=value: update_record(schema, record, {name: value}))
     assert dict(one.record(id).custom) == {"a": 3, "b": 2}
 
 
@@ -462,7 +462,9 @@ def test_24_no_space_leaks_in_files(tmp_path: Path) -> None:
     size = file_of(holding, id).stat().st_size
     for turn in range(20):
         write(holding, id, float(turn + 2), slice(0, 2))
-        holding.update(id, lambda record, turn=turn: changed(holding.document.schema, record, {"note": str(turn)}))
+        holding.update(
+            id, lambda record, turn=turn: update_record(holding.document.schema, record, {"note": str(turn)})
+        )
     assert file_of(holding, id).stat().st_size <= size + 16
     assert list(file_of(holding, id).parent.iterdir()) == [file_of(holding, id)]
 

@@ -41,7 +41,7 @@ from hyperslab.model.schemas import (
     Record,
     TimeDimensionSchema,
 )
-from hyperslab.model.schemas.arrays import changed
+from hyperslab.model.schemas.arrays import update_record
 from hyperslab.stores.location import Location
 
 ID = "352fdd68-dcb5-4edc-b3fc-4fcad9dea7fe"
@@ -411,7 +411,7 @@ def test_a_custom_update_is_spelled_as_the_peer_does_and_leaks_nothing(tmp_path:
     write(holding, id, 4.0, slice(0, 2))
     path = file_of(holding, id)
     for turn in range(30):
-        holding.update(id, lambda record, turn=turn: changed(schema, record, {"c": complex(turn)}))
+        holding.update(id, lambda record, turn=turn: update_record(schema, record, {"c": complex(turn)}))
     assert path.stat().st_size < 4800
     with h5py.File(path, "r") as file:
         assert file["meta"][()].decode() == (

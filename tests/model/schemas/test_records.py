@@ -21,7 +21,6 @@ from hyperslab.model.schemas import (
     TimeDimensionSchema,
 )
 from hyperslab.model.schemas.arrays import (
-    changed,
     check_collection_name,
     check_component,
     check_id,
@@ -29,6 +28,7 @@ from hyperslab.model.schemas.arrays import (
     check_new,
     key_of,
     new_id,
+    update_record,
 )
 from hyperslab.model.schemas.options import check_options, options_from_json
 
@@ -204,12 +204,12 @@ def record() -> Record:
 
 def test_r46_custom_values_change_the_changed_ones_first() -> None:
     old = record()
-    new = changed(EVERY, old, {"cs": "new", "ci": np.int8(3), "cf": 2})
+    new = update_record(EVERY, old, {"cs": "new", "ci": np.int8(3), "cf": 2})
     assert (new.id, new.primary) == (old.id, old.primary)
     assert list(new.custom) == ["cs", "ci", "cf", "cc", "ct", "cd", "start"]
     assert [new.custom[name] for name in ("cs", "ci", "cf", "cd")] == ["new", 3, 2.0, NOON]
     assert type(new.custom["cf"]) is float
-    assert changed(EVERY, new, {"cs": None}).custom["cs"] is None
+    assert update_record(EVERY, new, {"cs": None}).custom["cs"] is None
     assert old.custom["cs"] is None
 
 
@@ -218,15 +218,15 @@ def test_r46_custom_values_change_the_changed_ones_first() -> None:
 )
 def test_r46_other_updates_are_refused(update: Any) -> None:
     with pytest.raises(SchemaError):
-        changed(EVERY, record(), update)
+        update_record(EVERY, record(), update)
 
 
 def test_r47_without_strictness_datetimes_may_be_unset_but_no_start() -> None:
-    assert changed(EVERY, record(), {"cd": None}, strict=False).custom["cd"] is None
+    assert update_record(EVERY, record(), {"cd": None}, strict=False).custom["cd"] is None
     with pytest.raises(SchemaError, match="start"):
-        changed(EVERY, record(), {"start": None}, strict=False)
+        update_record(EVERY, record(), {"start": None}, strict=False)
     with pytest.raises(SchemaError, match="years"):
-        changed(EVERY, record(), {"start": datetime(9999, 12, 31, 22, 30)})
+        update_record(EVERY, record(), {"start": datetime(9999, 12, 31, 22, 30)})
 
 
 def test_defect_7_what_is_sought_is_checked_by_type() -> None:

@@ -121,7 +121,7 @@ def document_bytes(document: CollectionDocument) -> bytes:
     return json.dumps(document_to_json(document)).encode("ascii")
 
 
-def parse_document(doc: Any, name: str) -> CollectionDocument:
+def parse_document(doc: object, name: str) -> CollectionDocument:
     """Return the collection of a document that lies under this name; FormatError lists every problem."""
     problems = Problems(name)
     document = read_document_into(doc, name, problems)
@@ -131,14 +131,14 @@ def parse_document(doc: Any, name: str) -> CollectionDocument:
     return document
 
 
-def document_problems(doc: Any, name: str) -> list[Problem]:
+def document_problems(doc: object, name: str) -> list[Problem]:
     """Return every defect of a document, also those that a reader survives."""
     problems = Problems(name)
     read_document_into(doc, name, problems)
     return problems
 
 
-def read_document_into(doc: Any, name: str, problems: Problems) -> CollectionDocument | None:
+def read_document_into(doc: object, name: str, problems: Problems) -> CollectionDocument | None:
     """Return the collection; what is wrong goes to ``document_problems``, None when that is too much."""
     if not isinstance(doc, Mapping):
         problems.fatal("document", f"the document is {shorten(doc)}, not an object")
@@ -157,10 +157,10 @@ def read_document_into(doc: Any, name: str, problems: Problems) -> CollectionDoc
     if layout not in ("hyperslab", "deker"):
         problems.fatal("layout", f"layout is {shorten(layout)}, not 'hyperslab' or 'deker'")
     schema = parse_schema("varray" if kind == "varray" else "array", doc.get("schema"), problems)
-    options = _made_or_problem("options", lambda: options_from_json(doc.get("options")), problems)
+    options = _catch_schema_error("options", lambda: options_from_json(doc.get("options")), problems)
     if schema is None or problems.is_fatal:
         return None
-    return _made_or_problem("schema", lambda: _parse_valid(doc, name, schema, options, layout), problems)
+    return _catch_schema_error("schema", lambda: _parse_valid(doc, name, schema, options, layout), problems)
 
 
 def _parse_valid(
@@ -194,27 +194,29 @@ def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
         problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
 
 
-def parse_schema(kind: Literal["array", "varray"], said: Any, problems: Problems) -> ArraySchema | VArraySchema | None:
+def parse_schema(
+    kind: Literal["array", "varray"], said: object, problems: Problems
+) -> ArraySchema | VArraySchema | None:
     """Return the schema of a document's ``schema``; None when it cannot be made."""
     if not isinstance(said, Mapping):
         problems.fatal("schema", f"schema is {shorten(said)}, not an object")
         return None
     dimensions = _parse_list("schema.dimensions", said.get("dimensions"), _parse_dimension, problems)
     attributes = _parse_list("schema.attributes", said.get("attributes"), _parse_attribute, problems)
-    dtype = _made_or_problem("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
+    dtype = _catch_schema_error("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
     fill = None
     if "fill_value" not in said:
         problems.fatal("schema.fill_value", "schema.fill_value is missing")
     elif dtype is not None:
-        fill = _made_or_problem("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
+        fill = _catch_schema_error("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
     for key in said:
         if key not in _SCHEMA_KEYS:
             problems.warn("unknown-key", f"schema.{key} is not known: kept as it stands")
     if problems.is_fatal:
         return None
     if kind == "array":
-        return _made_or_problem("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
-    return _made_or_problem(
+        return _catch_schema_error("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
+    return _catch_schema_error(
         "schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems
     )
 
@@ -253,7 +255,7 @@ def _required_field(said: Mapping[str, Any], name: str) -> Any:
     return said[name]
 
 
-def _parse_list(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
+def _parse_list(kind: str, said: object, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
     if not isinstance(said, Sequence) or isinstance(said, str):
         problems.fatal(kind, f"{kind} is {shorten(said)}, not a list")
         return []
@@ -261,12 +263,12 @@ def _parse_list(kind: str, said: Any, make: Callable[[Mapping[str, Any]], Made],
     for place, part in enumerate(said):
         if not isinstance(part, Mapping):
             problems.fatal(kind, f"{kind}[{place}] is {shorten(part)}, not an object")
-        elif (made := _made_or_problem(f"{kind}[{place}]", partial(make, part), problems)) is not None:
+        elif (made := _catch_schema_error(f"{kind}[{place}]", partial(make, part), problems)) is not None:
             found.append(made)
     return found
 
 
-def _made_or_problem(kind: str, make: Callable[[], Made], problems: Problems) -> Made | None:
+def _catch_schema_error(kind: str, make: Callable[[], Made], problems: Problems) -> Made | None:
     try:
         return make()
     except SchemaError as error:
@@ -285,7 +287,7 @@ def complete_document(doc: Mapping[str, Any]) -> dict[str, Any]:
     return {"options": None, **doc, "schema": full}
 
 
-def _with_lists(value: Any) -> Any:
+def _with_lists(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _with_lists(part) for key, part in value.items()}
     return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value

@@ -56,7 +56,7 @@ def record_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: object) -> bool:
     if not isinstance(value, str):
         return False
     try:

@@ -17,11 +17,11 @@ from hyperslab.model import dims
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import (
     AttributeSchema,
-    checked_dtype,
-    checked_fill,
-    checked_value,
+    convert_value,
     dtype_name,
     fill_text,
+    require_dtype,
+    require_fill,
     with_complex,
 )
 from hyperslab.model.schemas.dimensions import (
@@ -58,15 +58,15 @@ class ArraySchema:
     def __init__(
         self,
         dimensions: Sequence[AnyDimensionSchema],
-        dtype: Any,
+        dtype: object,
         attributes: Sequence[AttributeSchema] | None = None,
-        fill_value: Any = None,
+        fill_value: object = None,
     ) -> None:
-        cells = checked_dtype(dtype)
-        object.__setattr__(self, "dimensions", _checked_dimensions(dimensions))
+        cells = require_dtype(dtype)
+        object.__setattr__(self, "dimensions", _check_dimensions(dimensions))
         object.__setattr__(self, "dtype", cells)
-        object.__setattr__(self, "attributes", _checked_attributes(attributes))
-        object.__setattr__(self, "fill_value", checked_fill(fill_value, cells))
+        object.__setattr__(self, "attributes", _check_attributes(attributes))
+        object.__setattr__(self, "fill_value", require_fill(fill_value, cells))
         object.__setattr__(self, "primary_attributes", tuple(known for known in self.attributes if known.primary))
         object.__setattr__(self, "custom_attributes", tuple(known for known in self.attributes if not known.primary))
         times = tuple(dimension for dimension in self.dimensions if isinstance(dimension, TimeDimensionSchema))
@@ -122,9 +122,9 @@ class ArraySchema:
     @property
     def as_dict(self) -> dict[str, Any]:
         """The schema as a collection document has it."""
-        return self._said()
+        return self._to_dict()
 
-    def _said(self) -> dict[str, Any]:
+    def _to_dict(self) -> dict[str, Any]:
         return {
             "dimensions": [dimension.as_dict for dimension in self.dimensions],
             "dtype": dtype_name(self.dtype),
@@ -165,9 +165,9 @@ class VArraySchema(ArraySchema):
     def __init__(
         self,
         dimensions: Sequence[AnyDimensionSchema],
-        dtype: Any,
+        dtype: object,
         attributes: Sequence[AttributeSchema] | None = None,
-        fill_value: Any = None,
+        fill_value: object = None,
         vgrid: Sequence[int] | None = None,
         arrays_shape: Sequence[int] | None = None,
     ) -> None:
@@ -218,16 +218,16 @@ class VArraySchema(ArraySchema):
         """Bytes that the cells of one tile take in memory."""
         return prod(self.arrays_shape) * self.dtype.itemsize
 
-    def _said(self) -> dict[str, Any]:
+    def _to_dict(self) -> dict[str, Any]:
         """Return the stored form, with ``arrays_shape`` where ``vgrid`` does not tell it."""
-        said = {**ArraySchema._said(self), "vgrid": list(self.vgrid)}
+        said = {**ArraySchema._to_dict(self), "vgrid": list(self.vgrid)}
         return said if self.is_regular else {**said, "arrays_shape": list(self.arrays_shape)}
 
 
 AnyArraySchema = ArraySchema | VArraySchema
 
 
-def _checked_dimensions(given: Any) -> tuple[AnyDimensionSchema, ...]:
+def _check_dimensions(given: object) -> tuple[AnyDimensionSchema, ...]:
     if not isinstance(given, list | tuple) or not given:
         raise SchemaError(f"dimensions is {given!r}", remedy="give a list or tuple of dimension schemas, also for one")
     for dimension in given:
@@ -241,7 +241,7 @@ def _checked_dimensions(given: Any) -> tuple[AnyDimensionSchema, ...]:
     return tuple(given)
 
 
-def _checked_attributes(given: Any) -> tuple[AttributeSchema, ...]:
+def _check_attributes(given: object) -> tuple[AttributeSchema, ...]:
     if given is None:
         return ()
     if not isinstance(given, list | tuple):
@@ -310,7 +310,7 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def check_id(id: Any) -> str:
+def check_id(id: object) -> str:
     """Return an id as it stands: a UUID of 36 characters, of any version and in either case of letters; SchemaError."""
     if not isinstance(id, str) or not is_id(id):
         raise SchemaError(f"{id!r} is no id", remedy="an id is a UUID of 36 characters in five groups")
@@ -334,13 +334,13 @@ def check_new(
     missing = [known.name for known in schema.primary_attributes if primary.get(known.name) is None]
     if missing:
         raise SchemaError(f"no value of the primary {_names(missing)}", remedy="give every primary attribute")
-    key = {known.name: checked_value(known, primary[known.name]) for known in schema.primary_attributes}
+    key = {known.name: convert_value(known, primary[known.name]) for known in schema.primary_attributes}
     rest = {known.name: _custom(schema, known, custom.get(known.name), strict) for known in schema.custom_attributes}
     _check_times(schema, {**key, **rest})
     return key, rest
 
 
-def changed(schema: ArraySchema, record: Record, update: Values, *, strict: bool = True) -> Record:
+def update_record(schema: ArraySchema, record: Record, update: Values, *, strict: bool = True) -> Record:
     """Return the record with other custom values, those first; SchemaError when nothing or something else is asked
     for."""
     update = _mapping(update, "custom")
@@ -364,24 +364,24 @@ def check_key(schema: ArraySchema, values: Values) -> dict[str, Any]:
     return {known.name: check_sought(known, values[known.name]) for known in schema.attributes if known.name in values}
 
 
-def check_sought(attribute: AttributeSchema, value: Any) -> Any:
+def check_sought(attribute: AttributeSchema, value: object) -> Any:
     """Return one value to look arrays up by; a complex number inside a tuple may be given as text."""
     if attribute.dtype is tuple and isinstance(value, tuple):
         value = with_complex(value)
-    return checked_value(attribute, value)
+    return convert_value(attribute, value)
 
 
 def key_of(schema: ArraySchema, values: Record | Values) -> tuple[Any, ...]:
     """Return the primary values in the schema's order, alike for a record just made and the same one read back."""
     primary = values.primary if isinstance(values, Record) else values
-    return tuple(settled(primary[known.name]) for known in schema.primary_attributes)
+    return tuple(canonical_value(primary[known.name]) for known in schema.primary_attributes)
 
 
-def settled(value: Any) -> Any:
+def canonical_value(value: object) -> Any:
     """Return a value as it compares: inside tuples complex numbers and datetimes are text, as they are stored; no
     -0.0."""
     if isinstance(value, tuple):
-        return tuple(_settled_member(part) for part in value)
+        return tuple(_canonical_member(part) for part in value)
     if isinstance(value, float):
         return NAN if isnan(value) else value + 0.0
     return value + 0j if isinstance(value, complex) else value
@@ -390,10 +390,10 @@ def settled(value: Any) -> Any:
 NAN = float("nan")
 
 
-def _settled_member(value: Any) -> Any:
+def _canonical_member(value: object) -> Any:
     if isinstance(value, complex):
         return str(value)
-    return iso_text(value) if isinstance(value, datetime) else settled(value)
+    return iso_text(value) if isinstance(value, datetime) else canonical_value(value)
 
 
 def check_component(text: str) -> str:
@@ -407,7 +407,7 @@ def check_component(text: str) -> str:
     return text
 
 
-def check_collection_name(name: Any) -> str:
+def check_collection_name(name: object) -> str:
     """Return the name of a collection; SchemaError for one that is blank, too long or would lead elsewhere."""
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"{name!r} is no name of a collection", remedy="give text that is not blank")
@@ -433,7 +433,7 @@ def _brief(text: str) -> str:
     return repr(text) if len(text) <= 60 else f"{text[:57]!r}..."
 
 
-def _mapping(values: Any, what: str) -> dict[str, Any]:
+def _mapping(values: object, what: str) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -448,9 +448,9 @@ def _check_known(attributes: tuple[AttributeSchema, ...], values: Values, what: 
             raise SchemaError(f"no attribute {name!r} among the {what} ones", remedy=meant(str(name), names))
 
 
-def _custom(schema: ArraySchema, attribute: AttributeSchema, value: Any, strict: bool) -> Any:
+def _custom(schema: ArraySchema, attribute: AttributeSchema, value: object, strict: bool) -> Any:
     if value is not None:
-        return checked_value(attribute, value)
+        return convert_value(attribute, value)
     if attribute.name in schema.start_attributes or (strict and attribute.dtype is datetime):
         raise SchemaError(f"no value of the datetime attribute {attribute.name!r}", remedy="give a datetime")
     return None

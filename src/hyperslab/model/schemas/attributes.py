@@ -98,12 +98,12 @@ _COMPLEX = re.compile(rf"(?:(?P<real>{_NUMBER})(?=[+-]))?(?P<imag>{_NUMBER})j", 
 _REAL = re.compile(_NUMBER, re.IGNORECASE | re.ASCII)
 
 
-def is_numeric(kind: Any) -> bool:
+def is_numeric(kind: object) -> bool:
     """Return whether this is a NumPy scalar type of whole, real or complex numbers (no abstract one, no bool)."""
     return isinstance(kind, type) and kind in _NUMBER_TYPES
 
 
-def checked_dtype(kind: Any) -> np.dtype[np.generic]:
+def require_dtype(kind: Any) -> np.dtype[np.generic]:
     """Return the native dtype of ``int``, ``float``, ``complex``, a NumPy scalar type or a dtype; SchemaError."""
     if isinstance(kind, type) and kind in _PYTHON:
         return np.dtype(_PYTHON[kind])
@@ -121,7 +121,7 @@ def dtype_name(dtype: np.dtype[np.generic]) -> str:
     return _PREFIX + _WRITTEN[dtype.char]
 
 
-def dtype_of(name: Any) -> np.dtype[np.generic]:
+def dtype_of(name: object) -> np.dtype[np.generic]:
     """Return the type of a written name, its prefix optional; SchemaError for one that nobody writes."""
     code = _READ.get(name.removeprefix(_PREFIX)) if isinstance(name, str) else None
     if code is None:
@@ -147,7 +147,7 @@ def default_fill(dtype: np.dtype[np.generic]) -> np.generic:
     return _cell(float("nan"), dtype)
 
 
-def checked_fill(value: Any, dtype: np.dtype[np.generic]) -> np.generic:
+def require_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value in the type of the cells: the same number, or the nearest where they are floats;
     SchemaError."""
     if value is None:
@@ -185,14 +185,14 @@ def _same_finiteness(value: Any, cell: np.generic) -> bool:
     return not any(np.isinf(there) and abs(here) != np.inf for here, there in parts)
 
 
-def _no_fill(value: Any, dtype: np.dtype[np.generic]) -> SchemaError:
+def _no_fill(value: object, dtype: np.dtype[np.generic]) -> SchemaError:
     return SchemaError(
         f"the fill value {value!r} is not one of the cells' type {dtype}",
         remedy="give one that the type can hold, or choose a wider type",
     )
 
 
-def _cell(value: Any, dtype: np.dtype[np.generic]) -> np.generic:
+def _cell(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     cells = np.zeros(1, dtype)
     cells[0] = value
     made: np.generic = cells[0]
@@ -204,18 +204,18 @@ def fill_text(fill: np.generic) -> str | None:
     return None if fill != fill else str(fill)
 
 
-def fill_of(said: Any, dtype: np.dtype[np.generic]) -> np.generic:
+def fill_of(said: object, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value from a document: null, text or a number; SchemaError. Text is read with the type's own
     precision."""
     if said is None:
         return default_fill(dtype)
     if not isinstance(said, str):
-        return checked_fill(said, dtype)
+        return require_fill(said, dtype)
     text = said.strip().removeprefix("(").removesuffix(")").strip()
     if dtype.kind in "iu":
         if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
             raise _no_fill(said, dtype)
-        return checked_fill(int(text), dtype)
+        return require_fill(int(text), dtype)
     if dtype.kind == "f" and not _REAL.fullmatch(text):
         raise _no_fill(said, dtype)
     cell = _float(text, dtype) if dtype.kind == "f" else _complex(text, said, dtype)
@@ -294,14 +294,14 @@ def type_name(kind: type) -> str:
     return _ATTRIBUTE_TYPE_NAMES[kind] if kind in _ATTRIBUTE_TYPE_NAMES else dtype_name(np.dtype(kind))
 
 
-def type_of(name: Any) -> type:
+def type_of(name: object) -> type:
     """Return the type of an attribute by its name in documents; SchemaError."""
     if isinstance(name, str) and name in _ATTRIBUTE_TYPES:
         return _ATTRIBUTE_TYPES[name]
     return dtype_of(name).type
 
 
-def checked_value(attribute: AttributeSchema, value: Any) -> Any:
+def convert_value(attribute: AttributeSchema, value: object) -> Any:
     """Return a value of the attribute's type as a plain Python value; SchemaError names the attribute.
 
     NumPy numbers are taken by value, whole numbers for floats as well; never a bool. Times may be datetimes, dates, ISO
@@ -320,12 +320,12 @@ def checked_value(attribute: AttributeSchema, value: Any) -> Any:
     return made
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(value).__name__}"
 
 
-def _is_number(value: Any, *kinds: type) -> bool:
+def _is_number(value: object, *kinds: type) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
@@ -350,25 +350,25 @@ def _to_complex(value: Any) -> complex:
     return complex(value)
 
 
-def _to_text(value: Any) -> str:
+def _to_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("text is needed")
     return str(value)
 
 
-def _to_datetime(value: Any) -> datetime:
+def _to_datetime(value: object) -> datetime:
     if not isinstance(value, date | str | np.datetime64):
         raise TypeError("a datetime, a date, ISO 8601 text or a datetime64 is needed")
     return as_moment(value)
 
 
-def _to_tuple(value: Any) -> tuple[Any, ...]:
+def _to_tuple(value: object) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         raise TypeError("a tuple is needed")
     return tuple(_to_tuple_member(part) for part in value)
 
 
-def _to_tuple_member(value: Any) -> Any:
+def _to_tuple_member(value: object) -> Any:
     if isinstance(value, tuple):
         return _to_tuple(value)
     if isinstance(value, str) and _spells_complex(value):
@@ -384,7 +384,7 @@ def with_complex(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(map(_with_complex, value))
 
 
-def _with_complex(member: Any) -> Any:
+def _with_complex(member: object) -> Any:
     if isinstance(member, tuple):
         return with_complex(member)
     return complex(member) if isinstance(member, str) and _spells_complex(member) else member
@@ -419,7 +419,7 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _numpy_number(value: Any, dtype: np.dtype[np.generic]) -> Any:
+def _numpy_number(value: object, dtype: np.dtype[np.generic]) -> Any:
     """Return a value of a NumPy type: whole numbers within its limits, others rounded to it, as plain Python
     numbers."""
     if dtype.kind in "iu":

@@ -31,14 +31,14 @@ class Scale(NamedTuple):
         return dims.scale_value(self.start_value, self.step, position)
 
 
-def require_name(name: Any, what: str) -> str:
+def require_name(name: object, what: str) -> str:
     """Return a name that is not blank."""
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"{what} has the name {name!r}", remedy="a name is text that is not blank")
     return str(name)
 
 
-def check_size(size: Any, name: str) -> int | None:
+def check_size(size: object, name: str) -> int | None:
     """Return a count of cells from 1 on; None for a dimension that grows."""
     if size is None:
         return None
@@ -77,8 +77,8 @@ class DimensionSchema:
             raise SchemaError(f"dimension {name!r} has labels and a scale", remedy="give one of them")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "size", size)
-        object.__setattr__(self, "labels", None if labels is None else _checked_labels(labels, name, size))
-        object.__setattr__(self, "scale", None if scale is None else _checked_scale(scale, name, size))
+        object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name, size))
+        object.__setattr__(self, "scale", None if scale is None else _check_scale(scale, name, size))
         object.__setattr__(self, "_names", _names_of(self.labels))
 
     @property
@@ -124,7 +124,7 @@ class TimeDimensionSchema:
             raise SchemaError(
                 f"dimension {name!r} has the step {step!r}", remedy="give a datetime.timedelta that is not zero"
             )
-        start = _checked_start(start_value, name)
+        start = _check_start(start_value, name)
         if isinstance(start, datetime):
             check_span(name, start, step, size)
         object.__setattr__(self, "name", name)
@@ -164,7 +164,7 @@ class TimeDimensionSchema:
 AnyDimensionSchema = DimensionSchema | TimeDimensionSchema
 
 
-def _checked_labels(labels: Any, name: str, size: int | None) -> tuple[str, ...] | tuple[float, ...]:
+def _check_labels(labels: object, name: str, size: int | None) -> tuple[str, ...] | tuple[float, ...]:
     if not isinstance(labels, list | tuple) or not labels:
         raise SchemaError(f"dimension {name!r} has labels {labels!r}", remedy="give a list of texts or of floats")
     if size is None:
@@ -195,7 +195,7 @@ def _names_of(labels: tuple[str, ...] | tuple[float, ...] | None) -> dims.Labels
     return dims.Labels(texts) if texts else dims.FloatLabels(tuple(map(float, labels)))
 
 
-def _checked_scale(scale: Any, name: str, size: int | None) -> Scale:
+def _check_scale(scale: object, name: str, size: int | None) -> Scale:
     if isinstance(scale, Mapping):
         if not {"start_value", "step"} <= set(scale) <= _SCALE_KEYS:
             raise SchemaError(
@@ -235,7 +235,7 @@ def _check_distinct(scale: Scale, name: str, size: int | None) -> None:
         )
 
 
-def _checked_start(start: Any, name: str) -> datetime | str:
+def _check_start(start: object, name: str) -> datetime | str:
     if isinstance(start, str) and start.startswith("$"):
         require_name(start[1:], f"the start_value {start!r} of dimension {name!r}")
         return str(start)
@@ -326,7 +326,7 @@ def step_to_json(step: timedelta) -> dict[str, int]:
     return {"days": step.days, "seconds": step.seconds, "microseconds": step.microseconds}
 
 
-def step_from_json(said: Any) -> timedelta:
+def step_from_json(said: object) -> timedelta:
     """Return a timedelta from its parts, each a whole number, any of them left out; SchemaError."""
     if not isinstance(said, Mapping) or not set(said) <= set(_STEP_PARTS):
         raise SchemaError(f"a step of {said!r}", remedy=f"it has the keys {', '.join(_STEP_PARTS)}")

@@ -28,8 +28,8 @@ class HDF5CompressionOpts:
     def __init__(
         self, compression: str | int | None = None, compression_opts: int | Sequence[int | str] | None = None
     ) -> None:
-        object.__setattr__(self, "compression", _checked_filter(compression))
-        object.__setattr__(self, "compression_opts", _checked_values(compression_opts))
+        object.__setattr__(self, "compression", _check_filter(compression))
+        object.__setattr__(self, "compression_opts", _check_values(compression_opts))
         if self.compression is None and self.compression_opts is not None:
             raise SchemaError("compression_opts without a compression", remedy="name the filter, or leave both out")
         if self.compression == "gzip" and self.compression_opts is not None:
@@ -71,7 +71,7 @@ class HDF5Options:
     ) -> None:
         if compression_opts is not None and not isinstance(compression_opts, HDF5CompressionOpts):
             raise SchemaError(f"compression_opts is {compression_opts!r}", remedy="give HDF5CompressionOpts or None")
-        object.__setattr__(self, "chunks", _checked_chunks(chunks))
+        object.__setattr__(self, "chunks", _check_chunks(chunks))
         object.__setattr__(self, "compression_opts", compression_opts or HDF5CompressionOpts())
 
     @property
@@ -86,7 +86,7 @@ class HDF5Options:
         return {"chunks": mode, "compression": self.compression_opts.as_dict}
 
 
-def options_from_json(said: Any) -> HDF5Options | None:
+def options_from_json(said: object) -> HDF5Options | None:
     """Return the options of a collection document; SchemaError."""
     if said is None:
         return None
@@ -109,7 +109,7 @@ def check_options(options: HDF5Options, shape: Sequence[int]) -> None:
         )
 
 
-def _chunks_from_json(said: Any) -> Any:
+def _chunks_from_json(said: object) -> Any:
     match said:
         case None | {"mode": "none"}:
             return None
@@ -121,7 +121,7 @@ def _chunks_from_json(said: Any) -> Any:
             raise SchemaError(f"options.chunks is {said!r}")
 
 
-def _filter_from_json(said: Any) -> HDF5CompressionOpts:
+def _filter_from_json(said: object) -> HDF5CompressionOpts:
     match said:
         case None | {"compression": "none"}:
             return HDF5CompressionOpts()
@@ -138,7 +138,7 @@ def _number(text: Any) -> Any:
     return int(text) if plain else text
 
 
-def _checked_filter(given: Any) -> str | int | None:
+def _check_filter(given: object) -> str | int | None:
     if given is None or given in _NAMED:
         return str(given) if given is not None else None
     if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 < given < 2**16:
@@ -148,7 +148,7 @@ def _checked_filter(given: Any) -> str | int | None:
     )
 
 
-def _checked_values(given: Any) -> Values:
+def _check_values(given: object) -> Values:
     if given is None:
         return None
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
@@ -160,7 +160,7 @@ def _checked_values(given: Any) -> Values:
     return tuple(value if isinstance(value, str) else int(value) for value in given)
 
 
-def _checked_chunks(given: Any) -> tuple[int, ...] | Literal[True] | None:
+def _check_chunks(given: object) -> tuple[int, ...] | Literal[True] | None:
     if given is None or given is True:
         return given if given is None else True
     if not isinstance(given, list | tuple) or not given:

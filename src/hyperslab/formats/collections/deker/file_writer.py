@@ -75,7 +75,7 @@ class DatasetForm:
         """Make ``data`` in an h5py file; Unsupported for what the library, as it is in this process, cannot make."""
         if isinstance(dict(self.create_options).get("compression"), int):
             require_plugin()
-        return _made(file, self.shape, self.dtype, self.create_options)
+        return _create_dataset(file, self.shape, self.dtype, self.create_options)
 
     def check_creatable(self) -> None:
         """Make ``data`` in memory: what :meth:`create` would refuse is refused now."""
@@ -111,15 +111,15 @@ def _form(
     number = options.get("compression")
     if not isinstance(number, int):
         with _in_memory() as file:
-            data = _made(file, shape, dtype, create_options)
+            data = _create_dataset(file, shape, dtype, create_options)
             return DatasetForm(shape, dtype, create_options, data.chunks, read_filters(data))
     codec = codec_from_filter(number, tuple(options.get("compression_opts") or ()))
     with _in_memory() as file:
-        data = _made(file, shape, dtype, (("chunks", options.get("chunks", True)),))
+        data = _create_dataset(file, shape, dtype, (("chunks", options.get("chunks", True)),))
         return DatasetForm(shape, dtype, create_options, data.chunks, (codec,))
 
 
-def _made(
+def _create_dataset(
     file: Any, shape: tuple[int, ...], dtype: np.dtype[np.generic], create_options: tuple[tuple[str, Any], ...]
 ) -> Any:
     try:

@@ -91,7 +91,7 @@ class CollectionSurvey:
             yield self._odd_links(kind, found)
         yield from self._strays()
 
-    def _found(
+    def _remedy(
         self,
         node: str,
         kind: str,
@@ -124,10 +124,10 @@ class CollectionSurvey:
         except HyperslabError as error:
             found = [Problem(self._name, "invalid-document", error.said)]
         for problem in found:
-            yield self._found(self._name, problem.kind, problem.message, place)
+            yield self._remedy(self._name, problem.kind, problem.message, place)
         if not os.path.isfile(self.folder.lock):
             message = "the collection has no lock file, which DEKER's check asks for"
-            yield self._found(self._name, "no-lock-file", message, f"../{self._name}.lock", "make it", self._make_lock)
+            yield self._remedy(self._name, "no-lock-file", message, f"../{self._name}.lock", "make it", self._make_lock)
 
     def _make_lock(self) -> None:
         make_empty(self.folder.lock)
@@ -144,7 +144,7 @@ class CollectionSurvey:
                 yield from self._record(id, place, text)
             except HyperslabError as error:
                 self.damaged.add(id)
-                yield self._found(self._node(id), "unreadable-node", error.said, place)
+                yield self._remedy(self._node(id), "unreadable-node", error.said, place)
                 continue
             if opened is not None:
                 yield from self._files.examine(self._node(id), place, opened)
@@ -153,7 +153,7 @@ class CollectionSurvey:
         problems = Problems(self._node(id))
         record = self.stored.parse(id, text or "", problems)
         for problem in problems:
-            yield self._found(problem.node, problem.kind, problem.message, place)
+            yield self._remedy(problem.node, problem.kind, problem.message, place)
         if problems.is_fatal:
             self.damaged.add(id)
         else:
@@ -172,14 +172,14 @@ class CollectionSurvey:
             if record is not None and not self._fits(place, record):
                 message = f"a link to {id} is in the folder of another key"
                 act = partial(links.remove_link, self._path, kind, place, id)
-                yield self._found(self._node(id), "wrong-link", message, place, "remove the link", act, part="links")
+                yield self._remedy(self._node(id), "wrong-link", message, place, "remove the link", act, part="links")
             elif record is not None:
                 linked.add(id)
                 seen.setdefault(place, []).append(id)
         for place, ids in seen.items():
             if len(ids) > 1 and self.document.schema.primary_attributes:
                 message = f"{len(ids)} arrays have one key: {', '.join(ids)}"
-                yield self._found(self._name, "duplicate-key", message, place)
+                yield self._remedy(self._name, "duplicate-key", message, place)
         for id, record in self.records.items():
             if id not in linked:
                 yield self._missing_link(id, record)
@@ -189,12 +189,12 @@ class CollectionSurvey:
         place = self.stored.place(key)
         message = "no link leads to the array: it is not found by its key"
         if not are_safe(key):
-            return self._found(self._node(id), "missing-link", message, place)
+            return self._remedy(self._node(id), "missing-link", message, place)
         if key and self.stored.existing_ids(place):
             message = "another array has the same key, and the link of it"
-            return self._found(self._node(id), "duplicate-key", message, place)
+            return self._remedy(self._node(id), "duplicate-key", message, place)
         act = partial(self._put_link, self.folder.kind, place, id)
-        return self._found(self._node(id), "missing-link", message, place, "make the link", act, part="links")
+        return self._remedy(self._node(id), "missing-link", message, place, "make the link", act, part="links")
 
     def _put_link(self, kind: Kind, place: str, id: str) -> None:
         links.put_link(self._path, kind, place, id, relative=self.folder.relative)
@@ -215,9 +215,9 @@ class CollectionSurvey:
         if links.follow(self._path, kind, place, id) is None:
             act = partial(self._remove_dangling, kind, place, id)
             message = f"a link leads to nothing: {said}"
-            yield self._found(node, "dangling-link", message, place, "remove the link", act, part="links")
+            yield self._remedy(node, "dangling-link", message, place, "remove the link", act, part="links")
         elif not os.path.isfile(self.folder.data(id, kind)):
-            yield self._found(node, "misplaced-file", f"the file is not where its id says, but at {said}", place)
+            yield self._remedy(node, "misplaced-file", f"the file is not where its id says, but at {said}", place)
         elif said != links.expected_target(self._path, kind, place, id, relative=self.folder.relative):
             relative = said is not None and not os.path.isabs(said) and not self.folder.relative
             what = "relative-link" if relative else "moved-link"
@@ -234,7 +234,7 @@ class CollectionSurvey:
             many = f"{len(found):,} links are relative, the first of them" if more else "a link is relative"
             message = f"{many}: {one.said}"
         action = f"make the link{'s' if more else ''} anew, as hyperslab db relink does"
-        return self._found(node, what, message, one.place, action, partial(self._put_links, found), part="links")
+        return self._remedy(node, what, message, one.place, action, partial(self._put_links, found), part="links")
 
     def _put_links(self, found: list[FolderLink]) -> None:
         for each in found:
@@ -260,7 +260,7 @@ class CollectionSurvey:
             except HyperslabError as error:
                 above = linked.get(id, "").split("/")
                 node = self._node(above[1]) if len(above) > 1 else self._name
-                yield self._found(node, "unreadable-tile", error.said, place)
+                yield self._remedy(node, "unreadable-tile", error.said, place)
                 continue
             yield from self._tile(id, place, opened, linked.get(id), first)
         for id, place in linked.items():
@@ -272,7 +272,7 @@ class CollectionSurvey:
         belongs = parse_tile_position(opened.text)
         remove: Callable[[], object] = partial(self._remove_tile, id, linked)
         if belongs is None:
-            yield self._found(self._name, "unreadable-tile", "its meta does not say which tile it is", place)
+            yield self._remedy(self._name, "unreadable-tile", "its meta does not say which tile it is", place)
             return
         vid, coords = belongs
         node = self._node(vid)
@@ -280,25 +280,25 @@ class CollectionSurvey:
             above = (linked or "").split("/")[1:2]
             if above and above[0] in self.records:
                 message = f"its meta says that the tile is of {vid}, its link that it is of {above[0]}"
-                yield self._found(self._node(above[0]), "wrong-meta", message, place)
+                yield self._remedy(self._node(above[0]), "wrong-meta", message, place)
             elif vid not in self.damaged:
                 message = f"a tile of the array {vid}, which is not there"
-                yield self._found(self._name, "orphan-tile", message, place, "remove the tile", remove)
+                yield self._remedy(self._name, "orphan-tile", message, place, "remove the tile", remove)
             return
         schema: Any = self.document.schema
         if len(coords) != len(schema.vgrid) or any(a >= n for a, n in zip(coords, schema.vgrid, strict=False)):
             message = f"a tile at {coords}, outside the grid {schema.vgrid}: its meta, or the schema, is in question"
-            yield self._found(node, "outside-tile", message, place)
+            yield self._remedy(node, "outside-tile", message, place)
             return
         wanted = tile_folder(vid, coords)
         if first.setdefault(belongs, id) != id:
-            yield self._found(node, "duplicate-tile", f"two files for the tile {coords}: {first[belongs]} too", place)
+            yield self._remedy(node, "duplicate-tile", f"two files for the tile {coords}: {first[belongs]} too", place)
         elif linked is None:
             act = partial(self._put_link, "array", wanted, id)
             message = f"no link leads to the tile {coords}"
-            yield self._found(node, "missing-link", message, place, "make the link", act, part="links")
+            yield self._remedy(node, "missing-link", message, place, "make the link", act, part="links")
         elif linked != wanted:
-            yield self._found(node, "wrong-link", f"the link of the tile {coords} is at {linked}", place)
+            yield self._remedy(node, "wrong-link", f"the link of the tile {coords} is at {linked}", place)
         yield from self._files.examine(node, place, opened)
 
     def _remove_tile(self, id: str, linked: str | None) -> None:
@@ -319,13 +319,13 @@ class CollectionSurvey:
             if locks.is_lock(name):
                 if not locks.is_live(path):
                     message = "a lock of a process that is dead"
-                    yield self._found(self._name, "stale-lock", message, place, "remove it", remove)
+                    yield self._remedy(self._name, "stale-lock", message, place, "remove it", remove)
             elif is_temporary(name):
                 if is_abandoned(path):
                     message = "an unfinished write was left"
-                    yield self._found(self._name, "temporary", message, place, "remove it", remove)
+                    yield self._remedy(self._name, "temporary", message, place, "remove it", remove)
             elif not self._is_known(name, place):
-                yield self._found(self._name, "alien-file", "the file is no part of a collection", place)
+                yield self._remedy(self._name, "alien-file", "the file is no part of a collection", place)
 
     def _doomed(self) -> Iterator[Remedy]:
         """Folders that were being removed as a whole."""
@@ -333,7 +333,7 @@ class CollectionSurvey:
             folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
         for path in filter(is_abandoned, folders):
             place, act = os.path.basename(path), partial(remove_tree, path)
-            yield self._found(self._name, "temporary", "a removal was not completed", place, "complete it", act)
+            yield self._remedy(self._name, "temporary", "a removal was not completed", place, "complete it", act)
 
     def _is_known(self, name: str, place: str) -> bool:
         top = place.partition("/")[0]

@@ -460,7 +460,7 @@ class DekerCreation:
         try:
             absent = first_missing(linked) if durable else linked
             try:
-                with self._held(place, key):
+                with self._lock_key(place, key):
                     self._link(record, place, temporary, path)
             finally:
                 discard(temporary)
@@ -488,7 +488,7 @@ class DekerCreation:
                 raise self._taken(f"the id {record.id}") from error
             raise
 
-    def _held(self, place: str, key: Key) -> AbstractContextManager[None]:
+    def _lock_key(self, place: str, key: Key) -> AbstractContextManager[None]:
         """Hold the folder of a key; without primary attributes all links lie in one folder, and nobody is kept out."""
         path = f"{self._folder.path}/{place}"
         made = partial(with_folder, path, partial(str, path))

@@ -258,7 +258,7 @@ class ArrayDocuments:
         """Return the document of a new array; Invalid when its attributes are too large to be read again."""
         marks = self._marks or self._marks_of(record.values)
         attributes = write_attributes(records.record_to_json(record), marks)
-        return _checked(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
+        return _check_size(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
 
     def parse_record(self, data: bytes, id: str) -> Record:
         """Return the record that a stored document holds; FormatError."""
@@ -307,7 +307,7 @@ class ArrayDocuments:
         """Return a stored document with another record, and labels that follow it; what others have added stays."""
         indexes = self.document.schema.indexes(record.values, spec.shape)
         attrs = {**spec.attrs, **records.record_to_json(record)}
-        return _checked(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
+        return _check_size(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
 
     def merge_changes(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:
         """Return the stored array with what ``wish`` changes of the spec that it was made of: shape and custom
@@ -349,7 +349,7 @@ def _own_attributes(data: bytes) -> Mapping[str, Any]:
     return read_attributes(attributes)[0] if isinstance(attributes, dict) else {}
 
 
-def _checked(data: bytes, id: str) -> bytes:
+def _check_size(data: bytes, id: str) -> bytes:
     try:
         check_limits(data)
     except FormatError as error:
