@@ -166,7 +166,7 @@ class DatabaseObjects:
 
     def facts(self) -> dict[str, Any]:
         """Return the one object with its variables, as plain values."""
-        from hyperslab.formats.mongo.completeness import load_meta
+        from hyperslab.formats.mongo.document import load_meta
 
         about = self.describe()
         meta = load_meta(self.meta, about.id)
@@ -217,7 +217,7 @@ def _cut(meta: Any, name: str) -> Any:
     from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
 
     variable = meta.variables[name]
-    if variable.chunks is None or variable.problem is not None or not variable.known:
+    if variable.chunks is None or variable.problem is not None or not variable.has_known_sizes:
         return None
     return variable_chunks(variable, variable_extension(meta, name)).chunks
 

@@ -11,7 +11,8 @@ from pymongo.database import Database
 
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, ObjectSurvey, find_missing, is_complete, load_meta
+from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, ObjectSurvey, find_missing, is_complete
+from hyperslab.formats.mongo.document import load_meta
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 
 CASES = [*golden.cases(golden.REAL), *golden.cases(golden.SPECIFIED)]

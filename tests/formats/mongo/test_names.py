@@ -76,7 +76,7 @@ def test_commit_without_a_name_keeps_the_one_that_is_there(db: Database[Any]) ->
 def test_commit_replaces(db: Database[Any]) -> None:
     old, new = put(db, "x"), put(db, status="writing")
     with pytest.raises(AlreadyExists, match=str(old)):
-        objects.commit_object(*pair(db), new, "x", taken="refuse")
+        objects.commit_object(*pair(db), new, "x", on_conflict="refuse")
     assert objects.resolve_id(db["xarray.meta"], "x") == old
     objects.commit_object(*pair(db), new, "x")
     assert stored(db) == [new]
@@ -87,7 +87,7 @@ def test_a_name_that_several_have_is_not_replaced(db: Database[Any]) -> None:
     several, new = [put(db, "x"), put(db, "x")], put(db, status="writing")
     with pytest.raises(AlreadyExists, match=f"{several[0]}, {several[1]}"):
         objects.commit_object(*pair(db), new, "x")
-    objects.commit_object(*pair(db), new, "x", taken="share")
+    objects.commit_object(*pair(db), new, "x", on_conflict="share")
     assert objects.find_holders(db["xarray.meta"], "x") == [*several, new]
 
 
@@ -214,7 +214,7 @@ def test_an_object_that_was_renamed_before_it_was_removed_stays(db: Database[Any
 def test_a_claim_of_one_that_died_is_in_nobodys_way(db: Database[Any]) -> None:
     put(db, "other", claims="x")
     one = put(db, status="writing")
-    objects.commit_object(*pair(db), one, "x", taken="refuse")
+    objects.commit_object(*pair(db), one, "x", on_conflict="refuse")
     assert objects.resolve_id(db["xarray.meta"], "x") == one
 
 

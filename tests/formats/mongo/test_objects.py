@@ -255,7 +255,9 @@ def test_copies_under_names(db: Database[Any], mongo_replica: Mongo) -> None:
         with pytest.raises(AlreadyExists, match=str(new)):
             objects.copy_object(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b")
         assert other["y.meta"].count_documents({}) == other["y.chunks"].count_documents({}) == 1
-        newer = objects.copy_object(meta, chunks, other["y.meta"], other["y.chunks"], one, name="b", taken="replace")
+        newer = objects.copy_object(
+            meta, chunks, other["y.meta"], other["y.chunks"], one, name="b", on_conflict="replace"
+        )
         assert [row["_id"] for row in other["y.meta"].find()] == [newer]
         assert other["y.chunks"].distinct("meta_id") == [newer]
     with pytest.raises(DocumentNotFoundError):

@@ -51,11 +51,11 @@ def test_a_reader_takes_the_copies_and_a_roll_back_the_documents_as_they_were(db
     broken = tear(db, url)
     np.testing.assert_array_equal(hs.open_group(url)["v"][...], CELLS)
     with pytest.raises(Conflict):
-        broken.free([KEY])
+        broken.wait_until_free([KEY])
     place = next(iter(db["xarray.meta"].find_one({"name": "a"})["hyperslab"]["undo"]))
     past = {f"hyperslab.undo.{place}.until": datetime(2000, 1, 1)}
     db["xarray.meta"].update_one({"_id": broken.meta_id}, {"$set": past})
-    broken.free([KEY])
+    broken.wait_until_free([KEY])
     assert list(db["xarray.chunks"].find().sort("n")) == before
     assert "undo" not in db["xarray.meta"].find_one({"name": "a"})["hyperslab"]
 
@@ -74,7 +74,7 @@ def test_a_reader_that_finds_the_copies_gone_reads_the_chunk_from_its_place(db: 
 
 def test_a_change_that_fails_is_taken_back(db: Database[Any], url: str) -> None:
     before = list(db["xarray.chunks"].find().sort("n"))
-    with pytest.raises(ZeroDivisionError), changes(db, url).during(KEY) as mark:
+    with pytest.raises(ZeroDivisionError), changes(db, url).undoable_change(KEY) as mark:
         mark.changed = True
         db["xarray.chunks"].delete_one({"n": 3})
         raise ZeroDivisionError
@@ -87,9 +87,9 @@ class Beaten(chunk_writes.ChunkUndo):
     other: Any
     change: Any = None
 
-    def free(self, keys: Any) -> None:
-        super().free(keys)
-        self.change = self.other.during(KEY)
+    def wait_until_free(self, keys: Any) -> None:
+        super().wait_until_free(keys)
+        self.change = self.other.undoable_change(KEY)
         self.change.__enter__().changed = True
 
 

@@ -36,6 +36,7 @@ from hyperslab.bridges.mongo.put_plan import (
 from hyperslab.bridges.mongo.put_tasks import put_object
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, objects, repair, search
+from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_queries import ensure_index
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.stores.credentials import named
@@ -104,7 +105,7 @@ class XarrayMongoDB:
         self._options = PutOptions.of(layout, given)
         if credentials is not None and not named({"credentials": credentials}):
             raise Invalid("credentials is no name of a function", remedy="give credentials='module:function'")
-        self._travel = {"uri_env": uri_env, "credentials": credentials}
+        self._worker_credentials = {"uri_env": uri_env, "credentials": credentials}
         self.meta: Collection[Any] = database[f"{collection}.meta"]
         self.chunks: Collection[Any] = database[f"{collection}.chunks"]
         self.chunk_size_bytes: int = self._options.chunk_size_bytes
@@ -128,9 +129,9 @@ class XarrayMongoDB:
         self._ureg = registry
 
     def _origin(self) -> ObjectOrigin:
-        return ObjectOrigin(self.meta, self.chunks, durable=self._options.durable, **self._travel)
+        return ObjectOrigin(self.meta, self.chunks, durable=self._options.durable, **self._worker_credentials)
 
-    def _chosen(self) -> PutOptions:
+    def _current_options(self) -> PutOptions:
         """The options, with the sizes that may have been assigned since."""
         check_byte_options(self.chunk_size_bytes, self.embed_threshold_bytes)
         return replace(
@@ -159,13 +160,15 @@ class XarrayMongoDB:
         Nothing is written of what cannot be stored: Unsupported and Invalid name the variable or attribute; WrongType
         for what is no Dataset or DataArray. AlreadyExists for an ``_id`` or a ``name`` that is taken.
         """
-        options = self._chosen()
+        options = self._current_options()
         if replace:
             if not isinstance(name, str) or _id is not None:
                 raise Invalid("replace=True is for an object with a name", remedy="give name=, and no _id")
             return put_tasks.replace_object(self._origin(), options, name, x)
         plan = plan_put(x, options, name=name, id=_id)
-        return plan.meta.id, put_object(self._origin(), plan, options, is_new=_id is None, is_alone=name is not None)
+        return plan.meta.id, put_object(
+            self._origin(), plan, options, is_new=_id is None, has_unique_name=name is not None
+        )
 
     def get(self, _id: Any, load: Load = None) -> Any:
         """The object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
@@ -185,13 +188,13 @@ class XarrayMongoDB:
         known = _resolve(here.meta, _id)
         while True:
             try:
-                return self._got(origin, here, known, load)
+                return self._load(origin, here, known, load)
             except DocumentNotFoundError:  # another object may have taken its place while it was read
                 gone, known = known, _resolve(here.meta, _id)
                 if known == gone:
                     raise
 
-    def _got(self, origin: ObjectOrigin, here: Collections, known: Any, load: Load) -> Any:
+    def _load(self, origin: ObjectOrigin, here: Collections, known: Any, load: Load) -> Any:
         """Return the object of an id."""
         meta = load_object(here, known)
         now = eager_names(meta, load)
@@ -203,7 +206,7 @@ class XarrayMongoDB:
 
     # -- what lies there ------------------------------------------------------------------------------------------
 
-    def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> Iterator[search.ObjectInfo]:
+    def find(self, attrs: Document | None = None, **criteria: Any) -> Iterator[search.ObjectInfo]:
         """The objects with these attributes; by ``dims``, ``names`` of variables, ``name``, ``since`` and ``until``
         too: see :func:`hyperslab.formats.mongo.search.find_objects`."""
         origin = self._origin()
@@ -242,19 +245,19 @@ class XarrayMongoDB:
         As :meth:`put`; the name passes to the new object, and the old one is removed, when all is stored: at once, or
         at the end of the Delayed. A name that no object has yet is taken.
         """
-        return put_tasks.replace_object(self._origin(), self._chosen(), _id, x)
+        return put_tasks.replace_object(self._origin(), self._current_options(), _id, x)
 
     def append(self, _id: Id, x: xr.Dataset | xr.DataArray, dim: str) -> None:
         """Add the cells of ``x`` along a dimension of an object. Others see all of it or nothing. Invalid, Conflict."""
-        updates.append_object(self._origin(), self._chosen(), _id, x, dim)
+        updates.append_object(self._origin(), self._current_options(), _id, x, dim)
 
     def update(self, _id: Id, x: xr.Dataset | xr.DataArray, region: Mapping[Any, slice]) -> None:
         """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid."""
-        updates.update_region(self._origin(), self._chosen(), _id, x, region)
+        updates.update_region(self._origin(), self._current_options(), _id, x, region)
 
     def resume(self, _id: Id, x: xr.Dataset | xr.DataArray) -> Any:
         """Store the chunks of ``x`` that a put of it did not come to; a Delayed or None, as :meth:`put`. Invalid."""
-        return put_tasks.resume_put(self._origin(), self._chosen(), _id, x)
+        return put_tasks.resume_put(self._origin(), self._current_options(), _id, x)
 
     # -- whether it is whole --------------------------------------------------------------------------------------
 

@@ -16,8 +16,7 @@ from hyperslab.bridges import pint, sparse
 from hyperslab.bridges.mongo.origin import Collections
 from hyperslab.bridges.mongo.pandas_cells import as_pandas, pandas_description
 from hyperslab.errors import MissingChunks, WrongType
-from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import decode_attr
+from hyperslab.formats.mongo.bson_values import Document, MutableDocument, decode_attr
 from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
     ChunkIndex,
@@ -25,21 +24,19 @@ from hyperslab.formats.mongo.chunk_documents import (
     Segment,
     assemble_chunk,
     bytes_view,
-    coo_of_shape,
     format_key,
     parse_segment,
 )
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries
 from hyperslab.formats.mongo.completeness import find_missing
-from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, parse_object
+from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, load_meta, object_exists
 from hyperslab.formats.mongo.errors import CorruptDocument, DocumentNotFoundError
-from hyperslab.formats.mongo.to_spec import attr_codes, fill_value_of, variable_extension
+from hyperslab.formats.mongo.to_spec import attr_codes, padding_fill, unstored_fill, variable_extension
 from hyperslab.model.coo import Coo, Numbers
 
 # -- arrays put together while their documents come in ----------------------------------------------------------------
-# Each document is copied to its place, and none is kept: half of the memory, and no second pass. What is not as the
-# object says (other types or lengths, doubles, gaps) is left to ``assemble_variable``, which weighs all documents of a
-# variable.
+# Each document is copied to its place, and none is kept beside the array. What is not as the object says (other types
+# or lengths, doubles, gaps) is left to ``assemble_variable``, which weighs all documents of a variable.
 
 
 @dataclass(slots=True)
@@ -56,11 +53,11 @@ class StreamedArray:
     """A dense variable of known sizes, in documents of ``size`` bytes; ``cells`` are all there when ``is_whole``."""
 
     def __init__(self, variable: Variable, size: int) -> None:
-        said = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
-        self._ends = [list(accumulate((size or 0 for size in sizes), initial=0)) for sizes in said]
+        declared = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
+        self._ends = [list(accumulate((size or 0 for size in sizes), initial=0)) for sizes in declared]
         self._dtype = variable.dtype
         self._size = size
-        self._count = prod(map(len, said)) if variable.chunks is not None else 1
+        self._count = prod(map(len, declared)) if variable.chunks is not None else 1
         self._has = variable.has
         self._done: set[ChunkIndex] = set()
         self._begun: dict[ChunkIndex, _PartialChunk] = {}
@@ -76,7 +73,12 @@ class StreamedArray:
     @classmethod
     def suits(cls, variable: Variable) -> bool:
         """Return whether nothing is known against it."""
-        return variable.known and not variable.sparse and variable.embedded is None and variable.dtype.itemsize > 0
+        return (
+            variable.has_known_sizes
+            and not variable.sparse
+            and variable.embedded is None
+            and variable.dtype.itemsize > 0
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -145,7 +147,7 @@ def assemble_variable(
     background: Any = None,
     padding: Any = None,
 ) -> Numbers | Coo:
-    """All cells, in memory of their own. CorruptDocument.
+    """Return all cells, in memory of their own. CorruptDocument.
 
     Every chunk of the variable is there, but for those that read as ``background``. With a ``padding`` chunks may be of
     another length than the object says, as while it grows: they are cut, or filled up with it.
@@ -174,10 +176,10 @@ def assemble_variable(
 
 
 def _coo_within(joined: AssembledChunk, place: tuple[slice, ...]) -> Coo:
-    """The cells of a sparse chunk that lie within its place."""
+    """Return the cells of a sparse chunk that lie within its place."""
     cells = joined.coo()
     shape = tuple(cut.stop - cut.start for cut in place)
-    return cells if cells.shape == shape else coo_of_shape(joined, shape, cells.fill)
+    return cells if cells.shape == shape else joined.coo_of_shape(shape, cells.fill)
 
 
 def _same_sparse(chunks: Mapping[ChunkIndex, AssembledChunk], background: Any) -> bool:
@@ -205,8 +207,8 @@ def _chunk_lengths(
 ) -> tuple[Shape, ...]:
     """Lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index agree,
     unless what the object says counts (``lenient``)."""
-    said = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
-    cuts: list[list[int | None]] = [list(sizes) for sizes in said]
+    declared = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
+    cuts: list[list[int | None]] = [list(sizes) for sizes in declared]
     for chunk, joined in chunks.items():
         if len(joined.shape) != len(cuts):
             raise _shape_error(name, chunk, len(cuts), joined.shape)
@@ -249,11 +251,8 @@ class LoadedVariable(NamedTuple):
 
 
 def load_object(here: Collections, meta_id: Any) -> Meta:
-    """The object of an id. DocumentNotFoundError; what its document says of a variable that makes no sense."""
-    document = here.meta.find_one({"_id": {"$eq": meta_id}})
-    if document is None:
-        raise DocumentNotFoundError(meta_id)
-    meta = parse_object(document)
+    """Return the object of an id. DocumentNotFoundError; what its document says of a variable that makes no sense."""
+    meta = load_meta(here.meta, meta_id)
     for variable in meta.variables.values():
         if variable.problem is not None:
             raise variable.problem
@@ -261,7 +260,7 @@ def load_object(here: Collections, meta_id: Any) -> Meta:
 
 
 def eager_names(meta: Meta, load: Load) -> list[str]:
-    """The variables that are read at once. WrongType for what ``load`` cannot be."""
+    """Return the variables that are read at once. WrongType for what ``load`` cannot be."""
     if not isinstance(load, bool | np.bool_ | None) and (
         isinstance(load, str | bytes) or not isinstance(load, Collection)
     ):
@@ -281,7 +280,7 @@ def _is_eager(meta: Meta, name: str, load: Load) -> bool:
 
 
 def read_variables(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, LoadedVariable]:
-    """The cells of these variables. DocumentNotFoundError, CorruptDocument."""
+    """Return the cells of these variables. DocumentNotFoundError, CorruptDocument."""
     filled = {name: StreamedArray(meta.variables[name], meta.chunk_size) for name in names if _is_plain(meta, name)}
     found = _segments(here, meta, names, filled)
     loaded = {}
@@ -292,6 +291,7 @@ def read_variables(here: Collections, meta: Meta, names: Sequence[str]) -> dict[
         elif own.is_whole:
             loaded[name] = LoadedVariable(own.cells, meta.variables[name].units or own.units)
         else:
+            # The cells that came first go before the variable is fetched again, else both would be in memory.
             del own
             loaded[name] = _assemble(meta, name, _segments(here, meta, [name], {}).get(name, {}))
     if any(unstored_fill(meta, name) is not None for name in names):
@@ -301,7 +301,7 @@ def read_variables(here: Collections, meta: Meta, names: Sequence[str]) -> dict[
 
 def raise_if_gone(here: Collections, meta_id: Any) -> None:
     """Raise DocumentNotFoundError where the object is gone: chunks that are not there are no fill values then."""
-    if here.meta.find_one({"_id": {"$eq": meta_id}}, {"_id": 1}) is None:
+    if not object_exists(here.meta, meta_id):
         raise DocumentNotFoundError(meta_id)
 
 
@@ -319,7 +319,7 @@ def _assemble(meta: Meta, name: str, segments: Mapping[Key, list[Segment]]) -> L
 def _segments(
     here: Collections, meta: Meta, names: Sequence[str], filled: Mapping[str, StreamedArray]
 ) -> dict[str, dict[Key, list[Segment]]]:
-    """The chunk documents of all these variables, but for those that are ``filled`` as they arrive.
+    """Return the chunk documents of all these variables, but for those that are ``filled`` as they arrive.
 
     Those of chunks that there are not are passed over.
     """
@@ -334,7 +334,7 @@ def _segments(
         name = segment.key[0]
         if name in filled:
             filled[name].take(segment)
-        elif name in embedded and meta.ours and segment.key[1] is not None:
+        elif name in embedded and meta.extension and segment.key[1] is not None:
             continue  # of a change of ours that cuts it into chunks, and is not made yet
         elif name in embedded:
             message = "a variable that stands in the document of its object has chunks too"
@@ -357,14 +357,11 @@ def _add_undo(
 
 
 def _fetch_undo(here: Collections, meta: Meta, names: Sequence[str]) -> dict[Key, list[Segment]]:
-    """The chunks that somebody changes, as they were; those whose change is done by now as they are."""
-    known = undo_entries(meta.ours)
+    """Return the chunks that somebody changes, as they were; those whose change is done by now as they are."""
+    known = undo_entries(meta.extension)
     past, found = UndoView(here.meta, meta.id, known), {}
     for name, chunk in (key for key in known if key[0] in names and past.holds(key)):
-        old = past.fetch(here.chunks, name, [chunk]) or chunk_queries.fetch_segments(
-            here.chunks, meta.id, name, [chunk]
-        )
-        found[name, chunk] = old.get(chunk, [])
+        found[name, chunk] = past.fetch_all(here.chunks, name, [chunk]).get(chunk, [])
     return found
 
 
@@ -380,21 +377,8 @@ def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[t
     }
 
 
-def unstored_fill(meta: Meta, name: str) -> Any:
-    """What chunks read as that are not stored, of an array that was made so (through the one face); else None."""
-    ours = variable_extension(meta, name)
-    return fill_value_of(ours, meta.variables[name]) if "fill" in ours else None
-
-
-def padding_fill(meta: Meta, name: str) -> Any:
-    """What chunks that are too short are filled up with, of an array that was made through the one face; else None."""
-    ours, variable = variable_extension(meta, name), meta.variables[name]
-    found = fill_value_of(ours, variable)
-    return (np.zeros((), variable.dtype)[()] if found is None else found) if ours else None
-
-
 def assemble_or_raise(meta_id: Any, key: Key, segments: Sequence[Segment]) -> AssembledChunk:
-    """One chunk. DocumentNotFoundError where documents of it are missing, CorruptDocument."""
+    """Return one chunk. DocumentNotFoundError where documents of it are missing, CorruptDocument."""
     try:
         return assemble_chunk(key, segments)
     except MissingChunks:
@@ -402,7 +386,7 @@ def assemble_or_raise(meta_id: Any, key: Key, segments: Sequence[Segment]) -> As
 
 
 def chunk_not_found(meta_id: Any, key: Key) -> DocumentNotFoundError:
-    """The error of a chunk that is not there, or not all of it."""
+    """Return the error of a chunk that is not there, or not all of it."""
     return DocumentNotFoundError({"meta_id": meta_id, "name": key[0], "chunk": key[1]})
 
 
@@ -413,7 +397,7 @@ def raise_if_incomplete(here: Collections, meta_id: Any) -> None:
 
 
 def read_cells(here: Collections, meta: Meta, name: str) -> Numbers | Coo:
-    """All cells of one variable."""
+    """Return all cells of one variable."""
     cells: Numbers | Coo = read_variables(here, meta, [name])[name].cells
     return cells
 
@@ -422,7 +406,7 @@ def read_cells(here: Collections, meta: Meta, name: str) -> Numbers | Coo:
 
 
 def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: Any) -> xr.Dataset | xr.DataArray:
-    """The object; units become Quantities of the registry ``ureg``."""
+    """Return the object; units become Quantities of the registry ``ureg``."""
     variables = {
         name: xr.Variable(
             variable.dims,
@@ -432,7 +416,7 @@ def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: Any) ->
         for name, variable in meta.variables.items()
     }
     coords = {name: variables[name] for name in meta.coords}
-    attrs = _attrs(meta.attrs, meta.ours)
+    attrs = _attrs(meta.attrs, meta.extension)
     if not meta.is_array:
         return _dataset({name: variables[name] for name in meta.data_vars}, coords, attrs)
     data = variables[ARRAY]
@@ -441,7 +425,7 @@ def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: Any) ->
     return array
 
 
-def _dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs: dict[str, Any]) -> xr.Dataset:
+def _dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs: MutableDocument) -> xr.Dataset:
     """xarray takes data with the name of a dimension for a coordinate, unless it is told otherwise afterwards."""
     dims = {dim for variable in (*data.values(), *coords.values()) for dim in variable.dims}
     odd = [name for name in data if name in dims]
@@ -452,9 +436,9 @@ def _dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs
     return xr.Dataset(plain, bare, attrs).reset_coords(odd).assign_coords(coords)
 
 
-def _attrs(raw: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+def _attrs(raw: Document, extension: Document) -> MutableDocument:
     """As BSON has them, but for those whose type we have said besides."""
-    codes = attr_codes(ours)
+    codes = attr_codes(extension)
     return {name: decode_attr(value, codes[name]) if name in codes else value for name, value in raw.items()}
 
 

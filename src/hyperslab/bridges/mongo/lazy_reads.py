@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, product
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-from pymongo.collection import Collection
 
 from hyperslab.bridges import sparse
 from hyperslab.bridges.extras import library
@@ -18,14 +17,11 @@ from hyperslab.bridges.mongo.eager_reads import (
     LoadedVariable,
     assemble_or_raise,
     assemble_variable,
-    padding_fill,
     raise_if_gone,
-    unstored_fill,
 )
 from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import dtype_from_text
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, dtype_from_text
 from hyperslab.formats.mongo.chunk_documents import (
     SPARSE,
     AssembledChunk,
@@ -37,8 +33,10 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_key,
     parse_segment,
 )
+from hyperslab.formats.mongo.chunk_queries import segment_query
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries
 from hyperslab.formats.mongo.document import Meta, Variable
+from hyperslab.formats.mongo.to_spec import padding_fill, unstored_fill
 from hyperslab.model.coo import Coo, Numbers
 
 # -- parts of chunks --------------------------------------------------------------------------------------------------
@@ -46,7 +44,7 @@ from hyperslab.model.coo import Coo, Numbers
 
 
 def read_span(
-    chunks: Collection[Any],
+    chunks: DocumentCollection,
     meta_id: Any,
     key: Key,
     shape: tuple[int, ...],
@@ -54,8 +52,9 @@ def read_span(
     size: int,
     within: Any,
 ) -> Numbers | None:
-    """The cells ``within`` a dense chunk of this shape, whose documents hold ``size`` bytes each if nothing else is
-    found; None where all of the chunk is to be read, for that or because what is found is no part of such a chunk."""
+    """Return the cells ``within`` a dense chunk of this shape, whose documents hold ``size`` bytes each if nothing else
+    is found; None where all of the chunk is to be read, for that or because what is found is no part of such a chunk.
+    """
     if not size or not shape or not all(shape):
         return None
     span = CellSpan.of(shape, within, dtype.itemsize)
@@ -72,13 +71,11 @@ def read_span(
 
 
 def _fetch_numbered(
-    chunks: Collection[Any], meta_id: Any, key: Key, numbers: Iterable[int]
+    chunks: DocumentCollection, meta_id: Any, key: Key, numbers: Iterable[int]
 ) -> dict[int, Segment] | None:
-    """Documents by their n; None where one is there twice."""
+    """Return documents by their n; None where one is there twice."""
     found: dict[int, Segment] = {}
-    for document in chunks.find(
-        {**chunk_queries.chunk_query(meta_id, key[0], [key[1]]), "n": {"$in": sorted(numbers)}}
-    ):
+    for document in chunks.find(segment_query(meta_id, key[0], {key[1]: numbers})):
         segment = parse_segment(document)
         if segment.n in found:
             return None
@@ -90,6 +87,7 @@ def _fetch_numbered(
 
 
 _HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
+# One $unionWith for each variable: an aggregation has at most 1000 stages (manual of MongoDB).
 _MAX_PIPELINES = 100
 
 
@@ -101,14 +99,14 @@ class DeclaredVariable(NamedTuple):
 
 
 def read_declarations(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, DeclaredVariable]:
-    """What to say of these variables: one query for all of them."""
+    """Return the declarations of these variables, by one query for :data:`_MAX_PIPELINES` of them."""
     known = {name: DeclaredVariable(meta.variables[name]) for name in names}
     for start in range(0, len(names), _MAX_PIPELINES):
-        parts: list[list[dict[str, Any]]] = [
+        parts: list[list[MutableDocument]] = [
             [{"$match": {"meta_id": meta.id, "name": {"$eq": name}}}, {"$limit": 1}, {"$project": _HEAD}]
             for name in names[start : start + _MAX_PIPELINES]
         ]
-        others: list[dict[str, Any]] = [
+        others: list[MutableDocument] = [
             {"$unionWith": {"coll": here.chunks.name, "pipeline": part}} for part in parts[1:]
         ]
         for document in here.chunks.aggregate([*parts[0], *others]):
@@ -116,8 +114,10 @@ def read_declarations(here: Collections, meta: Meta, names: Sequence[str]) -> di
     return known
 
 
-def _declaration_in(meta_id: Any, variable: Variable, document: Mapping[str, Any]) -> DeclaredVariable:
-    """A document that makes no sense says nothing here; it is told of when the chunk is read."""
+def _declaration_in(meta_id: Any, variable: Variable, document: Document) -> DeclaredVariable:
+    """Return what a document declares of its variable; one that makes no sense is passed over here, and an error when
+    the chunk is read.
+    """
     try:
         name, chunk = parse_key(document)
         dtype = dtype_from_text(document.get("dtype"), name)
@@ -125,14 +125,14 @@ def _declaration_in(meta_id: Any, variable: Variable, document: Mapping[str, Any
         return DeclaredVariable(variable)
     fill = document.get("fill_value")
     is_sparse = document.get("type") == SPARSE and isinstance(fill, bytes) and len(fill) == dtype.itemsize
-    said = replace(
+    declared = replace(
         variable,
         dtype=dtype,
         sparse=is_sparse,
         fill=fill if is_sparse else None,
         units=variable.units or document.get("units"),
     )
-    return DeclaredVariable(said, DerivedIds(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
+    return DeclaredVariable(declared, DerivedIds(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])
 
 
 def lazy_variables(
@@ -153,7 +153,8 @@ def _array(source: LazyVariable) -> Any:
     da: Any = library("dask.array")
     token = f"mongo-get-{uuid4().hex}"
     planning = library("dask").config.get("array.query-planning", False)
-    if source.variable.known and (planning or not any(0 in sizes for sizes in source.chunks)):
+    # map_blocks makes arrays of unknown or empty chunks, which from_array does not; with query planning dask has none.
+    if source.variable.has_known_sizes and (planning or not any(0 in sizes for sizes in source.chunks)):
         return da.from_array(source, chunks=source.chunks, name=token, asarray=False, meta=source.meta)
     if planning:
         remedy = "turn array.query-planning off, or load the variable (load=)"
@@ -163,28 +164,28 @@ def _array(source: LazyVariable) -> Any:
 
 
 def read_block(source: Any = None, block_id: tuple[int, ...] = ()) -> Any:
-    """One chunk, of whatever size it is."""
+    """Return one chunk, of whatever size it is."""
     return source.block([tuple(map(int, block_id))])
 
 
 class LazyVariable:
     """What dask slices: a variable whose chunks are read when it is indexed."""
 
-    def __init__(self, origin: ObjectOrigin, meta: Meta, name: str, said: DeclaredVariable) -> None:
+    def __init__(self, origin: ObjectOrigin, meta: Meta, name: str, declared: DeclaredVariable) -> None:
         self.origin = origin
         self.meta_id = meta.id
         self.chunk_size = meta.chunk_size
         self.background = unstored_fill(meta, name)
         self.padding = padding_fill(meta, name)
         self.name = name
-        self.changing = {key: entry for key, entry in undo_entries(meta.ours).items() if key[0] == name}
-        self.variable = said.variable
-        self.derived = said.derived
-        self.whole = said.variable.chunks is None
-        self.chunks: Any = said.variable.chunks or tuple((size,) for size in said.variable.shape)
-        self.shape: Any = said.variable.shape
+        self.changing = {key: entry for key, entry in undo_entries(meta.extension).items() if key[0] == name}
+        self.variable = declared.variable
+        self.derived = declared.derived
+        self.whole = declared.variable.chunks is None
+        self.chunks: Any = declared.variable.chunks or tuple((size,) for size in declared.variable.shape)
+        self.shape: Any = declared.variable.shape
         self.ndim = len(self.shape)
-        self.dtype = said.variable.dtype
+        self.dtype = declared.variable.dtype
 
     @property
     def meta(self) -> Any:
@@ -210,7 +211,7 @@ class LazyVariable:
         return block[tuple(moved)] if moved else block
 
     def _few(self, parts: tuple[Any, ...], ends: list[list[int]], chunk: list[int]) -> Any:
-        """Some cells of one chunk, None where the whole chunk is to be read for them."""
+        """Return some cells of one chunk, None where the whole chunk is to be read for them."""
         if self.variable.sparse or any(isinstance(part, slice) and (part.step or 1) < 1 for part in parts):
             return None
         if not all(isinstance(part, slice | int | np.integer) for part in parts):
@@ -228,16 +229,15 @@ class LazyVariable:
         return None if found is None else found[picked]
 
     def _nothing(self, parts: tuple[Any, ...]) -> Any:
-        """What is selected where no cell is."""
+        """Return an empty selection, of the kind that blocks are."""
         return self._of_kind(np.broadcast_to(np.zeros((), self.dtype), self.shape)[parts].copy())
 
     def block(self, chunks: list[tuple[int, ...]]) -> Any:
         """Neighbouring chunks as one block, from the first to the last. DocumentNotFoundError, CorruptDocument."""
         keys: list[ChunkIndex] = [None] if self.whole else list(chunks)
         here = self.origin.open()
-        found = UndoView(here.meta, self.meta_id, self.changing).fetch(here.chunks, self.name, keys)
-        rest = [key for key in keys if key not in found]
-        found |= chunk_queries.fetch_segments(here.chunks, self.meta_id, self.name, rest, derived=self.derived)
+        view = UndoView(here.meta, self.meta_id, self.changing)
+        found = view.fetch_all(here.chunks, self.name, keys, derived=self.derived)
         if self.background is not None and len(found) < len(keys):
             raise_if_gone(here, self.meta_id)
         parts: dict[ChunkIndex, AssembledChunk] = {}
@@ -267,7 +267,7 @@ class LazyVariable:
 
 
 def _selected_range(part: Any, size: int) -> tuple[int, int]:
-    """The first position that is selected, and the one behind the last."""
+    """Return the first position that is selected, and the one behind the last."""
     if isinstance(part, slice):
         wanted: Any = range(*part.indices(size))
         return (min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1]) + 1) if wanted else (0, 0)
@@ -279,7 +279,7 @@ def _selected_range(part: Any, size: int) -> tuple[int, int]:
 
 
 def _shift(part: Any, start: int, size: int) -> Any:
-    """The same selection counted from ``start``."""
+    """Return the same selection counted from ``start``."""
     if isinstance(part, slice):
         wanted = range(*part.indices(size))
         stop = wanted.stop - start

@@ -16,6 +16,7 @@ from pymongo.mongo_client import MongoClient
 
 from hyperslab.bridges.dask import check_travel
 from hyperslab.errors import Invalid
+from hyperslab.formats.mongo.bson_values import MutableDocument
 from hyperslab.formats.mongo.server import get_client, uri_from_environment
 from hyperslab.stores.credentials import OPTION, resolve
 from hyperslab.stores.redaction import plain_options, redact
@@ -93,7 +94,7 @@ class ObjectOrigin:
         """Invalid where tasks are about to go to other processes and could not open the collections there."""
         check_travel(self)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> MutableDocument:
         if self._secret and not (self.uri_env or self.credentials):
             raise Invalid("the client has a password, which tasks do not carry", url=self.uri, remedy=_REMEDY)
         return {**self.__dict__, "_local": None}
@@ -106,7 +107,7 @@ class ObjectOrigin:
 
 
 def _own(collection: Collection[Any], durable: bool) -> Collection[Any]:
-    """The same collection; documents are dicts, and writes are journaled, by most members of a replica set."""
+    """Return the same collection; documents are dicts, and writes are journaled, by most members of a replica set."""
     codec = collection.codec_options.with_options(document_class=dict)
     if not durable:
         return collection.with_options(codec_options=codec)
@@ -117,8 +118,8 @@ def _own(collection: Collection[Any], durable: bool) -> Collection[Any]:
     return collection.with_options(codec_options=codec, write_concern=concern)
 
 
-def _address(owner: MongoClient[Any]) -> tuple[str, dict[str, Any], bool]:
-    """The server without its secrets, the other settings of the client, and whether there were secrets."""
+def _address(owner: MongoClient[Any]) -> tuple[str, MutableDocument, bool]:
+    """Return the server without its secrets, the other settings of the client, and whether there were secrets."""
     given: Mapping[str, Any] = getattr(owner, "_init_kwargs", {})
     uris = [host for host in getattr(owner, "_host", ()) if "://" in str(host)]
     uri = _without_secrets(uris[0]) if uris else f"mongodb://{','.join(map(_host, _seeds(owner)))}/"
@@ -134,7 +135,7 @@ _NOT_THEIRS = ("port", "connect", "tz_aware", "username", _PROPERTIES)
 
 
 def _without_secrets(uri: str) -> str:
-    """The connection string without user and password, and without parameters whose names speak of secrets."""
+    """Return the connection string without user and password, and without parameters whose names speak of secrets."""
     match = _USER.match(uri)
     assert match is not None  # it holds "://"
     rest, mark, query = match[2].partition("?")

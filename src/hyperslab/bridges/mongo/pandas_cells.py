@@ -29,18 +29,18 @@ def as_numpy(name: str, variable: xr.Variable) -> tuple[xr.Variable, dict[str, A
 
     Unsupported for text or categories of which some are missing, and for zones and categories that have no name.
     """
-    dtype, said = variable.dtype, None
+    dtype, declared = variable.dtype, None
     if isinstance(dtype, pd.DatetimeTZDtype):
-        cells, said = _without_zone(name, variable.data, dtype)
+        cells, declared = _without_zone(name, variable.data, dtype)
     elif isinstance(dtype, pd.CategoricalDtype):
-        cells, said = _category_values(name, variable.data, dtype)
+        cells, declared = _category_values(name, variable.data, dtype)
     elif isinstance(dtype, np.dtype) and dtype.kind in "OT" and not is_dask_array(variable.data):
         cells = variable.values
     else:
         return variable, None
     if cells.dtype.kind in "OT":
         cells = _fixed_length(name, cells)
-    return xr.Variable(variable.dims, cells, variable.attrs), said
+    return xr.Variable(variable.dims, cells, variable.attrs), declared
 
 
 def _without_zone(name: str, times: Any, dtype: Any) -> tuple[Any, dict[str, Any]]:
@@ -87,14 +87,14 @@ def pandas_description(meta: Meta, name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def as_pandas(cells: Any, said: Mapping[str, Any]) -> Any:
+def as_pandas(cells: Any, declared: Mapping[str, Any]) -> Any:
     """Return the cells in the type that they had. Values that are no category, as others may have stored them, become
     one."""
     if not isinstance(cells, np.ndarray) or cells.ndim != 1:
         return cells
-    if isinstance(zone := said.get("timezone"), str) and cells.dtype.kind == "M":
+    if isinstance(zone := declared.get("timezone"), str) and cells.dtype.kind == "M":
         return pd.DatetimeIndex(cells).tz_localize("UTC").tz_convert(zone)  # an array of them would become objects
-    if isinstance(categories := said.get("categories"), list):
+    if isinstance(categories := declared.get("categories"), list):
         known = dict.fromkeys([*categories, *cells.tolist()])
-        return pd.Categorical(cells.tolist(), categories=pd.Index([*known]), ordered=bool(said.get("ordered")))
+        return pd.Categorical(cells.tolist(), categories=pd.Index([*known]), ordered=bool(declared.get("ordered")))
     return cells

@@ -23,6 +23,8 @@ from hyperslab.bridges.mongo import pandas_cells
 from hyperslab.errors import Invalid, Unsupported, WrongType
 from hyperslab.formats.mongo.bson_values import (
     MAX_DOCUMENT_BYTES,
+    Document,
+    MutableDocument,
     Sizes,
     check_document,
     check_levels,
@@ -92,7 +94,7 @@ class PutOptions:
 
     @classmethod
     def of(cls, layout: str, given: Mapping[str, Any]) -> PutOptions:
-        """The choices of a layout but for those that are given (not None). Invalid for what is none."""
+        """Return the choices of a layout but for those that are given (not None). Invalid for what is none."""
         if layout not in _LAYOUTS:
             raise Invalid(f"layout={layout!r}", remedy=f"it is one of {', '.join(_LAYOUTS)}")
         chosen = {**_LAYOUTS[layout], **{name: value for name, value in given.items() if value is not None}}
@@ -124,8 +126,8 @@ _ATTR_REMEDY = (
 _DATES_REMEDY = "store it as text (isoformat() or str()), or a date as the datetime.datetime at its midnight"
 
 
-def plain_attrs(attrs: Mapping[Hashable, Any], owner: str) -> dict[str, Any]:
-    """The attributes of ``owner`` as they are stored; Unsupported names the one that cannot be.
+def plain_attrs(attrs: Mapping[Hashable, Any], owner: str) -> MutableDocument:
+    """Return the attributes of ``owner`` as they are stored; Unsupported names the one that cannot be.
 
     NumPy's scalars become Python's, its arrays of one dimension lists, tuples lists.
     """
@@ -173,14 +175,14 @@ def _plain(value: Any, what: str) -> Any:
 
 
 def variable_name(name: Hashable) -> str:
-    """A variable's name. Invalid for what is no text, or cannot be a key of a document."""
+    """Return a variable's name. Invalid for what is no text, or cannot be a key of a document."""
     if not isinstance(name, str) or "\0" in name or not _is_text(name):
         raise Invalid(f"a variable with the name {name!r}", remedy="names of variables are text without NUL")
     return str(name)
 
 
 def dimension_names(dims: tuple[Hashable, ...], variable: str) -> tuple[Hashable, ...]:
-    """The names of a variable's dimensions: text or numbers, which come back as they were. Invalid."""
+    """Return the names of a variable's dimensions: text or numbers, which come back as they were. Invalid."""
     for dim in dims:
         if not _is_name(dim):
             raise Invalid(f"{variable!r} has a dimension with the name {dim!r}", remedy="give text or numbers")
@@ -188,7 +190,9 @@ def dimension_names(dims: tuple[Hashable, ...], variable: str) -> tuple[Hashable
 
 
 def object_name(name: Any) -> Any:
-    """The name of an object: text, a number, or None. Invalid for others, which would come back as something else."""
+    """Return the name of an object: text, a number, or None. Invalid for others, which would come back as something
+    else.
+    """
     if name is not None and not _is_name(name):
         raise Invalid(f"an object with the name {name!r}", remedy="give text or a number: rename()")
     return _native(name)
@@ -219,7 +223,7 @@ _ARRAY_REMEDY = "store arrays of NumPy, dask or sparse, or Quantities of them"
 
 
 def cells_and_units(data: Any, name: str, *, densify: bool = False) -> tuple[Numbers | Coo | Any, str | None]:
-    """What is to be stored of a variable's data, and its units; a dask array stays one.
+    """Return the cells of a variable's data, and their units; a dask array stays one.
 
     Unsupported for cells that have no bytes of their own, or fields, and for arrays of other libraries.
     """
@@ -236,7 +240,7 @@ def cells_and_units(data: Any, name: str, *, densify: bool = False) -> tuple[Num
 
 
 def block_cells(values: Any, name: str, *, densify: bool = False) -> Numbers | Coo:
-    """An array, or a block of dask, as it is stored. Unsupported."""
+    """Return an array, or a block of dask, as it is stored. Unsupported."""
     if sparse.is_sparse(values):
         return values.todense() if densify else sparse.to_coo(values)
     if isinstance(values, np.ndarray | np.generic):
@@ -245,7 +249,7 @@ def block_cells(values: Any, name: str, *, densify: bool = False) -> Numbers | C
 
 
 def stored_size(cells: Numbers | Coo) -> int:
-    """The bytes that they take in documents."""
+    """Return the bytes that they take in documents."""
     if isinstance(cells, Coo):
         _, data, places, _ = encode_coo(cells)
         return len(data) + len(places)
@@ -261,11 +265,11 @@ class PutPlan:
 
     meta: Meta
     whole: Mapping[str, Numbers | Coo]
-    lazy: Mapping[str, Any]
+    lazy: Document
     ids: IdScheme
 
     @property
-    def cells(self) -> dict[str, Any]:
+    def cells(self) -> MutableDocument:
         """The cells of all variables."""
         inside = {name: variable.embedded for name, variable in self.meta.variables.items() if variable.embedded}
         embedded = {name: each.coo() if each.sparse else each.block() for name, each in inside.items()}
@@ -278,16 +282,18 @@ class PutPlan:
 
 
 def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | None = None) -> PutPlan:
-    """The plan for a Dataset or DataArray. WrongType for anything else; Unsupported and Invalid name the variable."""
+    """Return the plan for a Dataset or DataArray. WrongType for anything else; Unsupported and Invalid name the
+    variable.
+    """
     coords, data_vars, attrs = _names_and_attrs(x)
     check_byte_options(options.chunk_size_bytes, options.embed_threshold_bytes)
     variables: dict[str, Variable] = {}
-    cells: dict[str, Any] = {}
-    said_of: dict[str, Any] = {}
+    cells: MutableDocument = {}
+    said_of: MutableDocument = {}
     for key, given in _in_order(x, coords).items():
-        variable, said = pandas_cells.as_numpy(key, given)
+        variable, declared = pandas_cells.as_numpy(key, given)
         variables[key], cells[key] = _variable(key, variable, densify=options.densify)
-        said_of |= {} if said is None else {key: {pandas_cells.PANDAS_FIELD: said}}
+        said_of |= {} if declared is None else {key: {pandas_cells.PANDAS_FIELD: declared}}
     whole = {key: value for key, value in cells.items() if not is_dask_array(value)}
     inside = choose_embedded({key: stored_size(value) for key, value in whole.items()}, options.embed_threshold_bytes)
     variables |= {key: replace(variables[key], embedded=embed_cells(key, whole[key])) for key in inside}
@@ -299,7 +305,7 @@ def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | No
         chunk_size=options.chunk_size_bytes,
         attrs=plain_attrs(attrs, "the object"),
         name=object_name(called),
-        ours={"variables": said_of} if said_of else {},
+        extension={"variables": said_of} if said_of else {},
     )
     outside = {key: value for key, value in whole.items() if key not in inside}
     _check_sizes(meta, options.chunk_size_bytes, outside)
@@ -308,7 +314,7 @@ def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | No
 
 
 def _names_and_attrs(x: Any) -> tuple[list[str], list[str], Mapping[Any, Any]]:
-    """Names of coordinates and of data, and attributes of the object."""
+    """Return names of coordinates and of data, and attributes of the object."""
     if isinstance(x, xr.DataArray):
         coords, data_vars = [variable_name(name) for name in x.coords], [ARRAY]
         if ARRAY in coords:
@@ -328,7 +334,7 @@ def _names_and_attrs(x: Any) -> tuple[list[str], list[str], Mapping[Any, Any]]:
 
 
 def _in_order(x: Any, coords: list[str]) -> dict[str, xr.Variable]:
-    """All variables, in the order of the object: that of a DataArray are its coordinates and then its data."""
+    """Return all variables, in the order of the object: that of a DataArray are its coordinates and then its data."""
     if isinstance(x, xr.DataArray):
         return {**{name: x.coords[name].variable for name in coords}, ARRAY: x.variable}
     return {str(name): variable for name, variable in x.variables.items()}
@@ -342,7 +348,7 @@ def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Varia
     is_sparse = isinstance(cells, Coo) or sparse.is_sparse_in_blocks(cells)
     fill = (cells.fill if isinstance(cells, Coo) else sparse.fill_of(cells)) if is_sparse else None
     chunks = tuple(map(_sizes, getattr(cells, "chunks", ())))
-    said = Variable(
+    declared = Variable(
         dims=dimension_names(variable.dims, name),
         dtype=cells.dtype.newbyteorder("<"),
         shape=_sizes(cells.shape),
@@ -352,7 +358,7 @@ def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Varia
         units=units,
         fill=None if fill is None else to_little_endian(fill).tobytes(),
     )
-    return said, cells
+    return declared, cells
 
 
 def _sizes(sizes: Any) -> Sizes:
@@ -374,9 +380,9 @@ def _check_sizes(meta: Meta, chunk_size: int, whole: Mapping[str, Numbers | Coo]
 
 
 def largest_document(name: str, variable: Variable, payload: int) -> int:
-    """The bytes of a document of this variable that holds ``payload`` bytes of cells (reference 2.1)."""
+    """Return the bytes of a document of this variable that holds ``payload`` bytes of cells (reference 2.1)."""
     unknown = 1 << 62
-    doc: dict[str, Any] = {
+    doc: MutableDocument = {
         "_id": ObjectId(),
         "meta_id": ObjectId(),
         "name": name,

@@ -7,9 +7,8 @@ plan, and are replaced where they are there already (reference 4.3).
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
@@ -31,39 +30,38 @@ from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, block_cells, plan_put
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.formats.mongo import chunk_queries, lease, objects
-from hyperslab.formats.mongo.bson_values import Sizes
+from hyperslab.formats.mongo.bson_values import Document, MutableDocument, Sizes
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, IdScheme, Key, make_documents
 from hyperslab.formats.mongo.chunk_queries import ensure_index, ensure_positional
 from hyperslab.formats.mongo.completeness import find_missing
-from hyperslab.formats.mongo.document import Meta, Variable, render_object
+from hyperslab.formats.mongo.document import Meta, Variable, object_exists, render_object
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
-from hyperslab.formats.mongo.objects import STATUS, WRITING, commit_object, resolve_id
+from hyperslab.formats.mongo.objects import WRITING, commit_object, resolve_id
 from hyperslab.model.coo import Coo
 from hyperslab.stores.attempts import attempts, beaten
 
 PATIENCE = 10
 """Seconds that clearing away what was written may take."""
+# While the server stores one batch the client encodes and sends the next: the server takes three quarters of the time
+# (docs/benchmarks.md).
 _THREADS = 2
-_TOUCH_SECONDS = 60.0
-"""Seconds between two signs of life, far less than what is collected as garbage is old."""
-_REMEMBERED = 1000
 
 
 def put_object(
-    origin: ObjectOrigin, plan: PutPlan, options: PutOptions, *, is_new: bool = True, is_alone: bool = False
+    origin: ObjectOrigin, plan: PutPlan, options: PutOptions, *, is_new: bool = True, has_unique_name: bool = False
 ) -> Any:
     """Store the object; the Delayed that stores the blocks of its dask arrays, or None where there are none.
 
     Nothing is left of what fails before this returns. AlreadyExists where the id was given and is taken, and where it
-    is to have its name alone (``is_alone``) and that is.
+    is to have its name alone (``has_unique_name``) and that is.
     """
     if plan.lazy:
         origin.check_travel()
     here = origin.open()
     ensure_indexes(here, options, plan.positions)
-    if not is_new and here.meta.find_one({"_id": plan.meta.id}, {"_id": 1}) is not None:
+    if not is_new and object_exists(here.meta, plan.meta.id):
         raise _id_taken(plan)
-    name = plan.meta.name if is_alone else None
+    name = plan.meta.name if has_unique_name else None
     last = options.commit == "meta_last"
     # Of two that take a name at the same time both may find the other one, and withdraw: they try again.
     for attempt in attempts(PATIENCE):
@@ -71,12 +69,12 @@ def put_object(
             _raise_if_named(here, name)
             _put_at_once(here, plan, name, last=last)
     document = render_object(plan.meta) if last else None
-    ending = PutCompletion(
+    completion = PutCompletion(
         origin, plan.meta.id, document, options.verify, name=name, is_marked=_is_marked(plan, last=last)
     )
     if plan.lazy:
-        return delay_writes(lazy_tasks(origin, plan), ending)
-    ending.carry_out()
+        return delay_writes(lazy_tasks(origin, plan), completion)
+    completion.run()
     return None
 
 
@@ -100,13 +98,13 @@ def _is_marked(plan: PutPlan, *, last: bool) -> bool:
     return not last and bool(plan.whole or plan.lazy)
 
 
-def marked_document(plan: PutPlan) -> dict[str, Any]:
+def marked_document(plan: PutPlan) -> MutableDocument:
     """Return the document of an object whose chunks are still to come, which says so."""
     document = render_object(plan.meta)
     return objects.with_putting_mark(document) if _is_marked(plan, last=False) else document
 
 
-def insert_document(here: Collections, document: Mapping[str, Any], name: Any) -> None:
+def insert_document(here: Collections, document: Document, name: Any) -> None:
     """Store the document of an object that has its name alone (None: with any others). Conflict."""
     here.meta.insert_one(dict(document))
     if name is not None and any(one != document["_id"] for one in objects.find_holders(here.meta, name)):
@@ -153,12 +151,14 @@ def store_whole_variables(here: Collections, plan: PutPlan) -> None:
             future.result()
 
 
-def remove_failed_put(here: Collections, meta_id: Any) -> None:
-    """Remove an object that could not be stored, as far as the server lets."""
+def remove_failed_put(here: Collections, meta_id: Any, *, unfinished_only: bool = False) -> None:
+    """Remove an object that could not be stored, as far as the server lets. ``unfinished_only``: unless it is found."""
     seconds = here.meta.database.client.options.server_selection_timeout
+    # The error that is under way must not wait for a server that is gone.
     with suppress(PyMongoError), pymongo.timeout(min(PATIENCE, max(1, seconds))):
-        here.meta.delete_one({"_id": meta_id})
-        chunk_queries.delete_chunks(here.chunks, meta_id)
+        wanted = {"_id": meta_id, **({objects.STATUS: {"$exists": True}} if unfinished_only else {})}
+        if here.meta.delete_one(wanted).deleted_count or not unfinished_only:
+            chunk_queries.delete_chunks(here.chunks, meta_id)
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -167,9 +167,9 @@ def remove_failed_put(here: Collections, meta_id: Any) -> None:
 class BlockTask:
     """What the tasks of one variable have in common.
 
-    ``chunks``: sizes of the blocks; ``first``: the chunk that block 0, 0, … is; ``anew``: what is left of a chunk is
-    removed before it is stored; ``owner``: nothing is stored once the object is not held under this name any more;
-    ``crew``: nothing is stored once it is dismissed.
+    ``chunks``: sizes of the blocks; ``first``: the chunk that block 0, 0, … is; ``replace_existing``: what is left of
+    a chunk is removed before it is stored; ``owner``: nothing is stored once the object is not held under this name any
+    more; ``tasks``: nothing is stored once they are cancelled.
     """
 
     def __init__(
@@ -179,9 +179,9 @@ class BlockTask:
         name: str,
         *,
         chunks: tuple[Sizes, ...] | None = None,
-        anew: bool = False,
+        replace_existing: bool = False,
         owner: str | None = None,
-        crew: CancellableTasks | None = None,
+        tasks: CancellableTasks | None = None,
     ) -> None:
         variable = plan.meta.variables[name]
         self.origin = origin
@@ -192,12 +192,12 @@ class BlockTask:
         self.chunks = chunks if chunks is not None else variable.chunks or ()
         self.chunk_size = plan.meta.chunk_size
         self.first: tuple[int, ...] = (0,) * len(self.chunks)
-        self.anew = anew
+        self.replace_existing = replace_existing
         self.owner = owner
-        self.crew = crew or CancellableTasks()
+        self.tasks = tasks or CancellableTasks()
 
     def at(self, first: tuple[int, ...]) -> BlockTask:
-        """The same for an array whose first block is this chunk."""
+        """Return the same for an array whose first block is this chunk."""
         other = copy(self)
         other.first = first
         return other
@@ -216,7 +216,7 @@ class PutCompletion:
         self,
         origin: ObjectOrigin,
         meta_id: Any,
-        document: Mapping[str, Any] | None,
+        document: Document | None,
         verify: bool,
         *,
         name: Any = None,
@@ -229,12 +229,12 @@ class PutCompletion:
         self.name = name
         self.is_marked = is_marked
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         """Do it; once more does no harm."""
         if self.document is None and not self.verify and not self.is_marked:
             return
         here = self.origin.open()
-        if self.document is not None and here.meta.find_one({"_id": self.meta_id}, {"_id": 1}) is None:
+        if self.document is not None and not object_exists(here.meta, self.meta_id):
             with suppress(DuplicateKeyError):
                 self._insert(here, self.document)
         if self.is_marked:
@@ -242,7 +242,7 @@ class PutCompletion:
         if self.verify:
             raise_if_incomplete(here, self.meta_id)
 
-    def _insert(self, here: Collections, document: Mapping[str, Any]) -> None:
+    def _insert(self, here: Collections, document: Document) -> None:
         for attempt in attempts(PATIENCE):
             with attempt:
                 _raise_if_named(here, self.name)
@@ -250,52 +250,35 @@ class PutCompletion:
 
 
 def lazy_tasks(origin: ObjectOrigin, plan: PutPlan) -> list[tuple[BlockTask, Any]]:
-    """All dask arrays of a plan, with what stores their blocks."""
+    """Return all dask arrays of a plan, with what stores their blocks."""
     return [(BlockTask(origin, plan, name), array) for name, array in plan.lazy.items()]
 
 
-def delay_writes(tasks: Sequence[tuple[BlockTask, Any]], ending: Any) -> Any:
-    """The Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
+def delay_writes(tasks: Sequence[tuple[BlockTask, Any]], completion: Any) -> Any:
+    """Return the Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
     from dask.delayed import delayed
 
     return delayed(complete_put, pure=False)(
-        ending, *(each_block(array, write_block, task, "mongo-put") for task, array in tasks)
+        completion, *(each_block(array, write_block, task, "mongo-put") for task, array in tasks)
     )
 
 
-def complete_put(ending: Any, *written: Any) -> None:
+def complete_put(completion: Any, *written: Any) -> None:
     """The task after all others; the answers of those say nothing."""
-    ending.carry_out()
+    completion.run()
 
 
 def write_block(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> Any:
     """Store one block; its answer is one cell."""
     chunk = tuple(int(index) + first for index, first in zip(block_id, task.first, strict=True))
-    with task.crew.at_work():
+    with task.tasks.at_work():
         here = task.origin.open()
         store_block(here, task, chunk, block)
-        _heartbeats.give(here, task.meta_id)
+        _heartbeats.beat(here.meta, task.meta_id)
     return np.ones((1,) * len(chunk), bool)
 
 
-class _Heartbeats:
-    """Signs of life of puts that take long, by which nobody takes them for garbage; one a minute for each object."""
-
-    def __init__(self) -> None:
-        self._given: dict[Any, float] = {}
-
-    def give(self, here: Collections, meta_id: Any) -> None:
-        """Give one, unless one was given lately."""
-        now = time.monotonic()
-        if now - self._given.setdefault(meta_id, now) < _TOUCH_SECONDS:
-            return
-        if len(self._given) > _REMEMBERED:
-            self._given.clear()
-        self._given[meta_id] = now
-        objects.touch_object(here.meta, meta_id)
-
-
-_heartbeats = _Heartbeats()
+_heartbeats = objects.Heartbeats()
 
 
 def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: Any) -> None:
@@ -309,7 +292,7 @@ def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: An
         _check_shape(cells.shape, task, chunk)
     if task.owner is not None:
         lease.check_lease(here.meta, task.meta_id, task.owner, task.origin.uri)
-    if task.anew:
+    if task.replace_existing:
         where = None if chunk is None else list(chunk)
         here.chunks.delete_many({"meta_id": task.meta_id, "name": {"$eq": task.name}, "chunk": {"$eq": where}})
     chunk_queries.put_documents(
@@ -343,20 +326,18 @@ def replace_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x
             raise
         old, by_id = None, False
     name = None if by_id else name_or_id
-    ours = {**plan.meta.ours, "status": WRITING, **({"replaces": old} if by_id else {})}
+    extension = {**plan.meta.extension, "status": WRITING, **({"replaces": old} if by_id else {})}
     kept = (here.meta.find_one({"_id": old}, {"name": 1}) or {}).get("name") if by_id else None
-    plan = dataclasses.replace(plan, meta=dataclasses.replace(plan.meta, ours=ours, name=kept))
+    plan = dataclasses.replace(plan, meta=dataclasses.replace(plan.meta, extension=extension, name=kept))
     ensure_indexes(here, options, plan.positions)
     swap = NameSwap(origin, plan.meta.id, name, options.verify)
     try:
         here.meta.insert_one(render_object(plan.meta))
         store_whole_variables(here, plan)
         if not plan.lazy:
-            swap.carry_out()
+            swap.run()
     except BaseException:
-        with suppress(PyMongoError), pymongo.timeout(PATIENCE):
-            if here.meta.delete_one({"_id": plan.meta.id, STATUS: {"$exists": True}}).deleted_count:
-                chunk_queries.delete_chunks(here.chunks, plan.meta.id)
+        remove_failed_put(here, plan.meta.id, unfinished_only=True)
         raise
     return plan.meta.id, delay_writes(lazy_tasks(origin, plan), swap) if plan.lazy else None
 
@@ -370,7 +351,7 @@ class NameSwap:
         self.name = name
         self.verify = verify
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         """Make it; once more does no harm."""
         here = self.origin.open()
         if self.verify:
@@ -385,25 +366,25 @@ Slices = tuple[slice, ...]
 
 
 def chunk_slices(chunks: tuple[Sizes, ...], chunk: tuple[int, ...]) -> Slices:
-    """The cells of a chunk whose sizes, and those of the chunks before it, are known."""
+    """Return the cells of a chunk whose sizes, and those of the chunks before it, are known."""
     ends = [list(accumulate((size or 0 for size in sizes), initial=0)) for sizes in chunks]
     return tuple(slice(end[index], end[index + 1]) for end, index in zip(ends, chunk, strict=True))
 
 
 def block_of_chunk(cells: Any, chunks: tuple[Sizes, ...] | None, chunk: ChunkIndex) -> Any:
-    """The cells of one chunk; of a dask array in these chunks its block."""
+    """Return the cells of one chunk; of a dask array in these chunks its block."""
     if chunk is None or chunks is None or not chunk:
         return cells
     return cells.blocks[chunk] if hasattr(cells, "blocks") else slice_cells(cells, chunk_slices(chunks, chunk))
 
 
 def slice_cells(cells: Any, place: Slices) -> Any:
-    """The cells of a place with step 1."""
+    """Return the cells of a place with step 1."""
     return cells.part(place) if isinstance(cells, Coo) else cells[place]
 
 
 def concatenate_cells(axis: int, one: Any, other: Any) -> Any:
-    """Cells behind others, both dense or both sparse with the same fill value."""
+    """Return cells behind others, both dense or both sparse with the same fill value."""
     if not isinstance(one, Coo):
         return np.concatenate([one, other], axis)
     moved = np.zeros((len(one.shape), 1), np.intp)
@@ -445,8 +426,8 @@ def _check_same(meta: Meta, other: Meta) -> None:
         found = ", ".join(other.variables)
         raise Invalid(f"the object has the variables {', '.join(meta.variables)}, not {found}", key=str(meta.id))
     for name, variable in meta.variables.items():
-        if (said := _describe(variable)) != (found := _describe(other.variables[name])):
-            raise Invalid(f"variable {name!r} is {said} in the object, and {found} here", key=str(meta.id))
+        if (detail := _describe(variable)) != (found := _describe(other.variables[name])):
+            raise Invalid(f"variable {name!r} is {detail} in the object, and {found} here", key=str(meta.id))
 
 
 def _describe(variable: Variable) -> str:
@@ -456,12 +437,12 @@ def _describe(variable: Variable) -> str:
 
 
 def _store_missing(
-    origin: ObjectOrigin, here: Collections, plan: PutPlan, meta: Meta, keys: list[Key], ending: PutCompletion
+    origin: ObjectOrigin, here: Collections, plan: PutPlan, meta: Meta, keys: list[Key], completion: PutCompletion
 ) -> Any:
     lazy: list[tuple[BlockTask, Any]] = []
     for name, chunk in keys:
         cells = _aligned_cells(plan, meta, name)
-        task = BlockTask(origin, plan, name, chunks=meta.variables[name].chunks, anew=True)
+        task = BlockTask(origin, plan, name, chunks=meta.variables[name].chunks, replace_existing=True)
         block = block_of_chunk(cells, meta.variables[name].chunks, chunk)
         if is_dask_array(block) and chunk is not None:
             lazy.append((task.at(chunk), block))
@@ -469,20 +450,20 @@ def _store_missing(
             store_block(here, task, chunk, block.compute() if is_dask_array(block) else block)
     if lazy:
         origin.check_travel()
-        return delay_writes(lazy, ending)
-    ending.carry_out()
+        return delay_writes(lazy, completion)
+    completion.run()
     return None
 
 
 def _aligned_cells(plan: PutPlan, meta: Meta, name: str) -> Any:
-    """The cells of a variable; a dask array in the chunks of the object as far as those are known."""
+    """Return the cells of a variable; a dask array in the chunks of the object as far as those are known."""
     cells, variable = plan.cells, meta.variables[name]
     if (
         is_dask_array(cells[name])
         and variable.chunks is not None
         and variable.chunks != plan.meta.variables[name].chunks
     ):
-        if not variable.known or not plan.meta.variables[name].known:
+        if not variable.has_known_sizes or not plan.meta.variables[name].has_known_sizes:
             raise Invalid(f"the chunks of {name!r} are not those of the object", key=str(meta.id))
         return cells[name].rechunk(variable.chunks)
     return cells[name]

@@ -16,7 +16,7 @@ from pymongo.errors import PyMongoError
 
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.dask import is_dask_array
-from hyperslab.bridges.mongo.eager_reads import assemble_or_raise, load_object, padding_fill, read_cells, unstored_fill
+from hyperslab.bridges.mongo.eager_reads import assemble_or_raise, load_object, read_cells
 from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
 from hyperslab.bridges.mongo.pandas_cells import pandas_description
 from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, plan_put, stored_size
@@ -32,7 +32,7 @@ from hyperslab.bridges.mongo.put_tasks import (
 )
 from hyperslab.errors import Conflict, Invalid
 from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import Sizes, check_document
+from hyperslab.formats.mongo.bson_values import MutableDocument, Sizes, check_document
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Key, Segment, make_documents
 from hyperslab.formats.mongo.chunk_writes import (
     ChunkSwap,
@@ -45,33 +45,37 @@ from hyperslab.formats.mongo.chunk_writes import (
 from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, render_object
 from hyperslab.formats.mongo.lease import LEASE_FIELD, check_lease, hold_lease, lease_lost
 from hyperslab.formats.mongo.objects import VERSION, resolve_id, unfinished_error
+from hyperslab.formats.mongo.to_spec import padding_fill, unstored_fill
 from hyperslab.model.coo import Coo, Numbers
 
 # -- what append and update have in common ----------------------------------------------------------------------------
 
 
 DERIVED: Literal["derived"] = "derived"
+# Longer than a lease lasts that nobody renews (30 s): a holder who died is waited for.
 _PATIENCE = 60
 """Seconds to wait for another one who changes the object."""
 
 
 @contextmanager
 def hold_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
-    """An object that nobody else changes during the block, with the name under which it is held. NotFound, Conflict."""
+    """Hold an object, which nobody else changes during the block; gives the collections, the object, and the name under
+    which it is held. NotFound, Conflict.
+    """
     here = origin.open()
     meta_id = resolve_id(here.meta, name_or_id)
     with hold_lease(here.meta, meta_id, origin.uri, _PATIENCE) as owner:
         meta = load_object(here, meta_id)
-        if undo_entries(meta.ours) and roll_back_all(here.meta, here.chunks, meta_id):
+        if undo_entries(meta.extension) and roll_back_all(here.meta, here.chunks, meta_id):
             meta = load_object(here, meta_id)
-        if "status" in meta.ours:
+        if "status" in meta.extension:
             raise unfinished_error(meta_id)
         yield here, meta, owner
 
 
 def options_for(meta: Meta, options: PutOptions) -> PutOptions:
     """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
-    ids = DERIVED if meta.ours.get("chunk_ids") == DERIVED else options.chunk_ids
+    ids = DERIVED if meta.extension.get("chunk_ids") == DERIVED else options.chunk_ids
     return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
 
 
@@ -85,7 +89,9 @@ def check_time_zones(meta: Meta, plan: PutPlan) -> None:
 
 
 def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | None = None) -> Any:
-    """The new cells of a variable, of its dtype and kind; all lengths but that along ``axis`` are its own. Invalid."""
+    """Return the new cells of a variable, of its dtype and kind; all lengths but that along ``axis`` are its own.
+    Invalid.
+    """
     if name not in plan.meta.variables:
         raise Invalid(f"variable {name!r} is missing", remedy="give all variables that have the dimension")
     new, cells = plan.meta.variables[name], plan.cells[name]
@@ -95,7 +101,7 @@ def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | Non
         one != other for at, (one, other) in enumerate(zip(new.shape, variable.shape, strict=True)) if at != axis
     ):
         raise Invalid(f"{name!r} is of shape {new.shape}, and what is stored of {variable.shape}")
-    if not new.known:
+    if not new.has_known_sizes:
         raise Invalid(f"the chunk sizes of {name!r} are not known", remedy="call compute_chunk_sizes() of its data")
     if new.units != variable.units:
         raise Invalid(f"{name!r} is in {new.units}, and what is stored in {variable.units}", remedy="convert it: to()")
@@ -105,7 +111,7 @@ def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | Non
 
 
 def _cast_kind(cells: Any, variable: Variable) -> Any:
-    """The cells sparse where the variable is, else dense; of its dtype."""
+    """Return the cells sparse where the variable is, else dense; of its dtype."""
     if is_dask_array(cells):
         return cells.astype(variable.dtype)
     if variable.sparse and isinstance(cells, Coo):
@@ -117,19 +123,19 @@ def _cast_kind(cells: Any, variable: Variable) -> Any:
 
 
 def sparse_fill(variable: Variable) -> Any:
-    """The cell that a sparse variable does not list."""
+    """Return the cell that a sparse variable does not list."""
     return np.frombuffer(variable.fill or bytes(variable.dtype.itemsize), variable.dtype)[0]
 
 
 def known_length(name: str, variable: Variable, axis: int) -> int:
-    """How long a variable is along an axis. Invalid where nobody knows its sizes."""
-    if not variable.known:
+    """Return how long a variable is along an axis. Invalid where nobody knows its sizes."""
+    if not variable.has_known_sizes:
         raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
     return variable.shape[axis] or 0
 
 
 def with_variables(meta: Meta, changed: Mapping[str, Variable]) -> Meta:
-    """The object with these variables in the place of those of the same names."""
+    """Return the object with these variables in the place of those of the same names."""
     coords, data_vars = (
         {name: changed.get(name, variable) for name, variable in part.items()} for part in (meta.coords, meta.data_vars)
     )
@@ -190,6 +196,7 @@ def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x:
                 check_lease(here.meta, meta.id, owner, origin.uri)
                 _remove_leftovers(here, meta, grown)
             raise
+        # The document comes last: readers see all new cells, or none.
         commit_variables(here, longer, owner)  # where nobody knows whether that was done nothing is removed
         for name in (name for name, growth in grown.items() if growth.whole):
             here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
@@ -218,7 +225,9 @@ def _plan_growth(here: Collections, options: PutOptions, meta: Meta, name: str, 
 def _plan_whole_growth(
     here: Collections, options: PutOptions, meta: Meta, name: str, variable: Variable, axis: int, cells: Any
 ) -> Growth:
-    """What was stored whole stays in the document where it fits, and else becomes two chunks."""
+    """Plan the growth of a variable that is stored whole: it stays in the document where it fits, else becomes two
+    chunks.
+    """
     old = read_cells(here, meta, name)
     if is_dask_array(cells):
         cells = cells.compute()
@@ -251,7 +260,7 @@ def _remove_leftovers(here: Collections, meta: Meta, grown: Mapping[str, Growth]
     """Remove what somebody left where the new chunks are to be."""
     for name, growth in grown.items():
         old = meta.variables[name].chunks
-        behind: dict[str, Any] = (
+        behind: MutableDocument = (
             {"chunk": {"$ne": None}} if old is None else {f"chunk.{growth.axis}": {"$gte": len(old[growth.axis])}}
         )
         here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, **behind})
@@ -261,17 +270,17 @@ def _store_growth(
     origin: ObjectOrigin, here: Collections, plan: PutPlan, grown: Mapping[str, Growth], owner: str
 ) -> None:
     lazy = []
-    crew = CancellableTasks()
+    tasks = CancellableTasks()
     for name, growth in grown.items():
         for first, cells in growth.parts:
-            task = BlockTask(origin, plan, name, owner=owner, crew=crew).at(first)
+            task = BlockTask(origin, plan, name, owner=owner, tasks=tasks).at(first)
             if is_dask_array(cells):
                 lazy.append((task, cells))
             else:
                 _store_blocks(here, task, cells, growth)
     if lazy:
         origin.check_travel()
-        crew.compute(delay_writes(lazy, PutCompletion(origin, plan.meta.id, None, False)))
+        tasks.compute(delay_writes(lazy, PutCompletion(origin, plan.meta.id, None, False)))
 
 
 def _store_blocks(here: Collections, task: BlockTask, cells: Any, growth: Growth) -> None:
@@ -370,7 +379,7 @@ def _as_stored(block: Numbers, over: RegionUpdate, old: AssembledChunk | None) -
 
 
 def _overlay(block: Numbers, over: RegionUpdate, target: Slices, source: Slices) -> Numbers:
-    """The block with the new cells in it; those of dask are computed for it."""
+    """Return the block with the new cells in it; those of dask are computed for it."""
     new = over.cells
     part = (new.dense() if isinstance(new, Coo) else new)[source]
     part = part.compute() if hasattr(part, "compute") else part
@@ -381,7 +390,7 @@ def _overlay(block: Numbers, over: RegionUpdate, target: Slices, source: Slices)
 
 def _update_chunks(here: Collections, meta: Meta, plan: PutPlan, over: RegionUpdate, undo: ChunkUndo) -> None:
     touched = list(_touched_chunks(over))
-    undo.free(key for key, _, _, _ in touched)
+    undo.wait_until_free(key for key, _, _, _ in touched)
     for key, shape, target, source in touched:
         segments = chunk_queries.fetch_segments(here.chunks, meta.id, over.name, [key[1]]).get(key[1], [])
         old = None if _is_background(meta, over, segments) else assemble_or_raise(meta.id, key, segments)

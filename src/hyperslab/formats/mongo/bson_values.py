@@ -10,11 +10,19 @@ from typing import Any
 import bson
 import numpy as np
 from bson.errors import BSONError
+from pymongo.collection import Collection
 
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.metadata_json import attributes
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.attrs import Attrs, equal, find_deep
+
+Document = Mapping[str, Any]
+"""A document, or a part of one, as it is read; also a query, which is a document too."""
+MutableDocument = dict[str, Any]
+"""A document in the making; a stage of an aggregation."""
+DocumentCollection = Collection[MutableDocument]
+"""A collection of documents, as the driver gives it."""
 
 # -- sizes and indices ------------------------------------------------------------------------------------------------
 # int32, int64, or a double that is whole (as other drivers write them); NaN for a size that nobody knows.
@@ -24,7 +32,7 @@ Sizes = tuple[int | None, ...]
 
 
 def parse_index(value: Any, field: str, name: str) -> int:
-    """A whole number of at least 0. CorruptDocument."""
+    """Return a whole number of at least 0. CorruptDocument."""
     size = parse_size(value, field, name)
     if size is None:
         raise CorruptDocument(f"{field} of {name!r}", expected="a whole number", found=value)
@@ -32,7 +40,7 @@ def parse_index(value: Any, field: str, name: str) -> int:
 
 
 def parse_size(value: Any, field: str, name: str) -> int | None:
-    """A size, None for an unknown one. CorruptDocument."""
+    """Return a size, None for an unknown one. CorruptDocument."""
     if isinstance(value, float) and value != value:
         return None
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
@@ -42,7 +50,7 @@ def parse_size(value: Any, field: str, name: str) -> int | None:
 
 
 def parse_sizes(value: Any, field: str, name: str) -> Sizes:
-    """A list of sizes. CorruptDocument."""
+    """Return a list of sizes. CorruptDocument."""
     if not isinstance(value, list):
         raise CorruptDocument(f"{field} of {name!r}", expected="a list of sizes", found=value)
     return tuple(parse_size(size, field, name) for size in value)
@@ -72,7 +80,9 @@ def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
 
 
 def dtype_from_text(text: Any, name: str) -> np.dtype[Any]:
-    """The dtype that a document names. Unsupported for object dtypes and whatever else is no plain NumPy dtype."""
+    """Return the dtype that a document names. Unsupported for object dtypes, and all that are not plain
+    NumPy dtypes.
+    """
     if isinstance(text, str) and _TEXT.fullmatch(text):
         try:
             return np.dtype(text)
@@ -83,7 +93,7 @@ def dtype_from_text(text: Any, name: str) -> np.dtype[Any]:
 
 
 def to_little_endian(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The cells as they are stored: C order, little-endian, the padding of long doubles zeroed."""
+    """Return the cells as they are stored: C order, little-endian, the padding of long doubles zeroed."""
     cells = np.ascontiguousarray(cells, cells.dtype.newbyteorder("<")).reshape(cells.shape)
     return _without_padding(cells) if cells.dtype.kind in "fc" and cells.dtype.itemsize in (16, 32) and _PADS else cells
 
@@ -113,7 +123,7 @@ _NAMES = "give names without NUL, and values that BSON has a type for"
 _DEEP = "store what is nested so deeply as text"
 
 
-def check_document(doc: Mapping[str, Any]) -> None:
+def check_document(doc: Document) -> None:
     """Unsupported for a document that is too large or too deep, or whose text cannot be encoded."""
     try:
         _check_levels(doc)
@@ -128,7 +138,7 @@ def check_document(doc: Mapping[str, Any]) -> None:
         raise Unsupported(message, remedy=_LARGE)
 
 
-def _check_levels(doc: Mapping[str, Any]) -> None:
+def _check_levels(doc: Document) -> None:
     where = find_deep(doc, MAX_DEPTH)
     if where is not None:
         raise Unsupported(f"{where} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
@@ -147,16 +157,16 @@ def check_levels(what: str, value: Any) -> None:
 # ``hyperslab`` (with the codes of ``metadata_json.attributes``).
 
 
-Codes = Mapping[str, Any]
+Codes = Document
 _ATTR_REMEDY = "give text, bytes, numbers below 2**63, NumPy scalars and arrays, or lists and mappings of those"
 
 
-def encode_attrs(attrs: Attrs, raw: Mapping[str, Any], codes: Codes) -> tuple[dict[str, Any], dict[str, Any]]:
+def encode_attrs(attrs: Attrs, raw: Document, codes: Codes) -> tuple[MutableDocument, MutableDocument]:
     """BSON values and codes. What reads as before keeps the value that is stored (``raw``, ``codes``), whatever its
     BSON type. Unsupported names an attribute that BSON cannot hold."""
     before = decode_attrs(raw, codes)
-    values: dict[str, Any] = {}
-    kept: dict[str, Any] = {}
+    values: MutableDocument = {}
+    kept: MutableDocument = {}
     for name, value in attrs.items():
         if name in before and equal(before[name], value):
             values[name], code = raw[name], codes.get(name)
@@ -167,13 +177,13 @@ def encode_attrs(attrs: Attrs, raw: Mapping[str, Any], codes: Codes) -> tuple[di
     return values, kept
 
 
-def decode_attrs(raw: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+def decode_attrs(raw: Document, codes: Codes) -> MutableDocument:
     """Typed values by name."""
     return {name: decode_attr(value, codes.get(name)) for name, value in raw.items()}
 
 
 def encode_attr(name: str, value: Any) -> tuple[Any, Any]:
-    """One value for BSON, and its code where it needs one. Unsupported names the attribute."""
+    """Return one value for BSON, and its code where it needs one. Unsupported names the attribute."""
     if "\0" in name:
         raise Unsupported(f"format mongo holds no attribute {name!r}", remedy="leave NUL out of its name")
     check_levels(f"attribute {name!r}", value)
@@ -229,7 +239,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def decode_attr(value: Any, code: Any = None) -> Any:
-    """The typed value; what no attribute can be (ids, expressions) as text."""
+    """Return the typed value; what no attribute can be (ids, expressions) as text."""
     if code is not None:
         return attributes.decode_attribute(_numbers(value, code), code)
     match value:
@@ -253,7 +263,7 @@ def _decode_inner(value: Any) -> Any:
 
 
 def _numbers(value: Any, code: Any) -> Any:
-    """What is stored in the words of ``metadata_json.attributes``."""
+    """Return a stored value as ``metadata_json.attributes`` has it."""
     if isinstance(value, list):
         return [_numbers(part, code) for part in value]
     if isinstance(code, str) and isinstance(value, str) and code.partition("[")[0].endswith("u8") and value.isdigit():

@@ -20,6 +20,8 @@ from bson import ObjectId
 
 from hyperslab.errors import MissingChunks
 from hyperslab.formats.mongo.bson_values import (
+    Document,
+    MutableDocument,
     dtype_from_text,
     dtype_to_text,
     parse_index,
@@ -105,16 +107,18 @@ class Segment:
 # -- from documents ---------------------------------------------------------------------------------------------------
 
 
-def parse_key(doc: Mapping[str, Any]) -> Key:
-    """Which chunk a document belongs to. CorruptDocument."""
+def parse_key(doc: Document) -> Key:
+    """Return which chunk a document belongs to. CorruptDocument."""
     name, chunk = doc.get("name"), doc.get("chunk")
     if not isinstance(name, str) or not isinstance(chunk, list | None):
         raise CorruptDocument(f"a chunk document with name {name!r} and chunk {chunk!r}", key=str(doc.get("_id")))
     return name, None if chunk is None else tuple(parse_index(index, "chunk", name) for index in chunk)
 
 
-def parse_segment(doc: Mapping[str, Any]) -> Segment:
-    """One chunk document; fields that are not known are passed over. CorruptDocument, Unsupported for its dtype."""
+def parse_segment(doc: Document) -> Segment:
+    """Parse one chunk document; fields that are not known are passed over. CorruptDocument, Unsupported
+    for its dtype.
+    """
     key = parse_key(doc)
     name = key[0]
     sparse = doc.get("type", DENSE) == SPARSE
@@ -147,7 +151,7 @@ def parse_segment(doc: Mapping[str, Any]) -> Segment:
 
 
 def format_key(key: Key) -> str:
-    """A key for people: ``temp[0, 1]``, ``lat`` for a variable that is stored whole."""
+    """Return a key for people: ``temp[0, 1]``, ``lat`` for a variable that is stored whole."""
     name, chunk = key
     return name if chunk is None else f"{name}[{', '.join(map(str, chunk))}]"
 
@@ -200,23 +204,43 @@ class AssembledChunk:
         common = tuple(slice(0, min(pair)) for pair in zip(self.shape, out.shape, strict=True))
         out[common] = self.block()[common]
 
+    def read_padded(self, out: Numbers, fill: Numbers) -> None:
+        """Put the cells that lie within ``out`` into it, and ``fill`` where this chunk has none."""
+        if self.shape != out.shape:
+            out[...] = fill
+        self.read_common(out)
+
     def block(self) -> Numbers:
-        """The cells, dense, in memory of their own."""
+        """Return the cells, dense, in memory of their own."""
         block: Numbers = np.empty(self.shape, self.dtype)
         self.read_into(block)
         return block
 
     def coo(self) -> Coo:
-        """The cells, sparse, in C order; a dense chunk is compared with zero. CorruptDocument for impossible places."""
+        """Return the cells, sparse, in C order; a dense chunk is compared with zero. CorruptDocument for impossible
+        places.
+        """
         if not self.sparse:
             return Coo.of_dense(self.block(), np.zeros((), self.dtype))
         data = b"".join(segment.data for segment in self.segments)
         coords = b"".join(segment.coords or b"" for segment in self.segments)
         return decode_coo(data, coords, self.first)
 
+    def coo_of_shape(self, shape: tuple[int, ...], fill: Numbers) -> Coo:
+        """Return the cells of a chunk that has ``shape`` now: those past its documents are ``fill``, others are cut
+        off.
+
+        A chunk that is stored dense lists what is not ``fill``.
+        """
+        cells = self.coo().astype(fill.dtype) if self.sparse else Coo.of_dense(self.block().astype(fill.dtype), fill)
+        if cells.shape == shape:
+            return cells
+        kept = cells.part([slice(0, min(pair)) for pair in zip(cells.shape, shape, strict=True)]).with_fill(fill)
+        return Coo(shape, kept.coords, kept.data, fill)
+
 
 def bytes_view(block: Numbers) -> Numbers:
-    """The bytes of a C-contiguous block."""
+    """Return the bytes of a C-contiguous block."""
     return block.reshape(-1).view(np.uint8) if block.size else np.empty(0, np.uint8)
 
 
@@ -228,22 +252,22 @@ def _copy_bytes(parts: Sequence[bytes], target: Numbers) -> None:
 
 
 def coordinate_dtype(shape: tuple[int, ...]) -> np.dtype[Any]:
-    """The unsigned type of places in a chunk of this shape (R41)."""
+    """Return the unsigned type of places in a chunk of this shape (R41)."""
     longest = max(shape, default=0)
     return np.dtype("u1" if longest < 256 else "<u2" if longest < 1 << 16 else "<u4" if longest < 1 << 32 else "<u8")
 
 
-def decode_coo(data: bytes, coords: bytes, said: Segment) -> Coo:
-    """The cells of a sparse chunk whose bytes are complete."""
-    assert said.nnz is not None and said.fill is not None
-    key, shape, nnz = format_key(said.key), said.shape, said.nnz
+def decode_coo(data: bytes, coords: bytes, declared: Segment) -> Coo:
+    """Return the cells of a sparse chunk whose bytes are complete."""
+    assert declared.nnz is not None and declared.fill is not None
+    key, shape, nnz = format_key(declared.key), declared.shape, declared.nnz
     places = np.frombuffer(coords, coordinate_dtype(shape)).reshape(len(shape), nnz)
     if any(int(row.max()) >= size for row, size in zip(places, shape, strict=True) if nnz):
         raise CorruptDocument("a sparse chunk lists a cell outside of it", expected=shape, found="larger", key=key)
     if not shape and nnz > 1:
         raise CorruptDocument("a sparse chunk lists a cell twice", expected=1, found=nnz, key=key)
-    values = np.frombuffer(data, said.dtype).copy()
-    fill = np.frombuffer(said.fill, said.dtype).reshape(()).copy()
+    values = np.frombuffer(data, declared.dtype).copy()
+    fill = np.frombuffer(declared.fill, declared.dtype).reshape(()).copy()
     order = np.lexsort(places[::-1]) if shape else np.arange(nnz)
     places = places[:, order].astype(np.intp)
     if shape and nnz > 1 and (places[:, 1:] == places[:, :-1]).all(axis=0).any():
@@ -252,7 +276,7 @@ def decode_coo(data: bytes, coords: bytes, said: Segment) -> Coo:
 
 
 def assemble_chunk(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
-    """The documents of one chunk in order, checked to be complete (R53) and of one mind.
+    """Return the documents of one chunk in order, checked to be complete (R53) and of one mind.
 
     MissingChunks where some are not there; CorruptDocument where they contradict each other or are too many.
     """
@@ -268,7 +292,7 @@ def assemble_chunk(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
 
 
 def expected_bytes(segment: Segment) -> tuple[int, int]:
-    """The bytes of the cells (of a sparse chunk: of its values), and those of places, of the whole chunk."""
+    """Return the bytes of the cells (of a sparse chunk: of its values), and those of places, of the whole chunk."""
     if not segment.sparse:
         return segment.dtype.itemsize * prod(segment.shape), 0
     nnz = segment.nnz or 0
@@ -296,7 +320,7 @@ def _check_complete(key: Key, segments: Sequence[Segment]) -> None:
 
 
 def _without_duplicates(key: Key, segments: Sequence[Segment]) -> list[Segment]:
-    """One document for each n: of doubles any; of those that differ the kind that is complete by itself (3.3)."""
+    """Return one document for each n: of copies any; of those that differ the kind that is complete by itself (3.3)."""
     by_n: dict[int, list[Segment]] = {}
     for segment in segments:
         others = by_n.setdefault(segment.n, [])
@@ -311,7 +335,7 @@ def _without_duplicates(key: Key, segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _only_complete_kind(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]) -> list[Segment] | None:
-    """The documents of one kind, when they are a whole chunk and leave no choice."""
+    """Return the documents of one kind, when they are a whole chunk and leave no choice."""
     own = [[segment for segment in by_n[n] if segment.kind == kind] for n in sorted(by_n)]
     while own and not own[-1]:
         own.pop()
@@ -329,7 +353,7 @@ def _only_complete_kind(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]
 
 
 def encode_coo(coo: Coo) -> tuple[int, bytes, bytes, bytes]:
-    """How many cells are listed, and the bytes of their values, their places and the fill value (R36 to R43)."""
+    """Return how many cells are listed, and the bytes of their values, their places and the fill value (R36 to R43)."""
     listed = coo.canonical()
     places = np.ascontiguousarray(listed.coords, coordinate_dtype(coo.shape))
     return (
@@ -342,8 +366,8 @@ def encode_coo(coo: Coo) -> tuple[int, bytes, bytes, bytes]:
 
 def make_documents(
     ids: IdScheme, meta_id: Any, key: Key, cells: Numbers | Coo, chunk_size: int
-) -> Iterator[dict[str, Any]]:
-    """The documents of one chunk, in the order of their n."""
+) -> Iterator[MutableDocument]:
+    """Yield the documents of one chunk, in the order of their n."""
     name, chunk = key
     common = {
         "dtype": dtype_to_text(cells.dtype, name),
@@ -356,8 +380,10 @@ def make_documents(
         yield head | common | content
 
 
-def segment_contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[dict[str, Any]]:
-    """What each document of a chunk holds of its bytes: at most ``chunk_size``, one empty document for no bytes."""
+def segment_contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[MutableDocument]:
+    """Yield the part of a chunk that each of its documents holds: at most ``chunk_size`` bytes, one empty document for
+    none.
+    """
     if isinstance(cells, Coo):
         nnz, data, places, fill = encode_coo(cells)
         for start in range(0, max(1, len(data) + len(places)), chunk_size):
@@ -368,18 +394,6 @@ def segment_contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[dict[str
     stored = bytes_view(to_little_endian(cells))
     for start in range(0, max(1, stored.size), chunk_size):
         yield {"data": stored[start : start + chunk_size].tobytes()}
-
-
-def coo_of_shape(found: AssembledChunk, shape: tuple[int, ...], fill: Numbers) -> Coo:
-    """The cells of a chunk that has ``shape`` now: those past its documents are ``fill``, others are cut off.
-
-    A chunk that is stored dense lists what is not ``fill``.
-    """
-    cells = found.coo().astype(fill.dtype) if found.sparse else Coo.of_dense(found.block().astype(fill.dtype), fill)
-    if cells.shape == shape:
-        return cells
-    kept = cells.part([slice(0, min(pair)) for pair in zip(cells.shape, shape, strict=True)]).with_fill(fill)
-    return Coo(shape, kept.coords, kept.data, fill)
 
 
 # -- parts of a chunk -------------------------------------------------------------------------------------------------
@@ -399,7 +413,7 @@ class CellSpan:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], within: Sequence[slice], itemsize: int) -> CellSpan:
-        """The span of a part that holds at least one cell."""
+        """Return the span of a part that holds at least one cell."""
         steps = [part.step or 1 for part in within]
         counts = tuple(len(range(*part.indices(size))) for part, size in zip(within, shape, strict=True))
         unit = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -419,11 +433,11 @@ class CellSpan:
         return 2 * (self.high - self.low) * self.itemsize <= self.total
 
     def numbers(self, size: int) -> range:
-        """The segments, of ``size`` bytes each, that hold the span."""
+        """Return the segments, of ``size`` bytes each, that hold the span."""
         return range(self.low * self.itemsize // size, (self.high * self.itemsize - 1) // size + 1)
 
     def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
-        """The part, from segments by their number; None when they are not as long as they should be."""
+        """Return the part, from segments by their number; None when they are not as long as they should be."""
         if any(len(data) != length for data, length in self._lengths(segments.items(), size)):
             return None
         start, stop = self.low * self.itemsize, self.high * self.itemsize

@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pymongo import DeleteMany, ReplaceOne
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from hyperslab.chunks.pool import batched
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
     ChunkIndex,
@@ -25,12 +29,11 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_segment,
 )
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
-
 BATCH_BYTES = 8 << 20
 """Bytes of documents that are sent at a time; more of them cost the client time and the server memory."""
+# Keys in one $in: the query itself is a document, and the server walks its index once for each.
 _MOST_KEYS = 1000
+# The code of the server for an _id, or a unique key, that is there already.
 _DUPLICATE_KEY = 11000
 
 KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
@@ -38,30 +41,45 @@ KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
 
 
 def positional_index(positions: int) -> list[tuple[str, int]]:
-    """The index that finds a chunk by one key, whatever its neighbours (reference 4.4)."""
+    """Return the index that finds a chunk by one key, whatever its neighbours (reference 4.4)."""
     return [("meta_id", 1), ("name", 1), *((f"chunk.{axis}", 1) for axis in range(positions)), ("n", 1)]
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def chunk_query(meta_id: Any, name: str, chunks: Sequence[ChunkIndex]) -> dict[str, Any]:
-    """What finds all documents of some chunks of one variable."""
+def chunk_query(meta_id: Any, name: str, chunks: Sequence[ChunkIndex]) -> MutableDocument:
+    """Return the query for all documents of some chunks of one variable."""
     wanted = [None if chunk is None else list(chunk) for chunk in chunks]
     condition: Any = {"$eq": wanted[0]} if len(wanted) == 1 else {"$in": wanted}
     return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
 
 
+def segment_query(
+    meta_id: Any, name: str, wanted: Mapping[ChunkIndex, Iterable[int]], *, derived: bool = False
+) -> MutableDocument:
+    """Return the query for some documents (their ``n``) of each of these chunks, by ids where these are derived."""
+    if derived:
+        ids = DerivedIds(meta_id)
+        keys = [ids(name, chunk, n) for chunk, numbers in wanted.items() for n in sorted(numbers)]
+        return {"meta_id": meta_id, "_id": {"$in": keys}}
+    parts = [
+        {**chunk_query(meta_id, name, [chunk]), "n": {"$in": sorted(numbers)}} for chunk, numbers in wanted.items()
+    ]
+    return parts[0] if len(parts) == 1 else {"$or": parts}
+
+
 def fetch_segments(
-    collection: Collection[Any],
+    collection: DocumentCollection,
     meta_id: Any,
     name: str,
     chunks: Sequence[ChunkIndex],
     *,
     derived: bool = False,
-    notice: Callable[[Mapping[str, Any]], None] | None = None,
+    notice: Callable[[Document], None] | None = None,
 ) -> dict[ChunkIndex, list[Segment]]:
-    """The documents of some chunks of one variable, by as few queries as may be; a chunk without any has no entry.
+    """Return the documents of some chunks of one variable, by as few queries as may be; a chunk without any has no
+    entry.
 
     ``derived``: they are known to lie under derived ids, and are asked for by those; what is not found so is asked for
     by its key. ``notice`` is shown every document that was found by its key. CorruptDocument.
@@ -72,43 +90,42 @@ def fetch_segments(
             _add_segments(found, _find_by_ids(collection, meta_id, name, part))
             part = [chunk for chunk in part if chunk not in found]
         if part:
-            docs: Iterable[Mapping[str, Any]] = collection.find(chunk_query(meta_id, name, part))
+            docs: Iterable[Document] = collection.find(chunk_query(meta_id, name, part))
             _add_segments(found, docs if notice is None else _notice_each(docs, notice))
     return found
 
 
-def _notice_each(
-    docs: Iterable[Mapping[str, Any]], notice: Callable[[Mapping[str, Any]], None]
-) -> Iterator[Mapping[str, Any]]:
+def _notice_each(docs: Iterable[Document], notice: Callable[[Document], None]) -> Iterator[Document]:
     for doc in docs:
         notice(doc)
         yield doc
 
 
 def _find_by_ids(
-    collection: Collection[Any], meta_id: Any, name: str, chunks: Sequence[ChunkIndex]
-) -> Iterator[Mapping[str, Any]]:
-    """The first documents by id, then all others of those chunks that have more."""
+    collection: DocumentCollection, meta_id: Any, name: str, chunks: Sequence[ChunkIndex]
+) -> Iterator[Document]:
+    """Yield the first documents by id, then all others of those chunks that have more."""
     ids = DerivedIds(meta_id)
     several: list[ChunkIndex] = []
     for doc in collection.find({"meta_id": meta_id, "_id": {"$in": [ids(name, chunk, 0) for chunk in chunks]}}):
         yield doc
         first = parse_segment(doc)
         missing = -(-sum(expected_bytes(first)) // max(1, first.nbytes)) - 1
+        # The first document repeats shape and dtype of the whole chunk, and so tells how many others there are.
         if missing > 0:
             several.append(first.key[1])
     if several:
         yield from collection.find({**chunk_query(meta_id, name, several), "n": {"$gt": 0}})
 
 
-def _add_segments(found: dict[ChunkIndex, list[Segment]], docs: Iterable[Mapping[str, Any]]) -> None:
+def _add_segments(found: dict[ChunkIndex, list[Segment]], docs: Iterable[Document]) -> None:
     for doc in docs:
         segment = parse_segment(doc)
         found.setdefault(segment.key[1], []).append(segment)
 
 
-def read_chunk(collection: Collection[Any], meta_id: Any, key: Key) -> AssembledChunk:
-    """One chunk. MissingChunks, CorruptDocument."""
+def read_chunk(collection: DocumentCollection, meta_id: Any, key: Key) -> AssembledChunk:
+    """Return one chunk. MissingChunks, CorruptDocument."""
     name, chunk = key
     return assemble_chunk(key, fetch_segments(collection, meta_id, name, [chunk]).get(chunk, []))
 
@@ -119,13 +136,13 @@ _SIZE = {
 """The bytes of cells in a document."""
 
 
-def count_bytes(collection: Collection[Any], wanted: Mapping[str, Any]) -> int:
-    """The bytes of cells in all documents of a query; none are moved."""
-    pipeline: list[dict[str, Any]] = [{"$match": wanted}, {"$group": {"_id": None, "bytes": {"$sum": _SIZE}}}]
+def count_bytes(collection: DocumentCollection, wanted: Document) -> int:
+    """Return the bytes of cells in all documents of a query; none are moved."""
+    pipeline: list[MutableDocument] = [{"$match": wanted}, {"$group": {"_id": None, "bytes": {"$sum": _SIZE}}}]
     return next((int(row["bytes"]) for row in collection.aggregate(pipeline)), 0)
 
 
-def fetch_heads(collection: Collection[Any], meta_id: Any, wanted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def fetch_heads(collection: DocumentCollection, meta_id: Any, wanted: Document) -> list[Document]:
     """Of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes; one query."""
     parts = []
     for name, chunk in wanted.items():
@@ -138,33 +155,34 @@ def fetch_heads(collection: Collection[Any], meta_id: Any, wanted: Mapping[str, 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def document_batches(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Documents by about :data:`BATCH_BYTES` bytes."""
-    batch: list[dict[str, Any]] = []
-    held = 0
+def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[MutableDocument]]:
+    """Yield documents by about :data:`BATCH_BYTES` bytes."""
+    batch: list[MutableDocument] = []
+    nbytes = 0
     for doc in documents:
         batch.append(doc)
-        held += 256 + len(doc.get("data", b"")) + len(doc.get("sparse_data", b"")) + len(doc.get("sparse_coords", b""))
-        if held >= BATCH_BYTES:
+        nbytes += (
+            256 + len(doc.get("data", b"")) + len(doc.get("sparse_data", b"")) + len(doc.get("sparse_coords", b""))
+        )
+        if nbytes >= BATCH_BYTES:
             yield batch
-            batch, held = [], 0
+            batch, nbytes = [], 0
     if batch:
         yield batch
 
 
-def put_documents(collection: Collection[Any], documents: Iterable[dict[str, Any]]) -> None:
+def put_documents(collection: DocumentCollection, documents: Iterable[MutableDocument]) -> None:
     """Store the documents of whole chunks under their ids; once more does no harm (reference 4.3).
 
     What is stored already is replaced. Documents of a former, longer chunk behind the last one are removed.
     """
-    from pymongo.errors import BulkWriteError
-
-    last: dict[Key, dict[str, Any]] = {}
+    last: dict[Key, MutableDocument] = {}
     again: dict[Key, None] = {}
     for batch in document_batches(documents):
         known = {parse_key(doc): doc for doc in batch}
         last |= known
         try:
+            # Documents are new but for a put that is done again: a duplicate key says so, and the batch is replaced.
             collection.insert_many(batch, ordered=True)
         except BulkWriteError as error:
             if any(each.get("code") != _DUPLICATE_KEY for each in error.details.get("writeErrors", [])):
@@ -175,23 +193,19 @@ def put_documents(collection: Collection[Any], documents: Iterable[dict[str, Any
         _remove_behind(collection, [last[key] for key in again])
 
 
-def _replace_documents(collection: Collection[Any], batch: Sequence[dict[str, Any]]) -> None:
-    from pymongo import ReplaceOne
-
+def _replace_documents(collection: DocumentCollection, batch: Sequence[MutableDocument]) -> None:
     changes = [ReplaceOne({"_id": doc["_id"], "meta_id": doc["meta_id"]}, doc, upsert=True) for doc in batch]
     collection.bulk_write(changes, ordered=False)
 
 
-def _remove_behind(collection: Collection[Any], ends: Sequence[dict[str, Any]]) -> None:
+def _remove_behind(collection: DocumentCollection, ends: Sequence[MutableDocument]) -> None:
     """Remove what follows the last documents of chunks."""
-    from pymongo import DeleteMany
-
     same = ("meta_id", "name", "chunk")
     changes = [DeleteMany({**{field: {"$eq": doc[field]} for field in same}, "n": {"$gt": doc["n"]}}) for doc in ends]
     collection.bulk_write(changes, ordered=False)
 
 
-def delete_chunks(collection: Collection[Any], meta_id: Any) -> int:
+def delete_chunks(collection: DocumentCollection, meta_id: Any) -> int:
     """Remove all chunks of an object; how many documents there were."""
     return int(collection.delete_many({"meta_id": meta_id}).deleted_count)
 
@@ -212,11 +226,9 @@ _POSITION = re.compile(r"chunk\.(\d+)")
 _SHOWN = 5
 
 
-def ensure_index(chunks: Collection[Any], *, best_effort: bool = False) -> bool:
+def ensure_index(chunks: DocumentCollection, *, best_effort: bool = False) -> bool:
     """Make the index by chunk, not unique; whether it is there. ``best_effort``: a user who may not make it does
     without."""
-    from pymongo.errors import OperationFailure
-
     try:
         chunks.create_index(KEY_INDEX, background=True)
     except OperationFailure as error:
@@ -226,7 +238,7 @@ def ensure_index(chunks: Collection[Any], *, best_effort: bool = False) -> bool:
     return True
 
 
-def ensure_positional(chunks: Collection[Any], positions: int = POSITIONS, *, unique: bool = False) -> bool:
+def ensure_positional(chunks: DocumentCollection, positions: int = POSITIONS, *, unique: bool = False) -> bool:
     """Make a positional index that covers at least so many positions; whether it is unique.
 
     One that cannot be unique (documents that are there twice, or more positions than an index has fields) is made
@@ -246,10 +258,10 @@ def ensure_positional(chunks: Collection[Any], positions: int = POSITIONS, *, un
     return any(is_unique for _, is_unique, _ in _positional(chunks))
 
 
-def find_duplicates(chunks: Collection[Any], limit: int | None = None) -> list[tuple[Any, Key, Any]]:
+def find_duplicates(chunks: DocumentCollection, limit: int | None = None) -> list[tuple[Any, Key, Any]]:
     """Object, chunk and n of documents that are there more than once (R49 says that none are)."""
     key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
-    pipeline: list[dict[str, Any]] = [
+    pipeline: list[MutableDocument] = [
         {"$group": {"_id": key, "count": {"$sum": 1}}},
         {"$match": {"count": {"$gt": 1}}},
         *([{"$limit": limit}] if limit else []),
@@ -258,13 +270,13 @@ def find_duplicates(chunks: Collection[Any], limit: int | None = None) -> list[t
     return [(row.get("meta_id"), _key(row), row.get("n")) for row in rows]
 
 
-def _key(row: dict[str, Any]) -> Key:
+def _key(row: MutableDocument) -> Key:
     chunk = row.get("chunk")
     return str(row.get("name")), tuple(chunk) if isinstance(chunk, list) else None
 
 
-def _positional(chunks: Collection[Any]) -> list[tuple[int, bool, str]]:
-    """How many positions each positional index covers, whether it is unique, and its name; the widest first."""
+def _positional(chunks: DocumentCollection) -> list[tuple[int, bool, str]]:
+    """Return how many positions each positional index covers, whether it is unique, and its name; the widest first."""
     found = []
     for name, index in chunks.index_information().items():
         fields = [field for field, _ in index["key"]]
@@ -278,10 +290,8 @@ def _name(positions: int, unique: bool) -> str:
     return f"hyperslab_{positions}_positions{'_unique' if unique else ''}"
 
 
-def _make_positional(chunks: Collection[Any], positions: int, *, unique: bool) -> bool:
+def _make_positional(chunks: DocumentCollection, positions: int, *, unique: bool) -> bool:
     """Make the index; False where documents stand in the way of a unique one."""
-    from pymongo.errors import OperationFailure
-
     try:
         name = _name(positions, unique)
         chunks.create_index(positional_index(positions), name=name, background=True, unique=unique)
@@ -293,15 +303,13 @@ def _make_positional(chunks: Collection[Any], positions: int, *, unique: bool) -
     return True
 
 
-def _describe_duplicates(chunks: Collection[Any]) -> str:
+def _describe_duplicates(chunks: DocumentCollection) -> str:
     found = find_duplicates(chunks, _SHOWN + 1)
     named = [f"{meta_id} {format_key(key)} n={n}" for meta_id, key, n in found[:_SHOWN]]
     return ", ".join(named) + (" and more" if len(found) > _SHOWN else "")
 
 
-def _drop_narrower(chunks: Collection[Any], present: list[tuple[int, bool, str]], positions: int) -> None:
-    from pymongo.errors import OperationFailure
-
+def _drop_narrower(chunks: DocumentCollection, present: list[tuple[int, bool, str]], positions: int) -> None:
     for covers, unique, name in present:
         if covers < positions and name == _name(covers, unique):
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hyperslab.chunks.pool import batched
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, HyperslabError, MissingChunks, NotFound, ReadOnly
 from hyperslab.formats.mongo import chunk_queries, chunk_writes
-from hyperslab.formats.mongo.bson_values import parse_index
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, parse_index
 from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
     CellSpan,
@@ -28,134 +28,137 @@ from hyperslab.formats.mongo.chunk_documents import (
     Key,
     Segment,
     assemble_chunk,
-    coo_of_shape,
     format_key,
     make_documents,
     parse_key,
     parse_segment,
 )
+from hyperslab.formats.mongo.chunk_queries import segment_query
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoView
+from hyperslab.formats.mongo.document import object_exists
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.formats.mongo.server import storage_errors
 from hyperslab.formats.mongo.to_spec import VariableChunks
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
-
+# Looking whether somebody changes a chunk costs a query: it is shared by so many, while their documents wait in memory.
 _TOGETHER = 16
 """Chunks that are asked for at once before they are changed."""
-Keyed = tuple[Key, list[dict[str, Any]]]
+Keyed = tuple[Key, list[MutableDocument]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkCollection:
-    """Where the chunks of an object lie. ``derived``: by ids that follow from their keys (None: nobody knows yet);
-    ``unstored``: told before chunks are erased; None where nothing is to be changed; ``wrote``: told after writing.
+    """The chunk documents of one object: how they are fetched, stored and erased.
 
-    ``past``: the chunks that somebody changes, which are read as they were; ``undo``: how others may take back what is
-    changed here, None for an object that is still being made. ``meta``: where its document is."""
+    ``derived``: their ids follow from their keys (None: not known yet); ``before_erase``: called before chunks are
+    erased, None where nothing may be changed; ``after_write``: called after writing. ``undo_view``: the chunks that
+    somebody changes, which are read as they were; ``undo``: how others may take back what is changed here, None for an
+    object that is still being made. ``meta``: the collection of its document.
+    """
 
-    collection: Collection[Any]
+    documents: DocumentCollection
     meta_id: Any
     url: str
     chunk_size: int
     derived: bool | None = None
-    unstored: Callable[[str], None] | None = None
-    wrote: Callable[[], None] | None = None
-    past: UndoView
-    meta: Collection[Any]
+    before_erase: Callable[[str], None] | None = None
+    after_write: Callable[[], None] | None = None
+    undo_view: UndoView
+    meta: DocumentCollection
     undo: ChunkUndo | None = None
 
     def fetch(
-        self, name: str, wanted: Sequence[ChunkIndex], derived: bool, notice: Callable[[Mapping[str, Any]], None]
+        self, name: str, wanted: Sequence[ChunkIndex], derived: bool, notice: Callable[[Document], None]
     ) -> dict[ChunkIndex, list[Segment]]:
-        """The documents of these chunks; those that somebody changes as they were."""
-        found = self.past.fetch(self.collection, name, wanted)
-        rest = [chunk for chunk in wanted if chunk not in found]
-        target = self.collection
-        found |= chunk_queries.fetch_segments(target, self.meta_id, name, rest, derived=derived, notice=notice)
+        """Return the documents of these chunks; those that somebody changes as they were."""
+        found = self.undo_view.fetch_all(self.documents, name, wanted, derived=derived, notice=notice)
         if len(found) < len(wanted):
-            self.check_there()
+            self.raise_if_gone()
         return found
 
-    def check_there(self) -> None:
+    def raise_if_gone(self) -> None:
         """Return whether the object is still there, of which documents are missing: they go after its own. A reader
         is told to read anew (Conflict), a writer that there is nothing to be changed (NotFound).
         """
-        if self.meta.find_one({"_id": self.meta_id}, {"_id": 1}) is not None:
+        if object_exists(self.meta, self.meta_id):
             return
-        if self.unstored is not None:
+        if self.before_erase is not None:
             raise NotFound("the object is gone", url=self.url, key=str(self.meta_id), remedy="open it again")
         message = "the object was removed, or another one has taken its place"
         raise Conflict(message, url=self.url, key=str(self.meta_id), remedy="open it again")
 
     def store(self, keyed: Iterable[Keyed], durable: bool) -> None:
         """Put chunks in the place of what may be there."""
-        target = chunk_writes.with_write_concern(self.collection, durable)
-        plain = keyed if self.undo is None else self._not_undoable(target, keyed, self.undo)
+        collection = chunk_writes.with_write_concern(self.documents, durable)
+        plain = keyed if self.undo is None else self._not_undoable(collection, keyed, self.undo)
         if self.derived:
-            chunk_queries.put_documents(target, (doc for _, docs in plain for doc in docs))
+            chunk_queries.put_documents(collection, (doc for _, docs in plain for doc in docs))
             return
         for key, docs in plain:
-            chunk_writes.replace_chunk(target, self.meta_id, key, docs)
+            chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
 
-    def _not_undoable(self, target: Collection[Any], keyed: Iterable[Keyed], undo: ChunkUndo) -> Iterator[Keyed]:
-        """Those that one command stores; the others are stored so that they can be taken back."""
+    def _not_undoable(self, collection: DocumentCollection, keyed: Iterable[Keyed], undo: ChunkUndo) -> Iterator[Keyed]:
+        """Yield those that one command stores; the others are stored so that they can be taken back."""
         for some in batched(keyed, _TOGETHER):
-            needed = undo.needed({key: len(docs) for key, docs in some})
-            undo.free(key for key, _ in some if key not in needed)
+            keys_needing_undo = undo.keys_needing_undo({key: len(docs) for key, docs in some})
+            undo.wait_until_free(key for key, _ in some if key not in keys_needing_undo)
             for key, docs in some:
-                if key in needed:
-                    chunk_writes.replace_chunk_with_undo(target, self.meta_id, key, docs, undo)
+                if key in keys_needing_undo:
+                    chunk_writes.replace_chunk_with_undo(collection, self.meta_id, key, docs, undo)
                 else:
                     yield key, docs
 
     def erase(self, name: str, wanted: Sequence[ChunkIndex]) -> None:
         """Forget chunks, by one command, those whose length changes so that it can be taken back."""
         undo, keys = self.undo, [(name, chunk) for chunk in wanted]
-        needed = set() if undo is None or undo.held is None else undo.needed(dict.fromkeys(keys, 0))
+        keys_needing_undo = (
+            set() if undo is None or undo.open_entries is None else undo.keys_needing_undo(dict.fromkeys(keys, 0))
+        )
         if undo is not None:
-            undo.free(key for key in keys if key not in needed)
-            for key in needed:
-                with undo.during(key) as mark:
+            undo.wait_until_free(key for key in keys if key not in keys_needing_undo)
+            for key in keys_needing_undo:
+                with undo.undoable_change(key) as mark:
                     mark.changed = True
-        self.collection.delete_many(chunk_queries.chunk_query(self.meta_id, name, wanted))
+        self.documents.delete_many(chunk_queries.chunk_query(self.meta_id, name, wanted))
 
 
 Within = tuple[slice, ...]
+# Sizes of documents that are remembered by chunk; beyond that the memory of one array would grow without bound.
 _REMEMBERED = 1 << 14
 
 
 class MongoChunks:
-    """``name``: of the variable; ``whole``: it is stored in one piece, without indices. ``sparsely``: chunks that are
-    not stored read as the fill value. ``lenient``: chunks may be of another length than the array's edge asks for, as
-    while it grows."""
+    """The chunks of the variable ``name``. ``whole``: it is stored in one piece, without indices.
+
+    ``fill_unstored``: chunks that are not stored read as the fill value. ``lenient``: chunks may be of another length
+    than the array's edge asks for, as while it grows.
+    """
 
     concurrency = None
 
     def __init__(
         self,
-        shelf: ChunkCollection,
+        collection: ChunkCollection,
         name: str,
         spec: ArraySpec,
-        cut: VariableChunks,
+        variable_chunks: VariableChunks,
         *,
         whole: bool = False,
-        sparsely: bool = False,
+        fill_unstored: bool = False,
         lenient: bool = False,
     ) -> None:
-        self._shelf = shelf
+        self._chunk_collection = collection
         self._name = name
         self._spec = spec
-        self._cut = cut
+        self._variable_chunks = variable_chunks
         self._whole = whole
-        self._sparsely = sparsely
+        self._fill_unstored = fill_unstored
         self._lenient = lenient
-        self._derived = shelf.derived
+        self._derived = collection.derived
         self._sizes: dict[ChunkIndex, int] = {}
-        self._grid = Grid.of(spec.shape, cut.chunks)
+        self._grid = Grid.of(spec.shape, variable_chunks.chunks)
 
     @property
     def grid(self) -> Grid:
@@ -163,40 +166,40 @@ class MongoChunks:
         return self._grid
 
     def _chunk(self, coords: Coords) -> ChunkIndex:
-        return None if self._whole else self._cut.key_of(coords)
+        return None if self._whole else self._variable_chunks.key_of(coords)
 
     def _shape(self, coords: Coords) -> tuple[int, ...]:
-        """The cells of a chunk that lie within the array."""
+        """Return the cells of a chunk that lie within the array."""
         return tuple(part.stop - part.start for part in self._grid.extent(coords))
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, coords: Coords) -> Block | None:
-        """One chunk in memory of its own. MissingChunks, CorruptDocument."""
+        """Return one chunk in memory of its own. MissingChunks, CorruptDocument."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """One chunk into ``out``."""
+        """Read one chunk into ``out``; False where it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     def read_coo(self, coords: Coords) -> Coo | None:
-        """One chunk as a list of cells."""
+        """Return one chunk as a list of cells."""
         return self.fetch([coords]).read_coo(coords)
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
-        """Some cells of one chunk; of one of many documents those that hold them."""
+        """Read some cells of one chunk, from the documents that hold them; False where it was never written."""
         return self.fetch_parts([(coords, within)]).read_part(coords, within, out)
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedDocuments:
-        """The documents of these chunks by one query."""
+        """Return the documents of these chunks by one query."""
         chunks = [self._chunk(place) for place in coords]
-        with storage_errors(self._shelf.url):
-            found = self._shelf.fetch(self._name, chunks, bool(self._derived), self._notice)
+        with storage_errors(self._chunk_collection.url):
+            found = self._chunk_collection.fetch(self._name, chunks, bool(self._derived), self._notice)
         return FetchedDocuments(self, found, {})
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> FetchedDocuments:
-        """The documents of chunks (None), and those that hold parts of others, by two queries at most."""
+        """Return the documents of chunks (None), and those that hold parts of others, by two queries at most."""
         spans: dict[ChunkIndex, CellSpan] = {}
         whole = []
         for coords, within in wanted:
@@ -211,24 +214,26 @@ class MongoChunks:
         return fetched
 
     def _span(self, coords: Coords, within: Within | None) -> CellSpan | None:
-        """What to read of a chunk, None for all of it: it is one document, or most of it is wanted."""
+        """Return the span to read of a chunk; None for all of it: it is one document, or most of it is wanted."""
         shape = self._shape(coords)
-        is_past = self._shelf.past.holds((self._name, self._chunk(coords)))
+        is_past = self._chunk_collection.undo_view.holds((self._name, self._chunk(coords)))
         if within is None or self._spec.sparse is not None or not shape or is_past:
             return None
-        size = self._sizes.get(self._chunk(coords), self._shelf.chunk_size)
+        size = self._sizes.get(self._chunk(coords), self._chunk_collection.chunk_size)
         if prod(shape) * self._spec.numpy_dtype.itemsize <= size or not size:
             return None
         span = CellSpan.of(shape, within, self._spec.numpy_dtype.itemsize)
         return span if span.is_small else None
 
     def _fetch_spans(self, spans: Mapping[ChunkIndex, CellSpan]) -> dict[ChunkIndex, dict[int, Segment]]:
-        """The documents of parts; n = 0 besides, where it is not known yet how long the documents of a chunk are."""
-        asked = {}
+        """Return the documents of parts; n = 0 besides, where it is not known yet how long the documents of a chunk
+        are.
+        """
+        numbers_by_chunk = {}
         for chunk, span in spans.items():
-            numbers = set(span.numbers(self._sizes.get(chunk, self._shelf.chunk_size)))
-            asked[chunk] = numbers if chunk in self._sizes else numbers | {0}
-        found = self._find_segments(asked)
+            numbers = set(span.numbers(self._sizes.get(chunk, self._chunk_collection.chunk_size)))
+            numbers_by_chunk[chunk] = numbers if chunk in self._sizes else numbers | {0}
+        found = self._find_segments(numbers_by_chunk)
         again = {}
         for chunk, segments in found.items():
             size = len(segments[0].data) if 0 in segments else self._sizes.get(chunk, 0)
@@ -237,55 +242,45 @@ class MongoChunks:
             if len(self._sizes) >= _REMEMBERED:
                 self._sizes.clear()
             self._sizes[chunk] = size
-            if missing := set(spans[chunk].numbers(size)) - asked[chunk]:
+            if missing := set(spans[chunk].numbers(size)) - numbers_by_chunk[chunk]:
                 again[chunk] = missing
         for chunk, more in (self._find_segments(again) if again else {}).items():
             found[chunk] |= more
         return found
 
-    def _find_segments(self, asked: Mapping[ChunkIndex, set[int]]) -> dict[ChunkIndex, dict[int, Segment]]:
-        shelf = self._shelf
+    def _find_segments(self, numbers_by_chunk: Mapping[ChunkIndex, set[int]]) -> dict[ChunkIndex, dict[int, Segment]]:
+        collection = self._chunk_collection
         found: dict[ChunkIndex, dict[int, Segment]] = {}
-        with storage_errors(shelf.url):
-            for doc in shelf.collection.find(self._query(asked)):
+        with storage_errors(collection.url):
+            for doc in collection.documents.find(
+                segment_query(collection.meta_id, self._name, numbers_by_chunk, derived=bool(self._derived))
+            ):
                 self._notice(doc)
                 segment = parse_segment(doc)
                 found.setdefault(segment.key[1], {})[segment.n] = segment
         return found
 
-    def _query(self, asked: Mapping[ChunkIndex, set[int]]) -> dict[str, Any]:
-        shelf = self._shelf
-        if self._derived:
-            ids = DerivedIds(shelf.meta_id)
-            keys = [ids(self._name, chunk, n) for chunk, numbers in asked.items() for n in sorted(numbers)]
-            return {"meta_id": shelf.meta_id, "_id": {"$in": keys}}
-        parts = [
-            {**chunk_queries.chunk_query(shelf.meta_id, self._name, [chunk]), "n": {"$in": sorted(numbers)}}
-            for chunk, numbers in asked.items()
-        ]
-        return parts[0] if len(parts) == 1 else {"$or": parts}
-
-    def _notice(self, doc: Mapping[str, Any]) -> None:
+    def _notice(self, doc: Document) -> None:
         """Learn from the first document whether ids are derived."""
         if self._derived is None:
             name, chunk = parse_key(doc)
-            self._derived = doc.get("_id") == DerivedIds(self._shelf.meta_id)(
+            self._derived = doc.get("_id") == DerivedIds(self._chunk_collection.meta_id)(
                 name, chunk, parse_index(doc.get("n", 0), "n", name)
             )
 
-    def joined(self, coords: Coords, segments: Sequence[Segment]) -> AssembledChunk | None:
+    def assemble(self, coords: Coords, segments: Sequence[Segment]) -> AssembledChunk | None:
         """Return a chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument;
         Conflict where the object itself is gone by now."""
-        if not segments and self._sparsely:
+        if not segments and self._fill_unstored:
             return None
         try:
             found = assemble_chunk((self._name, self._chunk(coords)), segments)
             self._check(coords, found)
         except HyperslabError as error:
             if isinstance(error, MissingChunks):
-                with storage_errors(self._shelf.url):
-                    self._shelf.check_there()
-            raise error.locate(url=self._shelf.url) from error.__cause__
+                with storage_errors(self._chunk_collection.url):
+                    self._chunk_collection.raise_if_gone()
+            raise error.locate(url=self._chunk_collection.url) from error.__cause__
         return found
 
     def _check(self, coords: Coords, found: AssembledChunk) -> None:
@@ -296,18 +291,14 @@ class MongoChunks:
         if not np.can_cast(found.dtype, dtype, "safe"):
             raise CorruptDocument("a chunk of another type", expected=dtype, found=found.dtype, key=key)
 
-    def put_into(self, found: AssembledChunk, out: Block) -> None:
-        """The cells of a chunk into a block; what lies past its documents is the fill value."""
-        if found.shape != out.shape:
-            out[...] = self._spec.fill_cell()
-        found.read_common(out)
-
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def _writable(self) -> ChunkCollection:
-        if self._shelf.unstored is None:
-            raise ReadOnly("this object is open for reading", url=self._shelf.url, remedy="open it with mode='r+'")
-        return self._shelf
+        if self._chunk_collection.before_erase is None:
+            raise ReadOnly(
+                "this object is open for reading", url=self._chunk_collection.url, remedy="open it with mode='r+'"
+            )
+        return self._chunk_collection
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
@@ -323,27 +314,27 @@ class MongoChunks:
         self._store(((self._key(coords), cells.dense() if dense else cells) for coords, cells in pairs), durable)
 
     def _store(self, keyed: Iterable[tuple[Key, Block | Coo]], durable: bool) -> None:
-        shelf = self._writable()
-        with storage_errors(shelf.url):
-            shelf.store(((key, list(self._documents(key, cells))) for key, cells in keyed), durable)
-        if shelf.wrote is not None:
-            shelf.wrote()
+        collection = self._writable()
+        with storage_errors(collection.url):
+            collection.store(((key, list(self._documents(key, cells))) for key, cells in keyed), durable)
+        if collection.after_write is not None:
+            collection.after_write()
 
     def _key(self, coords: Coords) -> Key:
         return self._name, self._chunk(coords)
 
-    def _documents(self, key: Key, cells: Block | Coo) -> Iterator[dict[str, Any]]:
-        shelf = self._shelf
-        return make_documents(DerivedIds(shelf.meta_id), shelf.meta_id, key, cells, shelf.chunk_size)
+    def _documents(self, key: Key, cells: Block | Coo) -> Iterator[MutableDocument]:
+        collection = self._chunk_collection
+        return make_documents(DerivedIds(collection.meta_id), collection.meta_id, key, cells, collection.chunk_size)
 
     def _cells(self, coords: Coords, block: Block) -> Block | Coo:
-        """What is stored of a block."""
+        """Return the cells of a block that lie within the array, as they are stored."""
         inside: tuple[Any, ...] = tuple(slice(0, size) for size in self._shape(coords))
         cells = block[(*inside, ...)]
         return cells if self._spec.sparse is None else Coo.of_dense(np.ascontiguousarray(cells), self._spec.fill_cell())
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
-        """Chunks, and the documents that they are made of."""
+        """Return chunks, and the documents that they are made of."""
         fetched = self.fetch(coords)
         blocks: list[Block | None] = []
         for place in coords:
@@ -353,15 +344,19 @@ class MongoChunks:
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Store chunks whose documents are still those that were read, else Conflict."""
-        shelf = self._writable()
+        collection = self._writable()
         swaps = []
         for coords, block in pairs:
             key = self._key(coords)
             docs = list(self._documents(key, self._cells(coords, block)))
             swaps.append(chunk_writes.ChunkSwap(key, docs, (expected or {}).get(coords, ())))
-        with storage_errors(shelf.url):
+        with storage_errors(collection.url):
             chunk_writes.swap_chunks(
-                chunk_writes.with_write_concern(shelf.collection, True), shelf.meta_id, swaps, shelf.url, shelf.undo
+                chunk_writes.with_write_concern(collection.documents, True),
+                collection.meta_id,
+                swaps,
+                collection.url,
+                collection.undo,
             )
 
     def erase(self, coords: Coords) -> None:
@@ -370,42 +365,46 @@ class MongoChunks:
 
     def erase_many(self, coords: Sequence[Coords]) -> None:
         """Forget chunks; they read as the fill value."""
-        shelf = self._writable()
-        if shelf.unstored is not None:
-            shelf.unstored(self._name)
-        self._sparsely = True
+        collection = self._writable()
+        if collection.before_erase is not None:
+            collection.before_erase(self._name)
+        self._fill_unstored = True
         if coords:
             chunks = [self._chunk(place) for place in coords]
-            with storage_errors(shelf.url):
-                shelf.erase(self._name, chunks)
+            with storage_errors(collection.url):
+                collection.erase(self._name, chunks)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def stored(self) -> Iterator[Coords]:
-        """The chunks that have documents, also those past the array's edge."""
-        shelf = self._shelf
-        query = {"meta_id": shelf.meta_id, "name": {"$eq": self._name}, "n": 0}
-        with storage_errors(shelf.url):
-            chunks = {parse_key({"name": self._name, **row})[1] for row in shelf.collection.find(query, {"chunk": 1})}
+        """Yield the chunks that have documents, also those past the array's edge."""
+        collection = self._chunk_collection
+        query = {"meta_id": collection.meta_id, "name": {"$eq": self._name}, "n": 0}
+        with storage_errors(collection.url):
+            chunks = {
+                parse_key({"name": self._name, **row})[1] for row in collection.documents.find(query, {"chunk": 1})
+            }
         for chunk in sorted(chunks, key=lambda chunk: chunk or ()):
             if chunk is None and self._whole:
                 yield (0,) * len(self._spec.shape)
-            elif chunk is not None and (place := self._cut.coords_of(chunk)) is not None:
+            elif chunk is not None and (place := self._variable_chunks.coords_of(chunk)) is not None:
                 yield place
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of cells that these chunks have in their documents."""
+        """Return bytes of cells that these chunks have in their documents."""
         return self._bytes(
-            chunk_queries.chunk_query(self._shelf.meta_id, self._name, [self._chunk(place) for place in coords])
+            chunk_queries.chunk_query(
+                self._chunk_collection.meta_id, self._name, [self._chunk(place) for place in coords]
+            )
         )
 
     def nbytes_stored(self) -> int:
-        """Bytes of cells in all documents of the variable."""
-        return self._bytes({"meta_id": self._shelf.meta_id, "name": {"$eq": self._name}})
+        """Return bytes of cells in all documents of the variable."""
+        return self._bytes({"meta_id": self._chunk_collection.meta_id, "name": {"$eq": self._name}})
 
-    def _bytes(self, query: Mapping[str, Any]) -> int:
-        with storage_errors(self._shelf.url):
-            return chunk_queries.count_bytes(self._shelf.collection, query)
+    def _bytes(self, query: Document) -> int:
+        with storage_errors(self._chunk_collection.url):
+            return chunk_queries.count_bytes(self._chunk_collection.documents, query)
 
 
 class FetchedDocuments:
@@ -422,26 +421,26 @@ class FetchedDocuments:
         self.parts = parts
 
     def segments(self, coords: Coords) -> list[Segment]:
-        """The documents of a chunk that was fetched whole."""
+        """Return the documents of a chunk that was fetched whole."""
         return self._found.get(self._source._chunk(coords), [])
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """One chunk of those that were fetched."""
+        """Read one chunk of those that were fetched; False where it was never written."""
         if self._source._chunk(coords) in self.parts:
             return self._source.read_into(coords, out)
-        found = self._source.joined(coords, self.segments(coords))
+        found = self._source.assemble(coords, self.segments(coords))
         if found is not None:
-            self._source.put_into(found, out)
+            found.read_padded(out, self._source._spec.fill_cell())
         return found is not None
 
     def read_coo(self, coords: Coords) -> Coo | None:
-        """One chunk of those that were fetched, as a list of cells."""
+        """Return one chunk of those that were fetched, as a list of cells."""
         source = self._source
-        found = source.joined(coords, self.segments(coords))
-        return None if found is None else coo_of_shape(found, source._shape(coords), source._spec.fill_cell())
+        found = source.assemble(coords, self.segments(coords))
+        return None if found is None else found.coo_of_shape(source._shape(coords), source._spec.fill_cell())
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
-        """Some cells of one chunk."""
+        """Read some cells of one chunk of those that were fetched; False where it was never written."""
         source = self._source
         parts = self.parts.get(source._chunk(coords))
         if parts is not None and (cells := self._part(coords, within, parts)) is not None:
@@ -458,7 +457,7 @@ class FetchedDocuments:
         return self._source._chunk(coords) in self._found
 
     def _part(self, coords: Coords, within: Within, parts: Mapping[int, Segment]) -> Block | None:
-        """The cells, or None where the documents are not those of a plain chunk, which is then read whole."""
+        """Return the cells, or None where the documents are not those of a plain chunk, which is then read whole."""
         source = self._source
         shape, dtype = source._shape(coords), source._spec.numpy_dtype
         if any(each.sparse or each.shape != shape or each.dtype != dtype for each in parts.values()):

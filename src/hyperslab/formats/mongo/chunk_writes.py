@@ -12,25 +12,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from bson import ObjectId
+from pymongo import DeleteMany, InsertOne, ReplaceOne, WriteConcern
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
-from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, DerivedIds, Key, Segment, format_key, parse_key
-from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.chunk_queries import chunk_query, document_batches, fetch_segments
+from hyperslab.formats.mongo.document import EXTENSION, object_exists
 from hyperslab.formats.mongo.lease import LEASE_FIELD as LEASE
 from hyperslab.stores.attempts import attempts, beaten
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 UNDO_FIELD = f"{EXTENSION}.undo"
 UNDO_SECONDS = 30.0
 """How long a change may take at least; one of many bytes takes longer."""
+# Bytes of copies for which an entry lasts a second longer: a slow server must not let it expire under its maker.
 _PER_SECOND = 1 << 20
 _ORIGINAL_ID = "was"
 _VERSION = f"{EXTENSION}.version"
 _NEXT_VERSION = {_VERSION: {"$add": [{"$ifNull": [f"${_VERSION}", 0]}, 1]}}
+# A reader may find that a change ended, or that another began, between two of its queries.
 _TRIES = 3
 
 
@@ -50,28 +54,28 @@ class UndoEntry:
         return f"{UNDO_FIELD}.{self.place}"
 
 
-def undo_entries(ours: Any) -> dict[Key, UndoEntry]:
-    """What the field ``hyperslab`` of an object tells of chunks that are being changed."""
-    told = ours.get("undo") if isinstance(ours, Mapping) else None
+def undo_entries(extension: Any) -> dict[Key, UndoEntry]:
+    """Return the entries of chunks that are being changed, of the field ``hyperslab`` of an object."""
+    entries = extension.get("undo") if isinstance(extension, Mapping) else None
     found = {}
-    for place, value in told.items() if isinstance(told, Mapping) else ():
+    for place, value in entries.items() if isinstance(entries, Mapping) else ():
         with suppress(HyperslabError, AttributeError):
             key = parse_key(value)
             found[key] = UndoEntry(place, value.get("id"), key, value.get("documents"))
     return found
 
 
-def undo_copy_ids(doc: Mapping[str, Any] | None) -> list[Any]:
-    """The ids that copies lie under, by the document of an object."""
+def undo_copy_ids(doc: Document | None) -> list[Any]:
+    """Return the ids that copies lie under, by the document of an object."""
     return [entry.id for entry in undo_entries((doc or {}).get(EXTENSION)).values()]
 
 
-def all_undo_copy_ids(meta: Collection[Any]) -> set[Any]:
-    """The ids that copies lie under, of all objects."""
+def all_undo_copy_ids(meta: DocumentCollection) -> set[Any]:
+    """Return the ids that copies lie under, of all objects."""
     return {id for doc in meta.find({UNDO_FIELD: {"$exists": True}}, {UNDO_FIELD: 1}) for id in undo_copy_ids(doc)}
 
 
-def _read_entries(meta: Collection[Any], meta_id: Any) -> dict[Key, UndoEntry]:
+def _read_entries(meta: DocumentCollection, meta_id: Any) -> dict[Key, UndoEntry]:
     return undo_entries((meta.find_one({"_id": {"$eq": meta_id}}, {UNDO_FIELD: 1}) or {}).get(EXTENSION))
 
 
@@ -83,55 +87,70 @@ class UndoView:
 
     def __init__(
         self,
-        meta: Collection[Any],
+        meta: DocumentCollection,
         meta_id: Any,
-        known: Mapping[Key, UndoEntry],
+        entries: Mapping[Key, UndoEntry],
         mine: Mapping[Key, UndoEntry] | None = None,
     ) -> None:
         self._meta = meta
         self._meta_id = meta_id
-        self._known = known
+        self._entries = entries
         self._mine: Mapping[Key, UndoEntry] = {} if mine is None else mine
 
     def holds(self, key: Key) -> bool:
         """Return whether a chunk is being changed, as far as is known."""
-        entry = self._known.get(key)
+        entry = self._entries.get(key)
         return entry is not None and entry.count is not None and self._mine.get(key) != entry
 
     def fetch(
-        self, chunks: Collection[Any], name: str, wanted: Iterable[ChunkIndex]
+        self, chunks: DocumentCollection, name: str, wanted: Iterable[ChunkIndex]
     ) -> dict[ChunkIndex, list[Segment]]:
-        """The old documents of those that are being changed; a chunk that had none has none. The others, and those
-        whose change is done, have no entry: they are read from their place."""
+        """Return the old documents of those that are being changed; a chunk that had none has none. The others, and
+        those whose change is done, have no entry: they are read from their place.
+        """
         found = {}
         for chunk in wanted:
             if self.holds((name, chunk)) and (old := self._old(chunks, (name, chunk))) is not None:
                 found[chunk] = old
         return found
 
-    def _old(self, chunks: Collection[Any], key: Key) -> list[Segment] | None:
+    def fetch_all(
+        self,
+        chunks: DocumentCollection,
+        name: str,
+        wanted: Sequence[ChunkIndex],
+        *,
+        derived: bool = False,
+        notice: Callable[[Document], None] | None = None,
+    ) -> dict[ChunkIndex, list[Segment]]:
+        """Fetch the documents of all these chunks, of those that are being changed as they were. CorruptDocument."""
+        found = self.fetch(chunks, name, wanted)
+        rest = [chunk for chunk in wanted if chunk not in found]
+        return found | fetch_segments(chunks, self._meta_id, name, rest, derived=derived, notice=notice)
+
+    def _old(self, chunks: DocumentCollection, key: Key) -> list[Segment] | None:
         for _ in range(_TRIES):
             if not self.holds(key):
                 return None
-            entry = self._known[key]
-            segments = chunk_queries.fetch_segments(chunks, entry.id, key[0], [key[1]]).get(key[1], [])
+            entry = self._entries[key]
+            segments = fetch_segments(chunks, entry.id, key[0], [key[1]]).get(key[1], [])
             if segments and len(segments) == entry.count:
                 return segments
-            self._known = _read_entries(self._meta, self._meta_id)
-            if not entry.count and self._known.get(key) == entry:
+            self._entries = _read_entries(self._meta, self._meta_id)
+            if not entry.count and self._entries.get(key) == entry:
                 return []
         return None
 
 
-def without_entries(ours: Mapping[str, Any], held: Mapping[Key, UndoEntry]) -> dict[str, Any] | None:
-    """The field ``hyperslab`` once these changes are done; None where somebody has taken one of them back."""
-    told = dict(ours.get("undo") or {})
+def without_entries(extension: Document, held: Mapping[Key, UndoEntry]) -> MutableDocument | None:
+    """Return the field ``hyperslab`` once these changes are done; None where somebody has taken one of them back."""
+    entries = dict(extension.get("undo") or {})
     for entry in held.values():
-        found = told.pop(entry.place, None)
+        found = entries.pop(entry.place, None)
         if not isinstance(found, Mapping) or found.get("id") != entry.id:
             return None
-    rest = {name: value for name, value in ours.items() if name != "undo"}
-    return {**rest, "undo": told} if told else rest
+    rest = {name: value for name, value in extension.items() if name != "undo"}
+    return {**rest, "undo": entries} if entries else rest
 
 
 # -- changing ---------------------------------------------------------------------------------------------------------
@@ -148,26 +167,26 @@ class ChangeMark:
 class ChunkUndo:
     """Changes of the chunks of one object. ``owner``: the name under which the object is held.
 
-    ``held``: entries that stay until :meth:`end`, since the length of chunks changes; ``shown`` tells which chunks
-    others see at all. None where a change is done once the chunk is.
+    ``open_entries``: entries that stay until :meth:`end`, since the length of chunks changes; None where a change is
+    done once the chunk is. ``is_visible``: whether others see a chunk at all.
     """
 
-    meta: Collection[Any]
-    chunks: Collection[Any]
+    meta: DocumentCollection
+    chunks: DocumentCollection
     meta_id: Any
     url: str
     patience: float | None = 60
     owner: str | None = None
-    held: dict[Key, UndoEntry] | None = None
-    shown: Callable[[Key], bool] = field(default=lambda key: True)
+    open_entries: dict[Key, UndoEntry] | None = None
+    is_visible: Callable[[Key], bool] = field(default=lambda key: True)
 
-    def needed(self, counts: Mapping[Key, int]) -> set[Key]:
-        """Which of these chunks, that are to have so many documents, are not changed by one command."""
-        if self.held is not None:
-            return {key for key in counts if self.shown(key)}
+    def keys_needing_undo(self, counts: Mapping[Key, int]) -> set[Key]:
+        """Return which of these chunks, that are to have so many documents, are not changed by one command."""
+        if self.open_entries is not None:
+            return {key for key in counts if self.is_visible(key)}
         found: dict[Key, int] = dict(counts)
         for name in dict.fromkeys(name for name, _ in counts):
-            wanted = chunk_queries.chunk_query(self.meta_id, name, [chunk for one, chunk in counts if one == name])
+            wanted = chunk_query(self.meta_id, name, [chunk for one, chunk in counts if one == name])
             present: dict[Key, int] = {}
             for row in self.chunks.find(wanted, {"name": 1, "chunk": 1}):
                 present[parse_key(row)] = present.get(parse_key(row), 0) + 1
@@ -179,93 +198,91 @@ class ChunkUndo:
         doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {_VERSION: 1}) or {}
         return (doc.get(EXTENSION) or {}).get("version")
 
-    def free(self, keys: Iterable[Key]) -> None:
+    def wait_until_free(self, keys: Iterable[Key]) -> None:
         """Chunks that are about to be changed by one command: nobody else changes them, or died of it. Conflict."""
         keys = list(keys)
         for attempt in attempts(self.patience):
             with attempt:
-                told = _read_entries(self.meta, self.meta_id)
-                for entry in (told[key] for key in keys if key in told and told[key] != (self.held or {}).get(key)):
-                    self._pass(entry)
+                entries = _read_entries(self.meta, self.meta_id)
+                for entry in (
+                    entries[key]
+                    for key in keys
+                    if key in entries and entries[key] != (self.open_entries or {}).get(key)
+                ):
+                    self._roll_back_or_raise(entry)
 
-    def _pass(self, entry: UndoEntry) -> None:
+    def _roll_back_or_raise(self, entry: UndoEntry) -> None:
         if not roll_back(self.meta, self.chunks, self.meta_id, entry):
             raise beaten(self.url, format_key(entry.key))
 
     @contextmanager
-    def during(self, key: Key) -> Iterator[ChangeMark]:
+    def undoable_change(self, key: Key) -> Iterator[ChangeMark]:
         """Change one chunk: it is as it was until the end of the block, and again where that fails. Conflict."""
         mark = ChangeMark()
-        if self.held is not None and key in self.held:
+        if self.open_entries is not None and key in self.open_entries:
             yield mark
             return
         entry = self._begin(key)
-        if self.held is not None:
-            self.held[key] = entry
+        if self.open_entries is not None:
+            self.open_entries[key] = entry
         try:
             yield mark
         except BaseException:
-            from pymongo.errors import PyMongoError
-
             with suppress(PyMongoError, HyperslabError):  # else it is rolled back by the next one
-                self._take_back(entry, mark.changed)
+                self._undo_change(entry, mark.changed)
             raise
-        if self.held is None:
+        if self.open_entries is None:
             self.end([entry])
 
-    def _take_back(self, entry: UndoEntry, changed: bool) -> None:
-        if self.held is not None:
-            self.held.pop(entry.key, None)
+    def _undo_change(self, entry: UndoEntry, changed: bool) -> None:
+        if self.open_entries is not None:
+            self.open_entries.pop(entry.key, None)
         if changed:
             roll_back(self.meta, self.chunks, self.meta_id, entry, lapsed=False)
         else:
             self.end([entry])
 
     def _begin(self, key: Key) -> UndoEntry:
-        from bson import ObjectId
-
         entry = UndoEntry(str(DerivedIds(self.meta_id)(*key, 0)), ObjectId(), key)
         for attempt in attempts(self.patience):
             with attempt:
-                self._enter(entry)
-        count, held = self._copy(entry)
-        change = {f"{entry.path}.documents": count, f"{entry.path}.until": _deadline(held), **_NEXT_VERSION}
+                self._add_entry(entry)
+        count, nbytes = self._copy(entry)
+        change = {f"{entry.path}.documents": count, f"{entry.path}.until": _deadline(nbytes), **_NEXT_VERSION}
         found = self.meta.update_one({"_id": self.meta_id, f"{entry.path}.id": entry.id}, [{"$set": change}])
         if not found.matched_count:
             raise beaten(self.url, format_key(key))
         return replace(entry, count=count)
 
-    def _enter(self, entry: UndoEntry) -> None:
+    def _add_entry(self, entry: UndoEntry) -> None:
         name, chunk = entry.key
         where = {"name": {"$literal": name}, "chunk": {"$literal": None if chunk is None else list(chunk)}}
         value = {"id": entry.id, **where, "owner": {"$literal": self.owner}, "until": _deadline(0)}
-        free: dict[str, Any] = {"_id": self.meta_id, entry.path: {"$exists": False}}
+        wait_until_free: MutableDocument = {"_id": self.meta_id, entry.path: {"$exists": False}}
         if self.owner is not None:
-            free[f"{LEASE}.owner"] = self.owner
-        if self.meta.update_one(free, [{"$set": {entry.path: value, **_NEXT_VERSION}}]).matched_count:
+            wait_until_free[f"{LEASE}.owner"] = self.owner
+        if self.meta.update_one(wait_until_free, [{"$set": {entry.path: value, **_NEXT_VERSION}}]).matched_count:
             return
         other = _read_entries(self.meta, self.meta_id).get(entry.key)
         if other is not None:
-            self._pass(other)
-            self._enter(entry)
+            self._roll_back_or_raise(other)
+            self._add_entry(entry)
             return
-        if self.meta.find_one({"_id": self.meta_id}, {"_id": 1}) is None:
+        if not object_exists(self.meta, self.meta_id):
             raise NotFound("the object is gone", url=self.url, key=str(self.meta_id))
         raise beaten(self.url, format_key(entry.key))
 
     def _copy(self, entry: UndoEntry) -> tuple[int, int]:
-        """How many documents were copied, and their bytes."""
-        from bson import ObjectId
-
-        docs = self.chunks.find(chunk_queries.chunk_query(self.meta_id, entry.key[0], [entry.key[1]]))
-        count = held = 0
-        for batch in chunk_queries.document_batches(
+        """Return how many documents were copied, and their bytes."""
+        docs = self.chunks.find(chunk_query(self.meta_id, entry.key[0], [entry.key[1]]))
+        count = nbytes = 0
+        for batch in document_batches(
             {**doc, "_id": ObjectId(), _ORIGINAL_ID: doc["_id"], "meta_id": entry.id} for doc in docs
         ):
             self.chunks.insert_many(batch)
             count += len(batch)
-            held += sum(len(value) for doc in batch for value in doc.values() if isinstance(value, bytes))
-        return count, held
+            nbytes += sum(len(value) for doc in batch for value in doc.values() if isinstance(value, bytes))
+        return count, nbytes
 
     def end(self, done: Iterable[UndoEntry]) -> None:
         """Changes that are done: readers take the chunks from their places."""
@@ -276,21 +293,21 @@ class ChunkUndo:
     def close(self, *, failed: bool = False, keep: Iterable[Key] = ()) -> None:
         """End what is held, or take it back."""
         kept = set(keep)
-        for key, entry in list((self.held or {}).items()):
+        for key, entry in list((self.open_entries or {}).items()):
             if key in kept:
                 continue
             if failed:
                 roll_back(self.meta, self.chunks, self.meta_id, entry, lapsed=False)
             else:
                 self.end([entry])
-            (self.held or {}).pop(key, None)
+            (self.open_entries or {}).pop(key, None)
 
 
-def _deadline(held: int) -> dict[str, Any]:
-    return {"$add": ["$$NOW", int(1000 * (UNDO_SECONDS + held / _PER_SECOND))]}
+def _deadline(nbytes: int) -> MutableDocument:
+    return {"$add": ["$$NOW", int(1000 * (UNDO_SECONDS + nbytes / _PER_SECOND))]}
 
 
-def _remove_entry(meta: Collection[Any], meta_id: Any, entry: UndoEntry) -> None:
+def _remove_entry(meta: DocumentCollection, meta_id: Any, entry: UndoEntry) -> None:
     """Remove an entry, and the field with the last one."""
     rest = {"$cond": [{"$eq": [f"${UNDO_FIELD}", {}]}, "$$REMOVE", f"${UNDO_FIELD}"]}
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id}
@@ -300,20 +317,22 @@ def _remove_entry(meta: Collection[Any], meta_id: Any, entry: UndoEntry) -> None
 # -- taking back ------------------------------------------------------------------------------------------------------
 
 
-def _is_expired(entry: UndoEntry) -> dict[str, Any]:
+def _is_expired(entry: UndoEntry) -> MutableDocument:
     """Return whether its time has passed, and whoever made it does not hold the object any more."""
     held = [{"$eq": [f"${entry.path}.owner", f"${LEASE}.owner"]}, {"$gt": [f"${LEASE}.until", "$$NOW"]}]
     return {"$and": [{"$lt": [f"${entry.path}.until", "$$NOW"]}, {"$not": [{"$and": held}]}]}
 
 
-def expired_entries(meta: Collection[Any], meta_id: Any) -> list[UndoEntry]:
-    """The entries whose time has passed."""
-    told = _read_entries(meta, meta_id).values()
-    return [one for one in told if meta.find_one({"_id": meta_id, "$expr": _is_expired(one)}, {"_id": 1}) is not None]
+def expired_entries(meta: DocumentCollection, meta_id: Any) -> list[UndoEntry]:
+    """Return the entries whose time has passed."""
+    entries = _read_entries(meta, meta_id).values()
+    return [
+        one for one in entries if meta.find_one({"_id": meta_id, "$expr": _is_expired(one)}, {"_id": 1}) is not None
+    ]
 
 
 def roll_back(
-    meta: Collection[Any], chunks: Collection[Any], meta_id: Any, entry: UndoEntry, *, lapsed: bool = True
+    meta: DocumentCollection, chunks: DocumentCollection, meta_id: Any, entry: UndoEntry, *, lapsed: bool = True
 ) -> bool:
     """Make a chunk what it was; False where that is not to be done, as long as its time has not passed."""
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id, **({"$expr": _is_expired(entry)} if lapsed else {})}
@@ -327,28 +346,22 @@ def roll_back(
     return True
 
 
-def _restore(chunks: Collection[Any], meta_id: Any, entry: UndoEntry) -> None:
-    from pymongo import ReplaceOne
-
+def _restore(chunks: DocumentCollection, meta_id: Any, entry: UndoEntry) -> None:
     known = []
-    for batch in chunk_queries.document_batches(chunks.find({"meta_id": entry.id})):
+    for batch in document_batches(chunks.find({"meta_id": entry.id})):
         docs = [{**doc, "_id": doc[_ORIGINAL_ID], "meta_id": meta_id} for doc in batch]
         known += [doc["_id"] for doc in docs]
         plain = [{name: value for name, value in doc.items() if name != _ORIGINAL_ID} for doc in docs]
         chunks.bulk_write([ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in plain])
-    chunks.delete_many({**chunk_queries.chunk_query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
+    chunks.delete_many({**chunk_query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
 
 
-def put_back(meta: Collection[Any], chunks: Collection[Any], meta_id: Any, entry: UndoEntry) -> None:
-    """Roll back a change whose time has passed, unless somebody else has."""
-    roll_back(meta, chunks, meta_id, entry)
-
-
-def roll_back_all(meta: Collection[Any], chunks: Collection[Any], meta_id: Any) -> bool:
+def roll_back_all(meta: DocumentCollection, chunks: DocumentCollection, meta_id: Any) -> bool:
     """Roll back all whose time has passed; whether there were any."""
     return bool(sum(roll_back(meta, chunks, meta_id, entry) for entry in expired_entries(meta, meta_id)))
 
 
+# The label of the driver for a transaction that lost against another one and may be repeated.
 _TRANSIENT = "TransientTransactionError"
 
 
@@ -356,20 +369,18 @@ _TRANSIENT = "TransientTransactionError"
 # A chunk is replaced whole, or as long as its documents are still those that were read.
 
 
-def with_write_concern(collection: Collection[Any], durable: bool) -> Collection[Any]:
-    """The collection with writes that are acknowledged once most members have them, in their journal if ``durable``."""
-    from pymongo import WriteConcern
-
+def with_write_concern(collection: DocumentCollection, durable: bool) -> DocumentCollection:
+    """Return the collection with writes that are acknowledged once most members have them, in their journal if
+    ``durable``.
+    """
     return collection.with_options(write_concern=WriteConcern(w="majority", j=True) if durable else WriteConcern(w=1))
 
 
-def replace_chunk(collection: Collection[Any], meta_id: Any, key: Key, docs: Sequence[dict[str, Any]]) -> None:
+def replace_chunk(collection: DocumentCollection, meta_id: Any, key: Key, docs: Sequence[MutableDocument]) -> None:
     """Store a chunk in the place of one that may be there under any ids."""
-    from pymongo import DeleteMany, InsertOne, ReplaceOne
-
     name, chunk = key
     ids: dict[int, list[Any]] = {}
-    for row in collection.find(chunk_queries.chunk_query(meta_id, name, [chunk]), {"n": 1}):
+    for row in collection.find(chunk_query(meta_id, name, [chunk]), {"n": 1}):
         ids.setdefault(int(row["n"]), []).append(row["_id"])
     orders: list[Any] = []
     for doc in docs:
@@ -386,35 +397,35 @@ class ChunkSwap:
     """A chunk that is to become ``docs`` where it is made of the documents ``old``."""
 
     key: Key
-    docs: Sequence[dict[str, Any]]
+    docs: Sequence[MutableDocument]
     old: Sequence[Segment]
 
 
 def swap_chunks(
-    collection: Collection[Any], meta_id: Any, swaps: Sequence[ChunkSwap], url: str, undo: ChunkUndo | None = None
+    collection: DocumentCollection, meta_id: Any, swaps: Sequence[ChunkSwap], url: str, undo: ChunkUndo | None = None
 ) -> None:
     """Put all chunks in the place of the old ones; Conflict, without any change, where one is another by now.
 
     In a transaction, or one after the other so that each can be taken back (``undo``)."""
     steps = [[*_steps(each, meta_id)] for each in swaps]
-    if undo is not None and (undo.held is not None or not _has_transactions(collection.database.client)):
+    if undo is not None and (undo.open_entries is not None or not _has_transactions(collection.database.client)):
         for each, own in zip(swaps, steps, strict=True):
             _swap_one(collection, each, own, undo)
         return
     if undo is not None:
-        undo.free(each.key for each in swaps)
+        undo.wait_until_free(each.key for each in swaps)
     with _transaction(collection, several=sum(map(len, steps)) > 1, url=url) as session:
         for step in (step for own in steps for step in own):
             if not step.run(collection, session):
                 raise beaten(url, format_key(step.key))
 
 
-def _swap_one(collection: Collection[Any], each: ChunkSwap, steps: Sequence[_Step], undo: ChunkUndo) -> None:
-    several = len(steps) > 1 or (undo.held is not None and undo.shown(each.key) and bool(steps))
+def _swap_one(collection: DocumentCollection, each: ChunkSwap, steps: Sequence[_Step], undo: ChunkUndo) -> None:
+    several = len(steps) > 1 or (undo.open_entries is not None and undo.is_visible(each.key) and bool(steps))
     if not several:
         version = undo.version()
-        undo.free([each.key])
-    with undo.during(each.key) if several else nullcontext(ChangeMark()) as mark:
+        undo.wait_until_free([each.key])
+    with undo.undoable_change(each.key) if several else nullcontext(ChangeMark()) as mark:
         for step in steps:
             if not step.run(collection, None):
                 raise beaten(undo.url, format_key(step.key))
@@ -424,27 +435,26 @@ def _swap_one(collection: Collection[Any], each: ChunkSwap, steps: Sequence[_Ste
 
 
 def replace_chunk_with_undo(
-    collection: Collection[Any], meta_id: Any, key: Key, docs: Sequence[dict[str, Any]], undo: ChunkUndo
+    collection: DocumentCollection, meta_id: Any, key: Key, docs: Sequence[MutableDocument], undo: ChunkUndo
 ) -> None:
     """The same as :func:`replace_chunk`, so that it can be taken back."""
-    with undo.during(key) as mark:
+    with undo.undoable_change(key) as mark:
         mark.changed = True
         replace_chunk(collection, meta_id, key, docs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One document: ``known`` finds it as it was read (None: it must not be there), ``doc`` it becomes (None: goes)."""
+    """One document: ``expected`` finds it as it was read (None: it must not be there), ``doc`` it becomes (None: it
+    goes)."""
 
     key: Key
-    known: dict[str, Any] | None
-    doc: dict[str, Any] | None
+    expected: MutableDocument | None
+    doc: MutableDocument | None
 
-    def run(self, collection: Collection[Any], session: Any) -> bool:
+    def run(self, collection: DocumentCollection, session: Any) -> bool:
         """Return whether it was still what was read."""
-        from pymongo.errors import DuplicateKeyError
-
-        if self.known is None and self.doc is not None:
+        if self.expected is None and self.doc is not None:
             try:
                 collection.insert_one(self.doc, session=session)
             except DuplicateKeyError:
@@ -452,17 +462,17 @@ class _Step:
                 return False
             return True
         if self.doc is None:
-            return bool(collection.delete_one(self.known or {}, session=session).deleted_count)
+            return bool(collection.delete_one(self.expected or {}, session=session).deleted_count)
         content = {name: value for name, value in self.doc.items() if name != "_id"}
         # Fields of the other kind go, so that a chunk that was sparse and is dense says nothing of listed cells.
         other = {name: 1 for name in _CONTENT if name not in content}
         change = {"$set": content, "$unset": other}
-        is_changed = bool(collection.update_one(self.known or {}, change, session=session).matched_count)
+        is_changed = bool(collection.update_one(self.expected or {}, change, session=session).matched_count)
         if not is_changed:
             self._raise_if_damaged(collection, self.doc)
         return is_changed
 
-    def _raise_if_damaged(self, collection: Collection[Any], doc: dict[str, Any]) -> None:
+    def _raise_if_damaged(self, collection: DocumentCollection, doc: MutableDocument) -> None:
         """Raise CorruptChunk where the ``_id`` of this chunk is that of a document that says it is of another: no
         waiting changes that, as it does where another writer was faster."""
         known = ("meta_id", "name", "chunk", "n")
@@ -491,7 +501,7 @@ _CONTENT = ("data", "sparse_data", "sparse_coords", "nnz", "fill_value")
 """What a document says of its own cells, and of how many the whole chunk lists."""
 
 
-def _content(segment: Segment) -> dict[str, Any]:
+def _content(segment: Segment) -> MutableDocument:
     """Return the fields of :data:`_CONTENT` that were read."""
     if not segment.sparse:
         return {"data": segment.data}
@@ -499,21 +509,21 @@ def _content(segment: Segment) -> dict[str, Any]:
     return {**listed, "nnz": segment.nnz, "fill_value": segment.fill}
 
 
-def _read_content(segment: Segment) -> dict[str, Any]:
+def _read_content(segment: Segment) -> MutableDocument:
     return {"n": segment.n, "shape": {"$eq": list(segment.shape)}, **_content(segment)}
 
 
-def _is_unchanged(segment: Segment, doc: dict[str, Any]) -> bool:
+def _is_unchanged(segment: Segment, doc: MutableDocument) -> bool:
     """Return whether a document stays as it is: each one of a sparse chunk repeats how many cells are listed in all."""
     same = _content(segment) == {name: doc[name] for name in _CONTENT if name in doc}
     return same and list(segment.shape) == doc["shape"] and segment.dtype.str == doc["dtype"]
 
 
 @contextmanager
-def _transaction(collection: Collection[Any], *, several: bool, url: str) -> Iterator[Any]:
-    """A session in which all happens or nothing; None where one document is changed, or on a server without them."""
-    from pymongo.errors import PyMongoError
-
+def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> Iterator[Any]:
+    """Return a session in which all happens or nothing; None where one document is changed, or on a server without
+    them.
+    """
     client = collection.database.client
     if not several or not _has_transactions(client):
         yield None

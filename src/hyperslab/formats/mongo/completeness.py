@@ -10,11 +10,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bson import ObjectId
 
 from hyperslab.errors import HyperslabError
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import (
     DENSE,
     SPARSE,
@@ -27,14 +28,9 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_segment,
 )
 from hyperslab.formats.mongo.chunk_writes import undo_entries
-from hyperslab.formats.mongo.document import Meta, Variable, parse_object
-from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.document import Meta, Variable, load_meta
 from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.stores import counting
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
-
 
 # -- storage statistics -----------------------------------------------------------------------------------------------
 # Documents and bytes of each chunk, counted by an aggregation of the server: no cells are moved.
@@ -49,14 +45,14 @@ class ChunkStats:
     that is whole.
     """
 
-    key: Mapping[str, Any]
+    key: Document
     documents: int
     segments: int
     first: Any
     last: Any
     values: int
     places: int
-    said: Mapping[str, Any]
+    description: Document
     alike: bool
     sound: bool
 
@@ -66,16 +62,21 @@ class ChunkStats:
         return self.sound and self.first == 0 and self.last == self.segments - 1
 
     def segment(self) -> Segment:
-        """What the documents say, as one without its bytes. CorruptDocument, Unsupported."""
-        return parse_segment({**self.said, **self.key, "n": 0, "data": b"", "sparse_data": b"", "sparse_coords": b""})
+        """Return the description that the documents share, as a segment without its bytes. CorruptDocument,
+        Unsupported.
+        """
+        return parse_segment(
+            {**self.description, **self.key, "n": 0, "data": b"", "sparse_data": b"", "sparse_coords": b""}
+        )
 
 
+# Rows of the aggregation in one answer of the server.
 _ROWS = 2000
 """Chunks that are told of at a time."""
 
 
-def _bytes(*fields: str) -> dict[str, Any]:
-    """The bytes of the first field that is there; -1 where none holds bytes."""
+def _bytes(*fields: str) -> MutableDocument:
+    """Return the bytes of the first field that is there; -1 where none holds bytes."""
     found = {"$ifNull": [*(f"${field}" for field in fields), None]}
     sized = {"$cond": [{"$eq": [{"$type": "$$found"}, "binData"]}, {"$binarySize": "$$found"}, -1]}
     return {"$let": {"vars": {"found": found}, "in": sized}}
@@ -121,18 +122,18 @@ _BY_CHUNK = {
 }
 
 
-def chunk_statistics(chunks: Collection[Any], meta_id: Any) -> Iterator[ChunkStats]:
-    """Every chunk of an object that has documents, in no order."""
+def chunk_statistics(chunks: DocumentCollection, meta_id: Any) -> Iterator[ChunkStats]:
+    """Yield every chunk of an object that has documents, in no order."""
     mine = {"$match": {"meta_id": {"$eq": meta_id}}}
     alike = {"$and": ["$alike", {"$eq": ["$said", "$last_said"]}]}
-    pipeline: list[dict[str, Any]] = [mine, {"$group": _BY_N}, {"$group": _BY_CHUNK}, {"$set": {"alike": alike}}]
+    pipeline: list[MutableDocument] = [mine, {"$group": _BY_N}, {"$group": _BY_CHUNK}, {"$set": {"alike": alike}}]
     with chunks.aggregate(pipeline, allowDiskUse=True, batchSize=_ROWS) as rows:
         for row in rows:
-            told = {name: row[name] for name in ("documents", "segments", "first", "last", "values", "places", "said")}
-            yield ChunkStats(key=row["_id"], **told, alike=row["alike"], sound=row["sound"])
+            counts = {name: row[name] for name in ("documents", "segments", "first", "last", "values", "places")}
+            yield ChunkStats(key=row["_id"], **counts, description=row["said"], alike=row["alike"], sound=row["sound"])
 
 
-def find_documents(chunks: Collection[Any], meta_id: Any, keys: Container[Key]) -> dict[Key, list[tuple[Any, Any]]]:
+def find_documents(chunks: DocumentCollection, meta_id: Any, keys: Container[Key]) -> dict[Key, list[tuple[Any, Any]]]:
     """``n`` and ``_id`` of all documents of these chunks, in one pass over the object: a query by ``chunk`` would look
     at every chunk that shares an index with it."""
     found: dict[Key, list[tuple[Any, Any]]] = {}
@@ -146,10 +147,10 @@ def find_documents(chunks: Collection[Any], meta_id: Any, keys: Container[Key]) 
     return found
 
 
-def find_contradicting(chunks: Collection[Any], meta_id: Any, ids: Iterable[Any]) -> set[Key]:
-    """The chunks of which some of these documents have the same ``n`` and other bytes."""
+def find_contradicting(chunks: DocumentCollection, meta_id: Any, ids: Iterable[Any]) -> set[Key]:
+    """Return the chunks of which some of these documents have the same ``n`` and other bytes."""
     blobs = ("data", "sparse_data", "sparse_coords", "coords")
-    group: dict[str, Any] = {"_id": {"name": "$name", "chunk": "$chunk", "n": "$n"}}
+    group: MutableDocument = {"_id": {"name": "$name", "chunk": "$chunk", "n": "$n"}}
     for blob in blobs:
         group |= {f"low_{blob}": {"$min": f"${blob}"}, f"high_{blob}": {"$max": f"${blob}"}}
     differ = {"$or": [{"$ne": [f"$low_{blob}", f"$high_{blob}"]} for blob in blobs]}
@@ -170,6 +171,7 @@ DUPLICATES, CONTRADICTING = "duplicate-documents", "contradicting-documents"
 EXCESS, SHAPE, DOCUMENT = "excess-bytes", "chunk-shape", "chunk-document"
 STRAY, EMBEDDED = "stray-documents", "embedded-and-stored"
 _HARMLESS = (DUPLICATES, STRAY)
+# Chunks whose copies are compared by one aggregation, of which the server sorts the bytes.
 _BATCH = 100
 
 
@@ -201,14 +203,14 @@ class AbsentChunks:
         return self.declared - len(self.stored)
 
     def add(self, chunk: ChunkIndex) -> None:
-        """That one is there."""
+        """Note that a chunk is stored."""
         number = 0
         for index, count in zip(chunk or (), self.counts or (), strict=True):
             number = number * count + index
         self.stored.add(number)
 
     def __iter__(self) -> Iterator[Key]:
-        """The missing ones, in order; nothing is remembered of them."""
+        """Yield the missing ones, in order; nothing is remembered of them."""
         start = 0
         for stop in (*sorted(self.stored), self.declared):
             for number in range(start, stop):
@@ -229,7 +231,7 @@ class ObjectSurvey:
     """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent`` and no fill
     value, and which chunks are ``sparse``."""
 
-    def __init__(self, meta: Meta, chunks: Collection[Any]) -> None:
+    def __init__(self, meta: Meta, chunks: DocumentCollection) -> None:
         self.meta = meta
         self.chunks = chunks
         self.variables = meta.variables
@@ -240,14 +242,16 @@ class ObjectSurvey:
         }
         self.sparse: list[Key] = []
         self._misfits = False
-        self._past = {key: entry.count for key, entry in undo_entries(meta.ours).items() if entry.count is not None}
-        for name, chunk in (key for key, count in self._past.items() if count and key[0] in self._absent):
+        self._undo_counts = {
+            key: entry.count for key, entry in undo_entries(meta.extension).items() if entry.count is not None
+        }
+        for name, chunk in (key for key, count in self._undo_counts.items() if count and key[0] in self._absent):
             if self.variables[name].has(chunk):
                 self._absent[name].add(chunk)
         self.absent = [absent for name, absent in self._absent.items() if "fill" not in variable_extension(meta, name)]
 
     def is_questioned(self, flaws: Iterable[ChunkFlaw]) -> bool:
-        """True if the documents do not fit the object otherwise than by being too many.
+        """Return whether the documents do not fit the object otherwise than by being too many.
 
         Documents of chunks that it does not have may be sound then, and its own document wrong.
         """
@@ -263,46 +267,46 @@ class ObjectSurvey:
         return is_renamed and any(absent.declared and not absent.stored for absent in self._absent.values())
 
     def flaws(self) -> Iterator[ChunkFlaw]:
-        """What is wrong with what is stored, in no order."""
+        """Yield the flaws of the stored documents, in no order."""
         strays: dict[Key, ChunkFlaw] = {}
         doubled: set[Key] = set()
-        for tally in chunk_statistics(self.chunks, self.meta.id):
-            flaw = self._flaw(tally)
-            if flaw is None and tally.documents > tally.segments and tally.key["name"] in self._absent:
-                doubled.add(parse_key(tally.key))
+        for stats in chunk_statistics(self.chunks, self.meta.id):
+            flaw = self._flaw(stats)
+            if flaw is None and stats.documents > stats.segments and stats.key["name"] in self._absent:
+                doubled.add(parse_key(stats.key))
             elif flaw is not None and flaw.kind == STRAY:
                 strays[flaw.key] = flaw
             elif flaw is not None:
                 yield flaw
             if counting.watchers:
                 counting.done(1)
-        doubled -= self._past.keys()
+        doubled -= self._undo_counts.keys()
         if strays or doubled:
             found = find_documents(self.chunks, self.meta.id, strays.keys() | doubled)
             yield from (replace(flaw, stored=tuple(found.get(key, ()))) for key, flaw in strays.items())
             yield from self._doubles({key: found[key] for key in doubled if key in found})
 
-    def _flaw(self, tally: ChunkStats) -> ChunkFlaw | None:
+    def _flaw(self, stats: ChunkStats) -> ChunkFlaw | None:
         try:
-            key = parse_key(tally.key)
+            key = parse_key(stats.key)
         except HyperslabError as error:
-            return ChunkFlaw((str(tally.key.get("name")), None), DOCUMENT, error.said)
-        if key in self._past:  # it is being changed, and read as it was
+            return ChunkFlaw((str(stats.key.get("name")), None), DOCUMENT, error.said)
+        if key in self._undo_counts:  # it is being changed, and read as it was
             return None
         variable = self.variables.get(key[0])
-        counted = f"{tally.documents} documents of {format_key(key)}"
+        counted = f"{stats.documents} documents of {format_key(key)}"
         if variable is None:
             return ChunkFlaw(key, STRAY, f"{counted}, a variable that the object does not have")
         if variable.problem is not None:
             return None
-        if variable.embedded is not None and not (self.meta.ours and key[1] is not None):
+        if variable.embedded is not None and not (self.meta.extension and key[1] is not None):
             return ChunkFlaw(key, EMBEDDED, f"{counted}, whose cells stand in the object's own document")
         if variable.embedded is not None or not variable.has(key[1]):
             return ChunkFlaw(key, STRAY, f"{counted}, a chunk that the variable does not have")
         self._absent[key[0]].add(key[1])
-        self.sparse += [key] if tally.said.get("type") == SPARSE else []
-        self._misfits |= _is_misfit(key[1], tally, variable)
-        return _find_flaw(key, tally, variable, lenient=bool(variable_extension(self.meta, key[0])))
+        self.sparse += [key] if stats.description.get("type") == SPARSE else []
+        self._misfits |= _is_misfit(key[1], stats, variable)
+        return _find_flaw(key, stats, variable, lenient=bool(variable_extension(self.meta, key[0])))
 
     def _doubles(self, found: Mapping[Key, list[tuple[Any, Any]]]) -> Iterator[ChunkFlaw]:
         rest = iter(found.items())
@@ -320,21 +324,21 @@ class ObjectSurvey:
                     yield ChunkFlaw(key, DUPLICATES, message, tuple(stored))
 
 
-def _find_flaw(key: Key, tally: ChunkStats, variable: Variable, *, lenient: bool) -> ChunkFlaw | None:
-    """What is wrong with a chunk that the object has; copies apart. ``lenient``: of any length, as while it grows."""
-    if not tally.alike:
+def _find_flaw(key: Key, stats: ChunkStats, variable: Variable, *, lenient: bool) -> ChunkFlaw | None:
+    """Return the flaw of a chunk that the object has, except copies. ``lenient``: of any length, as while it grows."""
+    if not stats.alike:
         return ChunkFlaw(key, CONTRADICTING, f"documents of {format_key(key)} contradict each other")
     try:
-        segment = tally.segment()
+        segment = stats.segment()
     except HyperslabError as error:
         return ChunkFlaw(key, DOCUMENT, f"{format_key(key)}: {error.said}")
-    if not tally.sound:
+    if not stats.sound:
         return ChunkFlaw(
             key, DOCUMENT, f"a document of {format_key(key)} has no bytes, or an n that is no whole number"
         )
-    kind, said = _compare_bytes(tally, segment)
+    kind, detail = _compare_bytes(stats, segment)
     if kind:
-        return ChunkFlaw(key, kind, f"{format_key(key)}: {said}")
+        return ChunkFlaw(key, kind, f"{format_key(key)}: {detail}")
     declared = _declared_shape(key[1], variable)
     if len(declared) != len(segment.shape) or not (
         lenient or all(size in (None, found) for size, found in zip(declared, segment.shape, strict=True))
@@ -345,13 +349,14 @@ def _find_flaw(key: Key, tally: ChunkStats, variable: Variable, *, lenient: bool
     return None
 
 
-def _is_misfit(chunk: ChunkIndex, tally: ChunkStats, variable: Variable) -> bool:
-    """True if a chunk has another length than its place, and none that a growing or shrinking array leaves there.
+def _is_misfit(chunk: ChunkIndex, stats: ChunkStats, variable: Variable) -> bool:
+    """Return whether a chunk has another length than its place, and none that a growing or shrinking array leaves
+    there.
 
     Those are longer along an axis at the end of which they lie.
     """
     try:
-        found = tally.segment().shape
+        found = stats.segment().shape
     except HyperslabError:
         return True
     if chunk is None or variable.chunks is None or len(found) != len(chunk):
@@ -363,13 +368,13 @@ def _is_misfit(chunk: ChunkIndex, tally: ChunkStats, variable: Variable) -> bool
     )
 
 
-def _compare_bytes(tally: ChunkStats, segment: Segment) -> tuple[str, str]:
-    expected, found = expected_bytes(segment), (tally.values, tally.places)
-    said = f"{sum(found)} of {sum(expected)} bytes"
+def _compare_bytes(stats: ChunkStats, segment: Segment) -> tuple[str, str]:
+    expected, found = expected_bytes(segment), (stats.values, stats.places)
+    detail = f"{sum(found)} of {sum(expected)} bytes"
     if sum(found) > sum(expected):
-        return EXCESS, said
-    if not tally.unbroken or sum(found) < sum(expected):
-        return MISSING_SEGMENT, f"{said}, in {tally.segments} documents, n up to {tally.last}"
+        return EXCESS, detail
+    if not stats.unbroken or sum(found) < sum(expected):
+        return MISSING_SEGMENT, f"{detail}, in {stats.segments} documents, n up to {stats.last}"
     if found != expected:
         return DOCUMENT, f"values and places of {found} bytes, not {expected}"
     if segment.fill is not None and len(segment.fill) != segment.dtype.itemsize:
@@ -386,16 +391,10 @@ def _declared_shape(chunk: ChunkIndex, variable: Variable) -> tuple[int | None, 
 # -- by id ------------------------------------------------------------------------------------------------------------
 
 
-def load_meta(meta: Collection[Any], id: ObjectId) -> Meta:
-    """The document of an object. DocumentNotFoundError, CorruptDocument."""
-    doc = meta.find_one({"_id": {"$eq": id}})
-    if doc is None:
-        raise DocumentNotFoundError(id)
-    return parse_object(doc)
-
-
-def find_missing(meta: Collection[Any], chunks: Collection[Any], id: ObjectId, limit: int | None = None) -> list[Key]:
-    """The chunks of an object that are not stored, or not whole; at most ``limit``. DocumentNotFoundError."""
+def find_missing(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, limit: int | None = None
+) -> list[Key]:
+    """Return the chunks of an object that are not stored, or not whole; at most ``limit``. DocumentNotFoundError."""
     survey = ObjectSurvey(load_meta(meta, id), chunks)
     broken = [flaw.key for flaw in survey.flaws() if flaw.kind == MISSING_SEGMENT]
     found = sorted([*broken, *islice(chain.from_iterable(survey.absent), limit)], key=_sort_key(survey.variables))
@@ -407,12 +406,12 @@ def _sort_key(names: Iterable[str]) -> Any:
     return lambda key: (places.get(key[0], len(places)), key[1] or ())
 
 
-def is_complete(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> bool:
+def is_complete(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> bool:
     """Return whether all of an object can be read: every byte is there, once or in equal copies.
     DocumentNotFoundError.
     """
     found = load_meta(meta, id)
-    if "status" in found.ours or any(variable.problem for variable in found.variables.values()):
+    if "status" in found.extension or any(variable.problem for variable in found.variables.values()):
         return False
     survey = ObjectSurvey(found, chunks)
     return all(flaw.kind in _HARMLESS for flaw in survey.flaws()) and not any(survey.absent)

@@ -1,4 +1,4 @@
-"""The document of an object (``<prefix>.meta``) to plain values and back. Pure.
+"""The document of an object (``<prefix>.meta``) to plain values and back, and loaded by id.
 
 What is ours beyond the specification stands in one field, ``hyperslab``, which other readers pass over; it is absent
 where there is nothing to say, and always in what :class:`hyperslab.mongo.XarrayMongoDB` puts by default.
@@ -15,6 +15,9 @@ import numpy as np
 
 from hyperslab.errors import HyperslabError, MissingChunks, Problem
 from hyperslab.formats.mongo.bson_values import (
+    Document,
+    DocumentCollection,
+    MutableDocument,
     Sizes,
     dtype_from_text,
     dtype_to_text,
@@ -32,7 +35,7 @@ from hyperslab.formats.mongo.chunk_documents import (
     encode_coo,
     expected_bytes,
 )
-from hyperslab.formats.mongo.errors import CorruptDocument
+from hyperslab.formats.mongo.errors import CorruptDocument, DocumentNotFoundError
 from hyperslab.model.coo import Coo, Numbers
 
 ARRAY = "__DataArray__"
@@ -55,7 +58,7 @@ class Variable:
     shape: Sizes
     chunks: tuple[Sizes, ...] | None = None
     sparse: bool = False
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Document = field(default_factory=dict)
     units: str | None = None
     fill: bytes | None = None
     embedded: AssembledChunk | None = None
@@ -78,7 +81,7 @@ class Variable:
         )
 
     @property
-    def known(self) -> bool:
+    def has_known_sizes(self) -> bool:
         """Return whether every size is known."""
         return None not in self.shape and all(None not in sizes for sizes in self.chunks or ())
 
@@ -87,17 +90,17 @@ class Variable:
 class Meta:
     """One object: its variables in order, attributes, name (None: it has none), and the most bytes of a segment.
 
-    ``ours``: the field ``hyperslab``; ``extra``: fields that nobody here knows, which are kept.
+    ``extension``: the field ``hyperslab``; ``extra``: fields that nobody here knows, which are kept.
     """
 
     id: Any
     coords: Mapping[str, Variable]
     data_vars: Mapping[str, Variable]
     chunk_size: int
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Document = field(default_factory=dict)
     name: Any = None
-    ours: Mapping[str, Any] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extension: Document = field(default_factory=dict)
+    extra: Document = field(default_factory=dict)
 
     @property
     def variables(self) -> dict[str, Variable]:
@@ -113,11 +116,11 @@ class Meta:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def parse_object(doc: Mapping[str, Any]) -> Meta:
-    """The object; a variable that makes no sense has a ``problem``, the others can be read. CorruptDocument."""
+def parse_object(doc: Document) -> Meta:
+    """Return the object; a variable that makes no sense has a ``problem``, the others can be read. CorruptDocument."""
     coords, data_vars = doc.get("coords", {}), doc.get("data_vars", {})
-    attrs, ours = doc.get("attrs") or {}, doc.get(EXTENSION) or {}
-    for what, value in (("coords", coords), ("data_vars", data_vars), ("attrs", attrs), (EXTENSION, ours)):
+    attrs, extension = doc.get("attrs") or {}, doc.get(EXTENSION) or {}
+    for what, value in (("coords", coords), ("data_vars", data_vars), ("attrs", attrs), (EXTENSION, extension)):
         if not isinstance(value, Mapping):
             raise CorruptDocument(
                 f"{what} of an object", expected="a document", found=type(value).__name__, key=_id(doc)
@@ -136,17 +139,17 @@ def parse_object(doc: Mapping[str, Any]) -> Meta:
         chunk_size=parse_index(doc.get("chunkSize", 0), "chunkSize", _id(doc)),
         attrs=_attrs(attrs, data_vars),
         name=doc.get("name"),
-        ours=ours,
+        extension=extension,
         extra={name: value for name, value in doc.items() if name not in _KNOWN},
     )
 
 
-def _id(doc: Mapping[str, Any]) -> str:
+def _id(doc: Document) -> str:
     return str(doc.get("_id"))
 
 
-def _attrs(attrs: Mapping[str, Any], data_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Those of a DataArray stand at the top; some that stand with its variable are put under them (R22)."""
+def _attrs(attrs: Document, data_vars: Document) -> Document:
+    """Return those of a DataArray stand at the top; some that stand with its variable are put under them (R22)."""
     inner = data_vars[ARRAY].get("attrs") if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], dict) else None
     return {**(inner if isinstance(inner, dict) else {}), **attrs}
 
@@ -204,7 +207,7 @@ def _chunks(value: Any, name: str) -> tuple[Sizes, ...] | None:
     return chunks
 
 
-def _embedded(name: str, doc: Mapping[str, Any], variable: Variable) -> AssembledChunk | None:
+def _embedded(name: str, doc: Document, variable: Variable) -> AssembledChunk | None:
     data = doc.get("sparse_data" if variable.sparse else "data")
     if data is None:
         return None
@@ -223,7 +226,7 @@ def _embedded(name: str, doc: Mapping[str, Any], variable: Variable) -> Assemble
 
 
 def document_problems(meta: Meta) -> Iterator[Problem]:
-    """What makes no sense in the document itself."""
+    """Yield the problems of the document itself."""
     for name, variable in meta.variables.items():
         if variable.problem is not None:
             yield Problem(name, "document", variable.problem.said)
@@ -232,9 +235,9 @@ def document_problems(meta: Meta) -> Iterator[Problem]:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def render_object(meta: Meta) -> dict[str, Any]:
-    """The document, its fields in the order that xarray_mongodb gives them."""
-    doc: dict[str, Any] = {} if meta.id is None else {"_id": meta.id}
+def render_object(meta: Meta) -> MutableDocument:
+    """Return the document, its fields in the order that xarray_mongodb gives them."""
+    doc: MutableDocument = {} if meta.id is None else {"_id": meta.id}
     doc["coords"] = {name: render_variable(name, variable) for name, variable in meta.coords.items()}
     doc["data_vars"] = {name: render_variable(name, variable) for name, variable in meta.data_vars.items()}
     doc["chunkSize"] = meta.chunk_size
@@ -242,15 +245,15 @@ def render_object(meta: Meta) -> dict[str, Any]:
         doc["attrs"] = dict(meta.attrs)
     if meta.name is not None:
         doc["name"] = meta.name
-    if meta.ours:
-        doc[EXTENSION] = dict(meta.ours)
+    if meta.extension:
+        doc[EXTENSION] = dict(meta.extension)
     return doc | dict(meta.extra)
 
 
-def render_variable(name: str, variable: Variable) -> dict[str, Any]:
-    """The entry of one variable. Unsupported for its dtype."""
+def render_variable(name: str, variable: Variable) -> MutableDocument:
+    """Return the entry of one variable. Unsupported for its dtype."""
     chunks = None if variable.chunks is None else [_sizes(sizes) for sizes in variable.chunks]
-    doc: dict[str, Any] = {
+    doc: MutableDocument = {
         "dims": list(variable.dims),
         "dtype": dtype_to_text(variable.dtype, name),
         "shape": _sizes(variable.shape),
@@ -275,7 +278,7 @@ def _sizes(sizes: Sizes) -> list[int | float]:
 
 
 def embed_cells(name: str, cells: Numbers | Coo) -> AssembledChunk:
-    """Cells as they stand in the document of their object."""
+    """Return cells as they stand in the document of their object."""
     if isinstance(cells, Coo):
         nnz, data, places, fill = encode_coo(cells)
         return AssembledChunk((Segment((name, None), 0, cells.dtype, cells.shape, data, places, nnz, fill),))
@@ -284,8 +287,9 @@ def embed_cells(name: str, cells: Numbers | Coo) -> AssembledChunk:
 
 
 def choose_embedded(sizes: Mapping[str, int], threshold: int) -> set[str]:
-    """Which of the variables that are stored whole stand in the document: the smallest, as long as their bytes add up
-    to no more than ``threshold`` (reference 2.3); one without bytes always does."""
+    """Return which of the variables that are stored whole stand in the document: the smallest, as long as their bytes
+    add up to no more than ``threshold`` (reference 2.3); one without bytes always does.
+    """
     left, names = threshold, set()
     for name in sorted(sizes, key=lambda name: sizes[name]):
         left -= sizes[name]
@@ -293,3 +297,19 @@ def choose_embedded(sizes: Mapping[str, int], threshold: int) -> set[str]:
             break
         names.add(name)
     return names
+
+
+# -- in the collection ------------------------------------------------------------------------------------------------
+
+
+def load_meta(meta: DocumentCollection, id: Any) -> Meta:
+    """Return the document of an object. DocumentNotFoundError, CorruptDocument."""
+    doc = meta.find_one({"_id": {"$eq": id}})
+    if doc is None:
+        raise DocumentNotFoundError(id)
+    return parse_object(doc)
+
+
+def object_exists(meta: DocumentCollection, id: Any) -> bool:
+    """Return whether the collection has the document of an object; its chunks go after it."""
+    return meta.find_one({"_id": {"$eq": id}}, {"_id": 1}) is not None

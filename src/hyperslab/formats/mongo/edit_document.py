@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.dimension_suffix import add_suffix
-from hyperslab.formats.mongo.bson_values import dtype_to_text, encode_attrs
+from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
 from hyperslab.formats.mongo.to_spec import (
     COORDINATES,
@@ -37,7 +37,7 @@ _KINDS = "biufcmMUSV"
 
 
 def check_type(dtype: DataType) -> np.dtype[Any]:
-    """The dtype of cells that documents hold; Unsupported names the others."""
+    """Return the dtype of cells that documents hold; Unsupported names the others."""
     if not isinstance(dtype, np.dtype) or dtype.kind not in _KINDS or dtype.names or dtype.subdtype:
         remedy = "store numbers, times, or text of a fixed length (astype('U'))"
         raise Unsupported(f"format mongo has no cells of type {describe(dtype)}", remedy=remedy)
@@ -49,11 +49,11 @@ def check_type(dtype: DataType) -> np.dtype[Any]:
 
 
 def new_array(spec: ArraySpec) -> ArraySpec:
-    """A user's wish as documents hold it; codecs are left to the server. Unsupported."""
+    """Return a user's wish as documents hold it; codecs are left to the server. Unsupported."""
     check_type(spec.dtype)
-    for asked in ("shards", "checksum"):
-        if spec.layout.get(asked):
-            raise Unsupported(f"format mongo has no {asked}", remedy=f"leave {asked}= out")
+    for option in ("shards", "checksum"):
+        if spec.layout.get(option):
+            raise Unsupported(f"format mongo has no {option}", remedy=f"leave {option}= out")
     encode_attrs(spec.attrs, {}, {})
     layout = {name: value for name, value in spec.layout.items() if name in ("units", "attribute")}
     return spec.evolve(codecs=(), indexes={}, layout=layout)
@@ -66,15 +66,15 @@ def fits_one_piece(spec: ArraySpec, most: int) -> bool:
     return nbytes == 0 or (one and nbytes <= most)
 
 
-def without_coordinates(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def without_coordinates(attrs: Document) -> MutableDocument:
     """Without what the places of variables say, and the field ``hyperslab`` where they do not."""
     return {name: value for name, value in attrs.items() if name != COORDINATES or not isinstance(value, str)}
 
 
-def make_variable(
-    name: str, spec: ArraySpec, old: Variable | None, codes: Mapping[str, Any], *, whole: bool
-) -> Variable:
-    """The entry of an array. ``old``, ``codes``: what is stored under its name. Unsupported names an attribute."""
+def make_variable(name: str, spec: ArraySpec, old: Variable | None, codes: Document, *, whole: bool) -> Variable:
+    """Return the entry of an array. ``old``, ``codes``: what is stored under its name. Unsupported names
+    an attribute.
+    """
     dtype = check_type(spec.dtype).newbyteorder("<")
     values = without_coordinates(spec.attrs)
     units = spec.layout.get("units")
@@ -108,17 +108,17 @@ def _axis_sizes(length: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sizes) or (0,)
 
 
-def array_extension(
-    spec: ArraySpec, variable: Variable, old: Mapping[str, Any], before: Variable | None
-) -> dict[str, Any]:
-    """What the field ``hyperslab`` is to say of an array, of which it says ``old`` and that was ``before``."""
+def array_extension(spec: ArraySpec, variable: Variable, old: Document, before: Variable | None) -> MutableDocument:
+    """Return what the field ``hyperslab`` says of an array, given what it said (``old``) of the array as it was
+    ``before``.
+    """
     values = without_coordinates(spec.attrs)
     if variable.units is not None and not spec.layout.get("attribute"):
         values.pop("units", None)
     codes = encode_attrs(values, variable.attrs, attr_codes(old))[1]
     told = variable_chunks(variable, {}).chunks
     complete = "fill_value" in old and before is not None and before.shape == spec.shape
-    found: dict[str, Any] = {"fill_value" if complete else "fill": spec.fill_cell().astype(variable.dtype).tobytes()}
+    found: MutableDocument = {"fill_value" if complete else "fill": spec.fill_cell().astype(variable.dtype).tobytes()}
     if told != spec.chunks:
         found["chunks"] = [cut if isinstance(cut, int) else list(cut) for cut in spec.chunks]
     if codes:
@@ -131,35 +131,35 @@ def array_extension(
 
 
 def with_group(meta: Meta, spec: GroupSpec) -> Meta:
-    """The object with other attributes and unlimited dimensions."""
-    ours = dict(meta.ours)
+    """Return the object with other attributes and unlimited dimensions."""
+    extension = dict(meta.extension)
     if not meta.is_array:
         shown = group_spec(meta).attrs.get(COORDINATES)
         values = without_coordinates(spec.attrs)
-        raw, codes = encode_attrs(values, meta.attrs, attr_codes(meta.ours))
-        said = spec.attrs.get(COORDINATES)
-        said = said if isinstance(said, str) else None
-        _set_or_remove(ours, COORDINATES, said if said != shown or COORDINATES in meta.ours else None)
-        _set_or_remove(ours, "attr_types", codes or None)
+        raw, codes = encode_attrs(values, meta.attrs, attr_codes(meta.extension))
+        declared = spec.attrs.get(COORDINATES)
+        declared = declared if isinstance(declared, str) else None
+        _set_or_remove(extension, COORDINATES, declared if declared != shown or COORDINATES in meta.extension else None)
+        _set_or_remove(extension, "attr_types", codes or None)
         meta = replace(meta, attrs=raw)
     elif without_coordinates(spec.attrs):
         remedy = "set them on the array: a DataArray has those of its one array"
         raise Unsupported("format mongo holds no attributes beside those of a DataArray", remedy=remedy)
-    _set_or_remove(ours, "unlimited", [dim.name for dim in spec.dims if dim.unlimited] or None)
-    return sort_coordinates(replace(meta, ours=ours))
+    _set_or_remove(extension, "unlimited", [dim.name for dim in spec.dims if dim.unlimited] or None)
+    return sort_coordinates(replace(meta, extension=extension))
 
 
-def _set_or_remove(ours: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_remove(extension: MutableDocument, name: str, value: Any) -> None:
     if value is None:
-        ours.pop(name, None)
+        extension.pop(name, None)
     else:
-        ours[name] = value
+        extension[name] = value
 
 
 def with_array(meta: Meta, name: str, spec: ArraySpec, *, whole: bool) -> Meta:
-    """The object with an array made or changed; its cells are left alone. Invalid, Unsupported."""
+    """Return the object with an array made or changed; its cells are left alone. Invalid, Unsupported."""
     old = meta.variables.get(name)
-    said = variable_extension(meta, name)
+    declared = variable_extension(meta, name)
     if meta.is_array and name == ARRAY:
         return _with_data_array(meta, spec, whole=whole)
     if name == ARRAY or (meta.is_array and old is None and spec.dims != (name,)):
@@ -167,13 +167,13 @@ def with_array(meta: Meta, name: str, spec: ArraySpec, *, whole: bool) -> Meta:
         raise Unsupported(f"format mongo has no array {name!r} here: a DataArray holds one", remedy=remedy)
     if old is None:
         _check_lengths(meta, name, spec)
-    variable = _keep_embedded(make_variable(name, spec, old, attr_codes(said), whole=whole), old, spec)
-    changed = with_variable(meta, name, variable, array_extension(spec, variable, said, old))
+    variable = _keep_embedded(make_variable(name, spec, old, attr_codes(declared), whole=whole), old, spec)
+    changed = with_variable(meta, name, variable, array_extension(spec, variable, declared, old))
     return sort_coordinates(with_distinct_dims(meta, changed, name))
 
 
 def _keep_embedded(variable: Variable, old: Variable | None, spec: ArraySpec) -> Variable:
-    """An array in one piece keeps the cells that stand in the document, cut off or filled up."""
+    """Return an array in one piece keeps the cells that stand in the document, cut off or filled up."""
     if old is None or old.embedded is None or variable.chunks is not None:
         return variable
     if old.embedded.shape == variable.shape and old.embedded.dtype == variable.dtype:
@@ -185,19 +185,19 @@ def _keep_embedded(variable: Variable, old: Variable | None, spec: ArraySpec) ->
 
 
 def _with_data_array(meta: Meta, spec: ArraySpec, *, whole: bool) -> Meta:
-    """A DataArray, whose attributes are those of its one array."""
+    """Return a DataArray, whose attributes are those of its one array."""
     variable = make_variable(ARRAY, spec.evolve(attrs={}), None, {}, whole=whole)
     units = {"units": spec.layout["units"]} if "units" in spec.layout else {}
     shown = spec.attrs if spec.layout.get("attribute") else {k: v for k, v in spec.attrs.items() if k not in units}
     kept = without_coordinates(shown)
-    raw, codes = encode_attrs(kept, meta.attrs, attr_codes(meta.ours))
+    raw, codes = encode_attrs(kept, meta.attrs, attr_codes(meta.extension))
     if units and not spec.layout.get("attribute"):
         units = {"units": spec.attrs["units"]} if "units" in spec.attrs else {}
-    ours = dict(meta.ours)
-    _set_or_remove(ours, "attr_types", codes or None)
+    extension = dict(meta.extension)
+    _set_or_remove(extension, "attr_types", codes or None)
     entry = array_extension(spec.evolve(attrs={}), variable, variable_extension(meta, ARRAY), meta.variables[ARRAY])
     variable = _keep_embedded(replace(variable, units=units.get("units")), meta.variables[ARRAY], spec)
-    return with_variable(replace(meta, attrs=raw, ours=ours), ARRAY, variable, entry)
+    return with_variable(replace(meta, attrs=raw, extension=extension), ARRAY, variable, entry)
 
 
 def _check_lengths(meta: Meta, name: str, spec: ArraySpec) -> None:
@@ -219,38 +219,44 @@ def _check_lengths(meta: Meta, name: str, spec: ArraySpec) -> None:
             raise Invalid(message, remedy="arrays of one group share their dimensions: give it another name")
 
 
-def with_variable(meta: Meta, name: str, variable: Variable, ours: Mapping[str, Any]) -> Meta:
-    """The object with a variable in its place, or behind the others, and what is ours of it."""
+def with_variable(meta: Meta, name: str, variable: Variable, extension: Document) -> Meta:
+    """Return the object with a variable in its place, or behind the others, and what is ours of it."""
     coords, data = dict(meta.coords), dict(meta.data_vars)
     (coords if name in coords else data)[name] = variable
-    said = {**_variable_extensions(meta), name: dict(ours)}
-    return sort_coordinates(replace(meta, coords=coords, data_vars=data, ours={**meta.ours, "variables": said}))
+    declared = {**_variable_extensions(meta), name: dict(extension)}
+    return sort_coordinates(
+        replace(meta, coords=coords, data_vars=data, extension={**meta.extension, "variables": declared})
+    )
 
 
 def with_extension(meta: Meta, name: str, **values: Any) -> Meta:
-    """The object with other values in what is ours of a variable; None takes one away."""
+    """Return the object with other values in what is ours of a variable; None takes one away."""
     entry = {key: value for key, value in {**variable_extension(meta, name), **values}.items() if value is not None}
-    return replace(meta, ours={**meta.ours, "variables": {**_variable_extensions(meta), name: entry}})
+    return replace(meta, extension={**meta.extension, "variables": {**_variable_extensions(meta), name: entry}})
 
 
 def without_variable(meta: Meta, name: str) -> Meta:
-    """The object without a variable."""
+    """Return the object without a variable."""
     coords, data = dict(meta.coords), dict(meta.data_vars)
     (coords if name in coords else data).pop(name)
-    said = {each: entry for each, entry in _variable_extensions(meta).items() if each != name}
-    return replace(meta, coords=coords, data_vars=data, ours={**meta.ours, "variables": said})
+    declared = {each: entry for each, entry in _variable_extensions(meta).items() if each != name}
+    return replace(meta, coords=coords, data_vars=data, extension={**meta.extension, "variables": declared})
 
 
-def _variable_extensions(meta: Meta) -> dict[str, Any]:
-    said = meta.ours.get("variables")
-    return dict(said) if isinstance(said, Mapping) else {}
+def _variable_extensions(meta: Meta) -> MutableDocument:
+    declared = meta.extension.get("variables")
+    return dict(declared) if isinstance(declared, Mapping) else {}
 
 
 def sort_coordinates(meta: Meta) -> Meta:
-    """The variables that are coordinates by their names, or because another one names them, among the coordinates."""
-    said = {name for entry in _variable_extensions(meta).values() for name in split_names(entry.get(COORDINATES))}
-    said |= set(split_names(meta.ours.get(COORDINATES)))
-    moved = [name for name, one in meta.data_vars.items() if name != ARRAY and (one.dims == (name,) or name in said)]
+    """Return the variables that are coordinates by their names, or because another one names them, among the
+    coordinates.
+    """
+    declared = {name for entry in _variable_extensions(meta).values() for name in split_names(entry.get(COORDINATES))}
+    declared |= set(split_names(meta.extension.get(COORDINATES)))
+    moved = [
+        name for name, one in meta.data_vars.items() if name != ARRAY and (one.dims == (name,) or name in declared)
+    ]
     coords = {**meta.coords, **{name: meta.data_vars[name] for name in moved}}
     return replace(meta, coords=coords, data_vars={k: v for k, v in meta.data_vars.items() if k not in moved})
 
@@ -268,7 +274,7 @@ def auto_chunk_lengths(shape: tuple[int, ...], itemsize: int, most: int) -> tupl
 
 
 def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
-    """The object with a group below the root made or changed. Unsupported, Invalid."""
+    """Return the object with a group below the root made or changed. Unsupported, Invalid."""
     meta = with_parent_groups(meta, f"{path}/-")
     known = inner_groups(meta)
     old = known[path] if isinstance(known[path], Mapping) else {}
@@ -279,7 +285,7 @@ def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
 
 
 def with_parent_groups(meta: Meta, path: str) -> Meta:
-    """The object with the groups that a node at ``path`` lies in."""
+    """Return the object with the groups that a node at ``path`` lies in."""
     wanted = [group for group in outward(split(path)[0]) if group]
     if wanted and meta.is_array:
         remedy = "save a Dataset under a name of its own"
@@ -287,19 +293,19 @@ def with_parent_groups(meta: Meta, path: str) -> Meta:
     known = inner_groups(meta)
     if taken := [group for group in wanted if group not in known and group in meta.variables]:
         raise Invalid(f"/{taken[0]} is an array and holds no other nodes", remedy="give another name")
-    missing: dict[str, Any] = {group: {} for group in reversed(wanted) if group not in known}
+    missing: MutableDocument = {group: {} for group in reversed(wanted) if group not in known}
     return _with_groups(meta, {**known, **missing}) if missing else meta
 
 
 def without_group(meta: Meta, path: str) -> Meta:
-    """The object without the groups at and below a path; their arrays are not looked at."""
-    left = {group: said for group, said in inner_groups(meta).items() if not f"{group}/".startswith(f"{path}/")}
+    """Return the object without the groups at and below a path; their arrays are not looked at."""
+    left = {group: declared for group, declared in inner_groups(meta).items() if not f"{group}/".startswith(f"{path}/")}
     return _with_groups(meta, left)
 
 
-def _with_groups(meta: Meta, groups: Mapping[str, Any]) -> Meta:
-    rest = {name: value for name, value in meta.ours.items() if name != GROUPS}
-    return replace(meta, ours={**rest, GROUPS: dict(groups)} if groups else rest)
+def _with_groups(meta: Meta, groups: Document) -> Meta:
+    rest = {name: value for name, value in meta.extension.items() if name != GROUPS}
+    return replace(meta, extension={**rest, GROUPS: dict(groups)} if groups else rest)
 
 
 def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:

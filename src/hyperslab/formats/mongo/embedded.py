@@ -11,7 +11,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import ReadOnly
-from hyperslab.formats.mongo.chunk_documents import AssembledChunk, coo_of_shape
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk
 from hyperslab.formats.mongo.chunk_source import MongoChunks
 from hyperslab.model.coo import Coo, Numbers
 from hyperslab.model.spec import ArraySpec
@@ -22,17 +22,17 @@ SwapCells = Callable[[np.ndarray[Any, Any], bytes | None], None]
 
 
 class EmbeddedChunk:
-    """``cells``: as they are stored, which may be fewer or more than ``spec`` has now; ``swapped`` puts others."""
+    """``cells``: as they are stored, which may be fewer or more than ``spec`` has now; ``swap_cells`` puts others."""
 
     concurrency = None
 
     def __init__(
-        self, cells: Callable[[], AssembledChunk], spec: ArraySpec, url: str, swapped: SwapCells | None = None
+        self, cells: Callable[[], AssembledChunk], spec: ArraySpec, url: str, swap_cells: SwapCells | None = None
     ) -> None:
         self._stored = cells
         self._spec = spec
         self._url = url
-        self._swapped = swapped
+        self._swap_cells = swap_cells
         self._grid = Grid.of(spec.shape, tuple(max(1, n, _axis_length(cut)) for n, cut in _pairs(spec)))
 
     @property
@@ -41,24 +41,19 @@ class EmbeddedChunk:
         return self._grid
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """The cells into ``out``, filled up to the length of the chunk."""
-        self._put(self._stored(), out)
+        """Return the cells into ``out``, filled up to the length of the chunk."""
+        self._stored().read_padded(out, self._spec.fill_cell())
         return True
 
     def read_coo(self, coords: Coords) -> Coo:
-        """The cells as a list."""
-        return coo_of_shape(self._stored(), self._spec.shape, self._spec.fill_cell())
+        """Return the cells as a list."""
+        return self._stored().coo_of_shape(self._spec.shape, self._spec.fill_cell())
 
     def read(self, coords: Coords) -> Block:
-        """The cells in memory of their own."""
+        """Return the cells in memory of their own."""
         block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self._put(self._stored(), block)
+        self._stored().read_padded(block, self._spec.fill_cell())
         return block
-
-    def _put(self, cells: AssembledChunk, out: Block) -> None:
-        if cells.shape != out.shape:
-            out[...] = self._spec.fill_cell()
-        cells.read_common(out)
 
     def write(self, coords: Coords, block: Block) -> None:
         """Put the document of the object with these cells in the place of the old one."""
@@ -70,10 +65,10 @@ class EmbeddedChunk:
             self._change(block, None)
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
-        """The cells, and their bytes as they are stored."""
+        """Return the cells, and their bytes as they are stored."""
         cells = self._stored()
         block = np.empty(self._grid.chunk_shape((0,) * len(cells.shape)), self._spec.numpy_dtype)
-        self._put(cells, block)
+        cells.read_padded(block, self._spec.fill_cell())
         return [block for _ in coords], cells.block().tobytes()
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
@@ -86,21 +81,21 @@ class EmbeddedChunk:
         self._change(np.full(self._spec.shape, self._spec.fill_cell(), self._spec.numpy_dtype), None)
 
     def _change(self, block: Block, expected: bytes | None) -> None:
-        if self._swapped is None:
+        if self._swap_cells is None:
             raise ReadOnly("this object is open for reading", url=self._url, remedy="open it with mode='r+'")
         inside: tuple[Any, ...] = tuple(slice(0, length) for length in self._spec.shape)
-        self._swapped(block[(*inside, ...)], expected)
+        self._swap_cells(block[(*inside, ...)], expected)
 
     def stored(self) -> Iterator[Coords]:
-        """The one chunk."""
+        """Yield the one chunk."""
         yield (0,) * len(self._spec.shape)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the cells."""
+        """Return bytes of the cells."""
         return self.nbytes_stored() if any(True for _ in coords) else 0
 
     def nbytes_stored(self) -> int:
-        """Bytes of the cells."""
+        """Return bytes of the cells."""
         return self._stored().nbytes
 
 

@@ -10,14 +10,15 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pymongo import ReadPreference
+from pymongo.errors import PyMongoError
 
 from hyperslab.errors import Conflict, NotFound
-from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.bson_values import DocumentCollection, MutableDocument
+from hyperslab.formats.mongo.document import EXTENSION, object_exists
 from hyperslab.stores.attempts import attempts, kept_waiting
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 LEASE_FIELD = f"{EXTENSION}.lease"
 _LEASE_SECONDS = 30
@@ -25,7 +26,7 @@ _LEASE_SECONDS = 30
 
 
 @contextmanager
-def hold_lease(collection: Collection[Any], key: Any, url: str, timeout: float | None) -> Iterator[str]:
+def hold_lease(collection: DocumentCollection, key: Any, url: str, timeout: float | None) -> Iterator[str]:
     """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds.
 
     What the driver raises passes as it is.
@@ -35,6 +36,7 @@ def hold_lease(collection: Collection[Any], key: Any, url: str, timeout: float |
         with attempt:
             _take_lease(collection, key, url, owner)
     ended = threading.Event()
+    # A daemon: a process that ends without leaving the block must not be kept alive; its lease expires by itself.
     beat = threading.Thread(target=_renew_lease, args=(collection, key, owner, ended), daemon=True)
     beat.start()
     try:
@@ -44,23 +46,22 @@ def hold_lease(collection: Collection[Any], key: Any, url: str, timeout: float |
         collection.update_one({"_id": key, f"{LEASE_FIELD}.owner": owner}, {"$unset": {LEASE_FIELD: ""}})
 
 
-def _take_lease(collection: Collection[Any], key: Any, url: str, owner: str) -> None:
+def _take_lease(collection: DocumentCollection, key: Any, url: str, owner: str) -> None:
     free = {"$or": [{LEASE_FIELD: {"$exists": False}}, {"$expr": {"$lt": [f"${LEASE_FIELD}.until", "$$NOW"]}}]}
     if collection.update_one({"_id": key, **free}, _lease_until(owner)).matched_count:
         return
-    if collection.find_one({"_id": key}, {"_id": 1}) is None:
+    if not object_exists(collection, key):
         raise NotFound("the object is gone", url=url, key=str(key))
     raise kept_waiting(url, str(key))
 
 
-def _lease_until(owner: str) -> list[dict[str, Any]]:
+def _lease_until(owner: str) -> list[MutableDocument]:
     later = {"$add": ["$$NOW", _LEASE_SECONDS * 1000]}
     return [{"$set": {LEASE_FIELD: {"owner": owner, "until": later}}}]
 
 
-def _renew_lease(collection: Collection[Any], key: Any, owner: str, ended: threading.Event) -> None:
-    from pymongo.errors import PyMongoError
-
+def _renew_lease(collection: DocumentCollection, key: Any, owner: str, ended: threading.Event) -> None:
+    # At a third of the time two renewals may fail before the lease is lost.
     while not ended.wait(_LEASE_SECONDS / 3):
         try:
             if not collection.update_one(
@@ -71,18 +72,18 @@ def _renew_lease(collection: Collection[Any], key: Any, owner: str, ended: threa
             continue
 
 
-def check_lease(collection: Collection[Any], key: Any, owner: str, url: str) -> None:
+def check_lease(collection: DocumentCollection, key: Any, owner: str, url: str) -> None:
     """Conflict unless the object is held under this name, and for long enough to store one chunk."""
-    from pymongo import ReadPreference
-
+    # A third of the lease must be left: storing one chunk takes less, and the next beat renews it.
     soon = {"$add": ["$$NOW", _LEASE_SECONDS * 1000 // 3]}
     held = {"_id": key, f"{LEASE_FIELD}.owner": {"$eq": owner}, "$expr": {"$gt": [f"${LEASE_FIELD}.until", soon]}}
+    # A secondary may still show a lease that was taken over since.
     newest = collection.with_options(read_preference=ReadPreference.PRIMARY)
     if newest.find_one(held, {"_id": 1}) is None:
         raise lease_lost(url, str(key))
 
 
 def lease_lost(url: str | None, key: str | None = None) -> Conflict:
-    """The error for a change under a lease that another writer has taken meanwhile."""
+    """Return the error for a change under a lease that another writer has taken meanwhile."""
     remedy = "read it again and repeat"
     return Conflict("the object was locked by another writer meanwhile", url=url, key=key, remedy=remedy)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -23,15 +23,13 @@ from pymongo.read_preferences import ReadPreference
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from hyperslab.formats.mongo import chunk_queries
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds, parse_key
 from hyperslab.formats.mongo.chunk_writes import UNDO_FIELD as UNDO
 from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, undo_entries
-from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.document import EXTENSION, object_exists
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.model.guessing import meant
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 WRITING = "writing"
 VERSION, STATUS, REPLACES, CLAIMS = (f"{EXTENSION}.{field}" for field in ("version", "status", "replaces", "claims"))
@@ -40,18 +38,20 @@ PUTTING = f"{EXTENSION}.putting"
 NameConflict = Literal["replace", "refuse", "share"]
 """When another object has the name: replace it, AlreadyExists, or let both have it, as xarray_mongodb does."""
 _NAME_FIELDS = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
+# Each lost race costs at most 64 ms (see the pause in _take_name): whoever loses 50 of them gives up with Conflict.
 _MOST_TRIES = 50
+# A query is no snapshot; find_holders looks again so often where it did not see exactly one holder.
 _LOOKS = 2
 _SHOWN = 10
 
 
-def same_version(id: ObjectId, version: int | None) -> dict[str, Any]:
-    """What finds the document of an object as long as nobody has changed it."""
+def same_version(id: ObjectId, version: int | None) -> MutableDocument:
+    """Return the query that finds the document of an object as long as nobody has changed it."""
     return {"_id": id, VERSION: {"$exists": False} if version is None else {"$eq": version}}
 
 
-def resolve_id(meta: Collection[Any], name_or_id: ObjectId | str) -> ObjectId:
-    """The id of an object: 24 hexadecimal digits are an id first, a name second.
+def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId:
+    """Return the id of an object: 24 hexadecimal digits are an id first, a name second.
 
     NotFound; Invalid for a name that several have, with their ids.
     """
@@ -71,8 +71,8 @@ def resolve_id(meta: Collection[Any], name_or_id: ObjectId | str) -> ObjectId:
     return ids[0]
 
 
-def find_holders(meta: Collection[Any], name: str) -> list[ObjectId]:
-    """The objects that are found under a name, the oldest id first."""
+def find_holders(meta: DocumentCollection, name: str) -> list[ObjectId]:
+    """Return the objects that are found under a name, the oldest id first."""
     found = _holders(_candidates(meta, name), name)
     # A query is no snapshot: while one object takes the place of another it may see neither of them, or both.
     for _ in range(_LOOKS):
@@ -84,19 +84,19 @@ def find_holders(meta: Collection[Any], name: str) -> list[ObjectId]:
     return found
 
 
-def find_replaced(meta: Collection[Any]) -> set[ObjectId]:
-    """The objects whose place another one has taken, and which are still to be removed."""
+def find_replaced(meta: DocumentCollection) -> set[ObjectId]:
+    """Return the objects whose place another one has taken, and which are still to be removed."""
     rows = meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1})
     return {old for row in rows if isinstance(old := row[EXTENSION]["replaces"], ObjectId)}
 
 
 def commit_object(
-    meta: Collection[Any],
-    chunks: Collection[Any],
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
     id: ObjectId,
     name: str | None = None,
     *,
-    taken: NameConflict = "replace",
+    on_conflict: NameConflict = "replace",
 ) -> None:
     """Let an object that was being made be found, under a name (None: the one it has, or none); an object that it
     replaces is removed. Once more does no harm.
@@ -104,48 +104,74 @@ def commit_object(
     NotFound when it is gone, AlreadyExists, Conflict.
     """
     if name is None:
-        taken = "share"
-    _take_name(meta, chunks, id, {} if name is None else {"name": check_object_name(name)}, taken)
+        on_conflict = "share"
+    _take_name(meta, chunks, id, {} if name is None else {"name": check_object_name(name)}, on_conflict)
 
 
 def rename_object(
-    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, name: str | None, *, replace: bool = False
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, name: str | None, *, replace: bool = False
 ) -> None:
     """Give an object another name (None: no name). NotFound, Conflict; AlreadyExists, unless ``replace`` removes the
     object that has it."""
     own = meta.find_one({"_id": id}, _NAME_FIELDS)
     if own is not None and "status" in _extension(own):
         raise unfinished_error(id)
-    taken: NameConflict = "share" if name is None else "replace" if replace else "refuse"
-    _take_name(meta, chunks, id, {"name": None if name is None else check_object_name(name)}, taken)
+    on_conflict: NameConflict = "share" if name is None else "replace" if replace else "refuse"
+    _take_name(meta, chunks, id, {"name": None if name is None else check_object_name(name)}, on_conflict)
 
 
 def unfinished_error(id: ObjectId) -> Conflict:
-    """The error for a change of an object that nobody can find by name yet."""
+    """Return the error for a change of an object that nobody can find by name yet."""
     remedy = "wait until it is whole; what was broken off is made anew, and removed by hyperslab repair"
     return Conflict("the object is still being made, or its making was broken off", key=str(id), remedy=remedy)
 
 
-def touch_object(meta: Collection[Any], id: ObjectId) -> None:
+def touch_object(meta: DocumentCollection, id: ObjectId) -> None:
     """Say that an object is still being made, so that nobody collects it as garbage."""
     meta.update_one({"_id": id, STATUS: {"$exists": True}}, {"$currentDate": {f"{EXTENSION}.touched": True}})
     meta.update_one({"_id": id, PUTTING: {"$exists": True}}, {"$currentDate": {PUTTING: True}})
 
 
-def with_putting_mark(document: Mapping[str, Any]) -> dict[str, Any]:
+class Heartbeats:
+    """Signs of life of objects that take long to be made: :func:`touch_object` at most once in ``SECONDS`` each."""
+
+    # Far less than the age at which an unfinished object counts as garbage (repair.GARBAGE_AGE, an hour).
+    SECONDS = 60.0
+    _MOST = 1000
+
+    def __init__(self) -> None:
+        self._last: dict[Any, float] = {}
+
+    def start(self, id: Any) -> None:
+        """Count from now."""
+        if len(self._last) > self._MOST:
+            self._last.clear()
+        self._last[id] = time.monotonic()
+
+    def beat(self, meta: DocumentCollection, id: Any) -> None:
+        """Touch the object, unless that was done lately; the first time only starts the count."""
+        last = self._last.get(id)
+        if last is not None and time.monotonic() - last < self.SECONDS:
+            return
+        self.start(id)
+        if last is not None:
+            touch_object(meta, id)
+
+
+def with_putting_mark(document: Document) -> MutableDocument:
     """Return the document of an object that is found before its chunks are stored, marked as such until
     :func:`remove_putting_mark`.
     """
     return {**document, EXTENSION: {**document.get(EXTENSION, {}), "putting": True}}
 
 
-def remove_putting_mark(meta: Collection[Any], id: ObjectId) -> None:
+def remove_putting_mark(meta: DocumentCollection, id: ObjectId) -> None:
     """Take the mark away, and the field with it where nothing else stands there."""
     rest = {"$cond": [{"$eq": [f"${EXTENSION}", {}]}, "$$REMOVE", f"${EXTENSION}"]}
     meta.update_one({"_id": id, PUTTING: {"$exists": True}}, [{"$unset": PUTTING}, {"$set": {EXTENSION: rest}}])
 
 
-def delete_object(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> int:
+def delete_object(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> int:
     """Remove an object, then its chunks; how many documents there were. Once more removes what was left.
 
     What it has replaced goes before it, else that would be found again.
@@ -159,14 +185,14 @@ def delete_object(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) 
 
 
 def check_object_name(name: Any) -> str:
-    """The name, if an object can have it. Invalid."""
+    """Return the name, if an object can have it. Invalid."""
     if not isinstance(name, str) or "\0" in name:
         raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL")
     return name
 
 
 def _take_name(
-    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, values: Mapping[str, Any], taken: NameConflict
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, values: Document, on_conflict: NameConflict
 ) -> None:
     meta = meta.with_options(read_preference=ReadPreference.PRIMARY)
     finish_replacement(meta, chunks, id)
@@ -177,19 +203,21 @@ def _take_name(
         old = _extension(own).get("replaces") if "status" in _extension(own) else None
         if old is not None:
             done = _take_place(meta, own, old, values)
-        elif taken == "share":
+        elif on_conflict == "share":
             done = _update(meta, own, values)
         else:
-            done = _take_alone(meta, own, values["name"], taken)
+            done = _take_alone(meta, own, values["name"], on_conflict)
         if done:
             finish_replacement(meta, chunks, id)
             return
+        # A random pause that doubles up to 64 ms, so that two who claim the same name do not meet again in step.
         time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 6)))
     raise Conflict("others change the object, or take the name, all the time", key=str(id))
 
 
-def _take_alone(meta: Collection[Any], own: Mapping[str, Any], name: str, taken: NameConflict) -> bool:
+def _take_alone(meta: DocumentCollection, own: Document, name: str, on_conflict: NameConflict) -> bool:
     """Claim the name, take away the claims of others, take the name; False when somebody was faster."""
+    # Claim first, look at others then: of two at the same time the later one sees the claim of the other.
     if not _update_if_unchanged(meta, own, {"$set": {CLAIMS: name}}):
         return False
     candidates = _candidates(meta, name)
@@ -198,15 +226,16 @@ def _take_alone(meta: Collection[Any], own: Mapping[str, Any], name: str, taken:
     found = find_holders(meta, name) if rivals else _holders(candidates, name)
     others = [id for id in found if id != own["_id"]]
     claimed = _next(own)
-    if others and (taken == "refuse" or len(others) > 1):
+    if others and (on_conflict == "refuse" or len(others) > 1):
         _update_if_unchanged(meta, claimed, {"$unset": {CLAIMS: 1}})
         ways = "choose another name" + (", or replace it" if len(others) == 1 else "")
         raise AlreadyExists(f"the name {name!r} is taken by {_format_ids(others)}", remedy=ways)
     return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
 
 
-def _take_place(meta: Collection[Any], own: Mapping[str, Any], old: Any, values: Mapping[str, Any]) -> bool:
-    """The same for an object that is to replace a certain one, whose name it claims, or its id where it has none.
+def _take_place(meta: DocumentCollection, own: Document, old: Any, values: Document) -> bool:
+    """Return the same for an object that is to replace a certain one, whose name it claims, or its id where it has
+    none.
 
     Conflict when that one is gone, or replaced already.
     """
@@ -224,7 +253,7 @@ def _take_place(meta: Collection[Any], own: Mapping[str, Any], old: Any, values:
     return _update(meta, _next(own), values)
 
 
-def _without_claims(meta: Collection[Any], rivals: list[Any], wanted: Any) -> list[Any]:
+def _without_claims(meta: DocumentCollection, rivals: list[Any], wanted: Any) -> list[Any]:
     """Take away what others claim; gives them back."""
     for rival in rivals:
         gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
@@ -232,26 +261,26 @@ def _without_claims(meta: Collection[Any], rivals: list[Any], wanted: Any) -> li
     return rivals
 
 
-def _next(own: Mapping[str, Any]) -> dict[str, Any]:
-    """The document after one change of ours."""
+def _next(own: Document) -> MutableDocument:
+    """Return the document after one change of ours."""
     return {"_id": own["_id"], EXTENSION: {"version": (_version(own) or 0) + 1}}
 
 
-def _update(meta: Collection[Any], own: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """The one change that makes an object found."""
+def _update(meta: DocumentCollection, own: Document, values: Document) -> bool:
+    """Return the one change that makes an object found."""
     given = {field: value for field, value in values.items() if value is not None}
     gone = {field: 1 for field, value in values.items() if value is None}
     unset = {"$unset": {STATUS: 1, CLAIMS: 1, f"{EXTENSION}.touched": 1, **gone}}
     return _update_if_unchanged(meta, own, unset | ({"$set": given} if given else {}))
 
 
-def _update_if_unchanged(meta: Collection[Any], own: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
+def _update_if_unchanged(meta: DocumentCollection, own: Document, change: Document) -> bool:
     """Change a document unless somebody else has."""
     wanted = same_version(own["_id"], _version(own))
     return bool(meta.update_one(wanted, {**change, "$inc": {VERSION: 1}}).matched_count)
 
 
-def finish_replacement(meta: Collection[Any], chunks: Collection[Any], id: ObjectId) -> None:
+def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> None:
     """Remove the object whose place this one has taken, after those whose place that one had taken: whoever replaced
     it may not have lived to do so.
 
@@ -267,7 +296,7 @@ def finish_replacement(meta: Collection[Any], chunks: Collection[Any], id: Objec
     for old in reversed(chain[1:]):
         wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
         gone = meta.find_one_and_delete(wanted, {UNDO: 1})
-        if gone is not None or meta.find_one({"_id": old}, {"_id": 1}) is None:
+        if gone is not None or not object_exists(meta, old):
             for one in (old, *undo_copy_ids(gone)):
                 chunk_queries.delete_chunks(chunks, one)
     if len(chain) > 1:
@@ -277,29 +306,29 @@ def finish_replacement(meta: Collection[Any], chunks: Collection[Any], id: Objec
 # -- looking ----------------------------------------------------------------------------------------------------------
 
 
-def _extension(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+def _extension(doc: Document) -> Document:
     found = doc.get(EXTENSION)
     return found if isinstance(found, Mapping) else {}
 
 
-def _version(doc: Mapping[str, Any]) -> int | None:
+def _version(doc: Document) -> int | None:
     found = _extension(doc).get("version")
     return found if isinstance(found, int) else None
 
 
-def _candidates(meta: Collection[Any], name: str) -> list[dict[str, Any]]:
-    """Objects that have the name, or claim it."""
+def _candidates(meta: DocumentCollection, name: str) -> list[MutableDocument]:
+    """Return objects that have the name, or claim it."""
     return list(meta.find({"$or": [{"name": {"$eq": name}}, {CLAIMS: {"$eq": name}}]}, _NAME_FIELDS))
 
 
-def _holders(candidates: Iterable[Mapping[str, Any]], name: str) -> list[ObjectId]:
+def _holders(candidates: Iterable[Document], name: str) -> list[ObjectId]:
     found = [doc for doc in candidates if doc.get("name") == name and "status" not in _extension(doc)]
     gone = {old for doc in found if isinstance(old := _extension(doc).get("replaces"), ObjectId)}
     return sorted(doc["_id"] for doc in found if doc["_id"] not in gone)
 
 
-def _some_names(meta: Collection[Any]) -> list[str]:
-    """Some names that there are."""
+def _some_names(meta: DocumentCollection) -> list[str]:
+    """Return some names that there are."""
     rows = meta.find({"name": {"$exists": True}, STATUS: {"$exists": False}}, {"name": 1}).limit(1000)
     return list(dict.fromkeys(str(row["name"]) for row in rows))[:200]
 
@@ -317,14 +346,14 @@ _OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease",
 
 
 def copy_object(
-    meta: Collection[Any],
-    chunks: Collection[Any],
-    target_meta: Collection[Any],
-    target_chunks: Collection[Any],
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
+    target_meta: DocumentCollection,
+    target_chunks: DocumentCollection,
     id: ObjectId,
     *,
     name: str | None = None,
-    taken: NameConflict = "refuse",
+    on_conflict: NameConflict = "refuse",
 ) -> ObjectId:
     """Copy an object with all its documents as they are, under new ids; the new id. It can be found once it is whole.
 
@@ -342,8 +371,8 @@ def copy_object(
     if undo_entries(before.get(EXTENSION)):
         raise Conflict("somebody changes the object", key=str(id), remedy="copy it later")
     new = ObjectId()
-    ours = {field: value for field, value in (before.get(EXTENSION) or {}).items() if field not in _OF_THE_SOURCE}
-    target_meta.insert_one({**before, "_id": new, EXTENSION: {**ours, "status": WRITING}})
+    extension = {field: value for field, value in (before.get(EXTENSION) or {}).items() if field not in _OF_THE_SOURCE}
+    target_meta.insert_one({**before, "_id": new, EXTENSION: {**extension, "status": WRITING}})
     try:
         docs = chunks.with_options(codec_options=raw).find({"meta_id": id})
         for batch in chunk_queries.document_batches(_with_new_ids(docs, id, new)):
@@ -352,21 +381,21 @@ def copy_object(
         after = source.find_one({"_id": id})
         if after is None or after.raw != before.raw:
             raise Conflict("the object was changed while it was copied", key=str(id))
-        commit_object(target_meta, target_chunks, new, name, taken=taken)
+        commit_object(target_meta, target_chunks, new, name, on_conflict=on_conflict)
     except BaseException:
         delete_object(target_meta, target_chunks, new)
         raise
     return new
 
 
-def _with_new_ids(docs: Any, old: ObjectId, new: ObjectId) -> Iterator[dict[str, Any]]:
-    """The documents under ids of the new object, derived where they were derived."""
+def _with_new_ids(docs: Any, old: ObjectId, new: ObjectId) -> Iterator[MutableDocument]:
+    """Yield the documents under ids of the new object, derived where they were derived."""
     derived, ids, others = DerivedIds(old), DerivedIds(new), SaltedIds()
     for position, doc in enumerate(docs):
         yield {**doc, "_id": _new_id(doc, position, derived, ids, others), "meta_id": new}
 
 
-def _new_id(doc: Mapping[str, Any], position: int, derived: DerivedIds, ids: DerivedIds, others: SaltedIds) -> ObjectId:
+def _new_id(doc: Document, position: int, derived: DerivedIds, ids: DerivedIds, others: SaltedIds) -> ObjectId:
     name, chunk = parse_key(doc)
     n = doc.get("n")
     if isinstance(n, int) and n >= 0 and doc["_id"] == derived(name, chunk, n):

@@ -15,6 +15,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats.base import Mode, Reader
 from hyperslab.formats.mongo import objects
+from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Segment, assemble_chunk, parse_segment
 from hyperslab.formats.mongo.chunk_queries import ensure_index
 from hyperslab.formats.mongo.document import EXTENSION, Meta, Variable, choose_embedded, embed_cells
@@ -37,15 +38,15 @@ class ObjectDraft(ObjectWriter):
     of the one that has the name."""
 
     def __init__(
-        self, stock: CollectionPair, where: Location, name: str, limits: EmbeddingLimits, *, overwrite: bool
+        self, pair: CollectionPair, where: Location, name: str, limits: EmbeddingLimits, *, overwrite: bool
     ) -> None:
-        ours = {"version": 1, "status": objects.WRITING, "chunk_ids": DERIVED}
-        empty = {"coords": {}, "data_vars": {}, "chunkSize": limits.chunk_size, EXTENSION: ours}
-        doc: Mapping[str, Any] = {"_id": ObjectId(), **empty}
-        with storage_errors(stock.url):
-            ensure_index(stock.chunks, best_effort=True)
-            stock.durable_meta.insert_one(dict(doc))
-        super().__init__(stock, doc, limits)
+        extension = {"version": 1, "status": objects.WRITING, "chunk_ids": DERIVED}
+        empty = {"coords": {}, "data_vars": {}, "chunkSize": limits.chunk_size, EXTENSION: extension}
+        doc: Document = {"_id": ObjectId(), **empty}
+        with storage_errors(pair.url):
+            ensure_index(pair.chunks, best_effort=True)
+            pair.durable_meta.insert_one(dict(doc))
+        super().__init__(pair, doc, limits)
         self._where = where
         self._name = name
         self._overwrite = overwrite
@@ -74,9 +75,9 @@ class ObjectDraft(ObjectWriter):
     def _commit(self) -> None:
         try:
             with storage_errors(self.url):
-                meta, chunks = self._stock.durable_meta, self._stock.chunks
+                meta, chunks = self._pair.durable_meta, self._pair.chunks
                 objects.commit_object(
-                    meta, chunks, self.id, self._name, taken="replace" if self._overwrite else "refuse"
+                    meta, chunks, self.id, self._name, on_conflict="replace" if self._overwrite else "refuse"
                 )
         except AlreadyExists as error:
             raise error.locate(url=self.url) from None
@@ -91,7 +92,7 @@ class ObjectDraft(ObjectWriter):
 
     def _remove(self) -> None:
         with storage_errors(self.url):
-            objects.delete_object(self._stock.meta, self._stock.chunks, self.id)
+            objects.delete_object(self._pair.meta, self._pair.chunks, self.id)
 
     # -- what is known once all is written ----------------------------------------------------------------------------
 
@@ -107,15 +108,15 @@ class ObjectDraft(ObjectWriter):
         chosen = choose_embedded({name: each.nbytes for name, each in joined.items()}, most)
         wanted = {"meta_id": self.id, "chunk": None, "name": {"$in": sorted(chosen)}}
         with storage_errors(self.url):
-            self._stock.chunks.delete_many(wanted)
+            self._pair.chunks.delete_many(wanted)
         self._change(lambda meta: _with_embedded(meta, {name: joined[name] for name in joined if name in chosen}))
 
     def _joined(self, small: Mapping[str, Variable]) -> dict[str, AssembledChunk]:
-        """The arrays as they are stored; those that were never written are the fill value."""
+        """Return the arrays as they are stored; those that were never written are the fill value."""
         found: dict[str, list[Segment]] = {name: [] for name in small}
         wanted = {"meta_id": self.id, "chunk": None, "name": {"$in": sorted(small)}}
         with storage_errors(self.url):
-            for doc in self._stock.chunks.find(wanted):
+            for doc in self._pair.chunks.find(wanted):
                 segment = parse_segment(doc)
                 found[segment.key[0]].append(segment)
         return {name: self._whole(name, small[name], segments) for name, segments in found.items()}
@@ -141,11 +142,11 @@ class ObjectDraft(ObjectWriter):
             return False
         wanted = {"meta_id": self.id, "name": {"$eq": name}}
         with storage_errors(self.url):
-            return self._stock.chunks.count_documents(wanted) == _count_documents(variable, self._meta.chunk_size)
+            return self._pair.chunks.count_documents(wanted) == _count_documents(variable, self._meta.chunk_size)
 
 
 def _count_documents(variable: Variable, chunk_size: int) -> int:
-    """How many documents the chunks of a dense array take, each cut for itself."""
+    """Return how many documents the chunks of a dense array take, each cut for itself."""
     count = 0
     sizes: dict[int, int] = {1: 1}
     for axis in variable.chunks or ():
@@ -191,14 +192,14 @@ def _with_complete(meta: Meta, complete: list[str]) -> Meta:
 class CollectionWriter(CollectionReader):
     """All objects of a collection. New ones are found once it is closed."""
 
-    def __init__(self, stock: CollectionPair, where: Location, limits: EmbeddingLimits) -> None:
-        super().__init__(stock)
+    def __init__(self, pair: CollectionPair, where: Location, limits: EmbeddingLimits) -> None:
+        super().__init__(pair)
         self._where = where
         self._limits = limits
         self._drafts: dict[str, ObjectDraft] = {}
 
-    def _opened(self, doc: Mapping[str, Any], wanted: str) -> ObjectWriter:
-        return ObjectWriter(self._stock, doc, self._limits)
+    def _opened(self, doc: Document, wanted: str) -> ObjectWriter:
+        return ObjectWriter(self._pair, doc, self._limits)
 
     def _writer(self, path: str) -> tuple[ObjectWriter, str]:
         found, inner = self._object(path)
@@ -224,13 +225,13 @@ class CollectionWriter(CollectionReader):
         target.put(inner, spec)
 
     def _new(self, name: str) -> ObjectDraft:
-        check_new_name(replace(self._stock.place, object=name))
-        draft = ObjectDraft(self._stock, self._where, name, self._limits, overwrite=False)
+        check_new_name(replace(self._pair.place, object=name))
+        draft = ObjectDraft(self._pair, self._where, name, self._limits, overwrite=False)
         self._objects[name] = self._drafts[name] = draft
         return draft
 
     def children(self, path: str) -> list[str]:
-        """The ids of the objects and the names of new ones, or the names of an object's variables."""
+        """Return the ids of the objects and the names of new ones, or the names of an object's variables."""
         found = list(super().children(path))
         return found if path else [*found, *self._drafts]
 
@@ -246,19 +247,19 @@ class CollectionWriter(CollectionReader):
             target.discard()
             return
         with storage_errors(self.url):
-            objects.delete_object(self._stock.durable_meta, self._stock.chunks, target.id)
+            objects.delete_object(self._pair.durable_meta, self._pair.chunks, target.id)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> Any:
-        """The chunks of an array before it is put."""
+        """Return the chunks of an array before it is put."""
         target, inner = self._writer(path)
         return target.chunks_as(inner, spec)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish as documents hold it, or Unsupported."""
+        """Return a user's wish as documents hold it, or Unsupported."""
         return new_array(spec)
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """Chunks of one document each."""
+        """Return chunks of one document each."""
         return auto_chunk_lengths(shape, itemsize, self._limits.chunk_size)
 
     @contextmanager
@@ -288,24 +289,24 @@ class CollectionWriter(CollectionReader):
 
 
 def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:
-    """The object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
-    stock = CollectionPair.of(ServerPlace.of(where), settings)
-    wanted = stock.place.object
+    """Return the object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
+    pair = CollectionPair.of(ServerPlace.of(where), settings)
+    wanted = pair.place.object
     if mode == "r":
-        return open_reader(stock)
+        return open_reader(pair)
     if wanted is None:
         if mode == "w":
             remedy = "name one object of it behind #, or remove its objects one by one"
-            raise Invalid("a whole collection is not replaced", url=stock.url, remedy=remedy)
-        return CollectionWriter(stock, where, limits)
+            raise Invalid("a whole collection is not replaced", url=pair.url, remedy=remedy)
+        return CollectionWriter(pair, where, limits)
     try:
-        key = stock.resolve(wanted)
+        key = pair.resolve(wanted)
     except NotFound:
         if mode == "r+":
             raise
-        return ObjectDraft(stock, where, check_new_name(stock.place), limits, overwrite=mode == "w")
+        return ObjectDraft(pair, where, check_new_name(pair.place), limits, overwrite=mode == "w")
     if mode == "x":
-        raise AlreadyExists("there is an object of this name", url=stock.url, remedy="mode='w' replaces it")
+        raise AlreadyExists("there is an object of this name", url=pair.url, remedy="mode='w' replaces it")
     if mode == "w":
-        return ObjectDraft(stock, where, check_new_name(stock.place), limits, overwrite=True)
-    return ObjectWriter(stock, stock.document(key), limits)
+        return ObjectDraft(pair, where, check_new_name(pair.place), limits, overwrite=True)
+    return ObjectWriter(pair, pair.document(key), limits)

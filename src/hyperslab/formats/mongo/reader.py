@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from bson import ObjectId
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
@@ -13,6 +15,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Pr
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.mongo import objects, repair, search, to_spec
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
 from hyperslab.formats.mongo.document import Meta, Variable, parse_object
@@ -30,9 +33,6 @@ from hyperslab.formats.mongo.to_spec import (
 )
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
-
 DERIVED = "derived"
 
 
@@ -41,13 +41,13 @@ class CollectionPair:
     """The two collections of a place, and how they are read and written."""
 
     place: ServerPlace
-    meta: Collection[Any]
-    chunks: Collection[Any]
+    meta: DocumentCollection
+    chunks: DocumentCollection
     settings: Settings = DEFAULTS
 
     @classmethod
     def of(cls, place: ServerPlace, settings: Settings) -> CollectionPair:
-        """The collections that a URL names; nothing is asked of the server."""
+        """Return the collections that a URL names; nothing is asked of the server."""
         database = place.open()
         return cls(place, database[f"{place.collection}.meta"], database[f"{place.collection}.chunks"], settings)
 
@@ -57,19 +57,19 @@ class CollectionPair:
         return self.place.url
 
     @property
-    def durable_meta(self) -> Collection[Any]:
+    def durable_meta(self) -> DocumentCollection:
         """The documents of objects, with writes as the settings ask for."""
         return with_write_concern(self.meta, self.settings.durable)
 
     def resolve(self, wanted: str) -> Any:
-        """The id of the object with this id or name. NotFound; Invalid lists the ids where there are several."""
+        """Return the id of the object with this id or name. NotFound; Invalid lists the ids where there are several."""
         try:
             with storage_errors(self.url):
                 return objects.resolve_id(self.meta, wanted)
         except HyperslabError as error:
             raise error.locate(url=self.url) from error.__cause__
 
-    def named_document(self, wanted: str) -> Mapping[str, Any]:
+    def find_document(self, wanted: str) -> Document:
         """Return the document of the object with this id or name; where that is replaced meanwhile, of the one in its
         place. NotFound."""
         key = self.resolve(wanted)
@@ -81,10 +81,10 @@ class CollectionPair:
                 if key == gone:
                     raise
 
-    def document(self, key: Any) -> Mapping[str, Any]:
-        """The document of an object. NotFound."""
+    def document(self, key: Any) -> Document:
+        """Return the document of an object. NotFound."""
         with storage_errors(self.url):
-            doc: Mapping[str, Any] | None = self.meta.find_one({"_id": key})
+            doc: Document | None = self.meta.find_one({"_id": key})
         if doc is None:
             raise NotFound("the object is gone", url=self.url, key=str(key), remedy="list the collection")
         return doc
@@ -93,9 +93,9 @@ class CollectionPair:
 class ObjectReader:
     """One object: its variables are the arrays of the root and of the groups in it."""
 
-    def __init__(self, stock: CollectionPair, doc: Mapping[str, Any], wanted: str | None = None) -> None:
+    def __init__(self, pair: CollectionPair, doc: Document, wanted: str | None = None) -> None:
         """``wanted``: the id or name by which the object was found."""
-        self._stock = stock
+        self._pair = pair
         self._wanted = wanted
         self._mutex = threading.RLock()
         self._take(parse_object(doc))
@@ -103,7 +103,7 @@ class ObjectReader:
     def _take(self, meta: Meta) -> None:
         self._meta = meta
         self._names = node_names(meta)
-        self._settled: dict[str, Variable] | None = None
+        self._inferred: dict[str, Variable] | None = None
 
     @property
     def id(self) -> Any:
@@ -113,10 +113,10 @@ class ObjectReader:
     @property
     def url(self) -> str:
         """Where it is, without secrets."""
-        return self._stock.url
+        return self._pair.url
 
     def children(self, path: str) -> Iterable[str]:
-        """The names of the variables, coordinates first, then of the groups."""
+        """Return the names of the variables, coordinates first, then of the groups."""
         known = inner_groups(self._meta)
         if path and path not in known:
             self.node(path)
@@ -124,7 +124,9 @@ class ObjectReader:
         return list(child_names(path, known, self._names))
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The object, or one of its variables. NodeNotFound; Unsupported and FormatError for one that is no array."""
+        """Return the object, or one of its variables. NodeNotFound; Unsupported and FormatError for one that is no
+        array.
+        """
         with self._mutex:
             if not path:
                 return group_spec(self._meta)
@@ -134,7 +136,7 @@ class ObjectReader:
             return array_spec(self._meta, name, variable)
 
     def _variable(self, path: str) -> tuple[str, Variable]:
-        """The variable at a path, with sizes and type as its chunks have them."""
+        """Return the variable at a path, with sizes and type as its chunks have them."""
         name = self._names.get(path)
         if name is None:
             raise self._missing(path)
@@ -146,16 +148,16 @@ class ObjectReader:
         return name, variable
 
     def _lazy(self) -> dict[str, Variable]:
-        if self._settled is None:
+        if self._inferred is None:
             with storage_errors(self.url):
-                self._settled = to_spec.infer_schema(self._stock.chunks, self._meta)
-        return self._settled
+                self._inferred = to_spec.infer_schema(self._pair.chunks, self._meta)
+        return self._inferred
 
     def _missing(self, path: str) -> NodeNotFound:
         return node_not_found(path, self.url)
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of a variable; those that stand in the document of the object are in memory."""
+        """Return the chunks of a variable; those that stand in the document of the object are in memory."""
         with self._mutex:
             if not path or path in inner_groups(self._meta):
                 raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
@@ -166,47 +168,54 @@ class ObjectReader:
         embedded = variable.embedded
         if embedded is not None:
             return EmbeddedChunk(lambda: embedded, spec, self.url)
-        ours = variable_extension(self._meta, name)
-        how = {"whole": variable.chunks is None, "sparsely": "fill" in ours, "lenient": bool(ours)}
-        return MongoChunks(self._shelf(), name, spec, variable_chunks(variable, ours), **how)
+        extension = variable_extension(self._meta, name)
+        return MongoChunks(
+            self._chunk_collection(),
+            name,
+            spec,
+            variable_chunks(variable, extension),
+            whole=variable.chunks is None,
+            fill_unstored="fill" in extension,
+            lenient=bool(extension),
+        )
 
-    def _shelf(self) -> ChunkCollection:
-        derived = True if self._meta.ours.get("chunk_ids") == DERIVED else None
+    def _chunk_collection(self) -> ChunkCollection:
+        derived = True if self._meta.extension.get("chunk_ids") == DERIVED else None
         return ChunkCollection(
-            collection=self._stock.chunks,
+            documents=self._pair.chunks,
             meta_id=self.id,
             url=self.url,
             chunk_size=self._meta.chunk_size,
             derived=derived,
-            past=UndoView(self._stock.meta, self.id, undo_entries(self._meta.ours)),
-            meta=self._stock.meta,
+            undo_view=UndoView(self._pair.meta, self.id, undo_entries(self._meta.extension)),
+            meta=self._pair.meta,
         )
 
     def refresh(self, path: str) -> None:
         """Read the document of the object again, or of the one that has taken its place under its name."""
         wanted = self._wanted
-        doc = self._stock.document(self.id) if wanted is None else self._stock.named_document(wanted)
+        doc = self._pair.document(self.id) if wanted is None else self._pair.find_document(wanted)
         with self._mutex:
             self._take(parse_object(doc))
 
     def stamp(self, path: str) -> tuple[str, Any]:
-        """What identifies the version of the document that is known here."""
-        return str(self.id), self._meta.ours.get("version")
+        """Return the id and the version of the document that is known here."""
+        return str(self.id), self._meta.extension.get("version")
 
-    def storage(self, path: str) -> Mapping[str, Any]:
-        """Which object it is, and how long its documents are at most."""
+    def storage(self, path: str) -> Document:
+        """Return which object it is, and how long its documents are at most."""
         if path and (name := self._names.get(path)) and self._meta.variables[name].embedded is not None:
             return {"object": str(self.id), "stored": "in the document of the object"}
         return {"object": str(self.id), "documents of": self._meta.chunk_size}
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Every problem of the object and its chunks; ``deep`` decodes sparse ones."""
+        """Yield every problem of the object and its chunks; ``deep`` decodes sparse ones."""
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same with what mends them."""
+        """Yield the same with what mends them."""
         with storage_errors(self.url):
-            yield from repair.find_remedies(self._stock.meta, self._stock.chunks, self.id, deep=deep)
+            yield from repair.find_remedies(self._pair.meta, self._pair.chunks, self.id, deep=deep)
 
     def close(self) -> None:
         """Nothing is held: the client is that of the process."""
@@ -215,56 +224,56 @@ class ObjectReader:
 class CollectionReader:
     """All objects of a collection as groups called by their ids; a name that one object has is another name of it."""
 
-    def __init__(self, stock: CollectionPair) -> None:
-        self._stock = stock
+    def __init__(self, pair: CollectionPair) -> None:
+        self._pair = pair
         self._mutex = threading.RLock()
         self._objects: dict[str, ObjectReader] = {}
 
     @property
     def url(self) -> str:
         """Where it is, without secrets."""
-        return self._stock.url
+        return self._pair.url
 
     def children(self, path: str) -> Iterable[str]:
-        """The ids of the objects, or the names of an object's variables."""
+        """Return the ids of the objects, or the names of an object's variables."""
         if path:
             found, inner = self._object(path)
             return found.children(inner)
         with storage_errors(self.url):
-            gone = objects.find_replaced(self._stock.meta)
-            rows = self._stock.meta.find({objects.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
+            gone = objects.find_replaced(self._pair.meta)
+            rows = self._pair.meta.find({objects.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
             return [str(row["_id"]) for row in rows if row["_id"] not in gone]
 
     def some_names(self, most: int) -> list[str]:
-        """The names of the first objects, or their ids where they have none."""
+        """Return the names of the first objects, or their ids where they have none."""
         with storage_errors(self.url):
-            return [str(found.name or found.id) for found in search.find_objects(self._stock.meta, limit=most)]
+            return [str(found.name or found.id) for found in search.find_objects(self._pair.meta, limit=most)]
 
     def _object(self, path: str) -> tuple[ObjectReader, str]:
-        """The object that a path leads to, the same one by its name and by its id, and the path within it."""
+        """Return the object that a path leads to, the same one by its name and by its id, and the path within it."""
         wanted, _, inner = path.partition("/")
         with self._mutex:
             if wanted not in self._objects:
                 try:
-                    key = self._stock.resolve(wanted)
+                    key = self._pair.resolve(wanted)
                     known = next((each for each in self._objects.values() if each.id == key), None)
-                    self._objects[wanted] = known or self._opened(self._stock.named_document(wanted), wanted)
+                    self._objects[wanted] = known or self._opened(self._pair.find_document(wanted), wanted)
                 except NotFound as error:
                     raise NodeNotFound(f"there is no object {wanted!r}", url=self.url, node=wanted) from error
             return self._objects[wanted], inner
 
-    def _opened(self, doc: Mapping[str, Any], wanted: str) -> ObjectReader:
-        return ObjectReader(self._stock, doc, wanted)
+    def _opened(self, doc: Document, wanted: str) -> ObjectReader:
+        return ObjectReader(self._pair, doc, wanted)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """The collection, an object or a variable."""
+        """Return the collection, an object or a variable."""
         if not path:
             return GroupSpec()
         found, inner = self._object(path)
         return found.node(inner)
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of a variable of an object."""
+        """Return the chunks of a variable of an object."""
         if not path:
             raise NodeNotFound("this is a group, not an array", url=self.url, node=path)
         found, inner = self._object(path)
@@ -283,37 +292,35 @@ class CollectionReader:
         self._objects.clear()
 
     def stamp(self, path: str) -> Any:
-        """What identifies the version of an object's document; None for the collection."""
+        """Return the id and the version of an object's document; None for the collection."""
         if not path:
             return None
         found, inner = self._object(path)
         return found.stamp(inner)
 
     def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Every problem of all objects, and of documents that belong to none."""
+        """Yield every problem of all objects, and of documents that belong to none."""
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """The same with what mends them."""
+        """Yield the same with what mends them."""
         with storage_errors(self.url):
-            yield from repair.find_remedies(self._stock.meta, self._stock.chunks, deep=deep)
+            yield from repair.find_remedies(self._pair.meta, self._pair.chunks, deep=deep)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def open_reader(stock: CollectionPair) -> ObjectReader | CollectionReader:
-    """What the place names, for reading."""
-    wanted = stock.place.object
+def open_reader(pair: CollectionPair) -> ObjectReader | CollectionReader:
+    """Open the object or the collection that the place names, for reading."""
+    wanted = pair.place.object
     if wanted is None:
-        return CollectionReader(stock)
-    return ObjectReader(stock, stock.named_document(wanted), wanted)
+        return CollectionReader(pair)
+    return ObjectReader(pair, pair.find_document(wanted), wanted)
 
 
 def check_new_name(place: ServerPlace) -> str:
-    """The name of a new object. Invalid where there is none, it looks like an id, or has NUL in it."""
-    from bson import ObjectId
-
+    """Return the name of a new object. Invalid where there is none, it looks like an id, or has NUL in it."""
     wanted = place.object
     if wanted is None:
         raise Invalid("a new object needs a name", url=place.url, remedy="name it behind #: mongodb://host/db#name")

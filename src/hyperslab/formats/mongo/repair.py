@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bson import ObjectId
 
@@ -22,6 +22,7 @@ from hyperslab.chunks.pool import batched
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.formats.base import Remedy
 from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key, parse_key
 from hyperslab.formats.mongo.chunk_writes import all_undo_copy_ids
 from hyperslab.formats.mongo.completeness import (
@@ -32,15 +33,11 @@ from hyperslab.formats.mongo.completeness import (
     ChunkFlaw,
     ObjectSurvey,
     find_missing,
-    load_meta,
 )
-from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.document import EXTENSION, load_meta, object_exists
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.objects import PUTTING, REPLACES, STATUS, delete_object, finish_replacement
 from hyperslab.formats.mongo.to_spec import node_names
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 # -- garbage ----------------------------------------------------------------------------------------------------------
 # Chunks without an object, objects that were never finished or were replaced, copies of documents, and documents that
@@ -54,6 +51,7 @@ if TYPE_CHECKING:
 
 GARBAGE_AGE = 3600.0
 """Seconds after which a document is taken for one that nobody is storing any more."""
+# Ids in one command.
 _MANY = 1000
 
 
@@ -89,8 +87,8 @@ class GarbageReport:
 
 
 def collect_garbage(
-    meta: Collection[Any],
-    chunks: Collection[Any],
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
     *,
     age: float | timedelta = GARBAGE_AGE,
     dry_run: bool = False,
@@ -102,17 +100,18 @@ def collect_garbage(
 
 
 def find_orphans(
-    meta: Collection[Any], chunks: Collection[Any], *, age: float | timedelta = GARBAGE_AGE, surplus: bool = True
+    meta: DocumentCollection, chunks: DocumentCollection, *, age: float | timedelta = GARBAGE_AGE, surplus: bool = True
 ) -> Iterator[Orphan]:
-    """Documents that belong to nothing and are older than ``age`` (seconds). ``surplus``: those of sound objects too,
-    for which every object is looked through. Invalid."""
+    """Yield documents that belong to nothing and are older than ``age`` (seconds). ``surplus``: those of sound objects
+    too, for which every object is looked through. Invalid.
+    """
     seconds = age.total_seconds() if isinstance(age, timedelta) else float(age)
     if not 0 <= seconds < 1e9:
         raise Invalid(f"an age of {age}", remedy="give seconds of at least 0")
     return _all_orphans(meta, chunks, seconds, surplus)
 
 
-def _all_orphans(meta: Collection[Any], chunks: Collection[Any], age: float, surplus: bool) -> Iterator[Orphan]:
+def _all_orphans(meta: DocumentCollection, chunks: DocumentCollection, age: float, surplus: bool) -> Iterator[Orphan]:
     clock = _Clock.of(meta, age)
     yield from _without_object(meta, chunks, clock)
     yield from _unfinished(meta, chunks, clock)
@@ -122,13 +121,11 @@ def _all_orphans(meta: Collection[Any], chunks: Collection[Any], age: float, sur
             yield from surplus_orphans(meta, chunks, row["_id"], clock.is_old)
 
 
-def remove_orphan(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> bool:
+def remove_orphan(meta: DocumentCollection, chunks: DocumentCollection, orphan: Orphan) -> bool:
     """Remove the documents; False when they have come to belong to something meanwhile."""
     match orphan.kind:
         case "no-object":
-            if meta.find_one({"_id": {"$eq": orphan.id}}, {"_id": 1}) is not None or orphan.id in all_undo_copy_ids(
-                meta
-            ):
+            if object_exists(meta, orphan.id) or orphan.id in all_undo_copy_ids(meta):
                 return False
             chunk_queries.delete_chunks(chunks, orphan.id)
         case "unfinished":
@@ -144,7 +141,7 @@ def remove_orphan(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan
     return True
 
 
-def age_test(meta: Collection[Any], age: float = GARBAGE_AGE) -> Callable[[Mapping[str, Any]], bool]:
+def age_test(meta: DocumentCollection, age: float = GARBAGE_AGE) -> Callable[[Document], bool]:
     """Return whether a document is older than ``age`` seconds by now, by the clock of the server."""
     return _Clock.of(meta, age).is_old
 
@@ -157,12 +154,12 @@ class _Clock:
     everything: bool
 
     @classmethod
-    def of(cls, meta: Collection[Any], age: float) -> _Clock:
+    def of(cls, meta: DocumentCollection, age: float) -> _Clock:
         now = meta.database.command("hello").get("localTime") or datetime.now(UTC)
         now = now if now.tzinfo else now.replace(tzinfo=UTC)
         return cls(now - timedelta(seconds=age), age == 0)
 
-    def is_old(self, doc: Mapping[str, Any]) -> bool:
+    def is_old(self, doc: Document) -> bool:
         """Return whether a document is; of a chunk under a derived id that cannot be told."""
         id, meta_id = doc["_id"], doc.get("meta_id")
         if self.everything:
@@ -178,7 +175,7 @@ class _Clock:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < self.latest
 
 
-def _is_derived(doc: Mapping[str, Any], meta_id: ObjectId) -> bool:
+def _is_derived(doc: Document, meta_id: ObjectId) -> bool:
     try:
         name, chunk = parse_key(doc)
         return bool(doc["_id"] == DerivedIds(meta_id)(name, chunk, int(doc.get("n", 0))))
@@ -186,15 +183,15 @@ def _is_derived(doc: Mapping[str, Any], meta_id: ObjectId) -> bool:
         return False
 
 
-def _count_documents(chunks: Collection[Any], query: Mapping[str, Any]) -> tuple[int, int]:
-    """How many documents there are, and their bytes."""
+def _count_documents(chunks: DocumentCollection, query: Document) -> tuple[int, int]:
+    """Return how many documents there are, and their bytes."""
     group = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
     for row in chunks.aggregate([{"$match": query}, {"$group": group}]):
         return row["documents"], row["bytes"]
     return 0, 0
 
 
-def _without_object(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
+def _without_object(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
     with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
         for ids in batched((row["_id"] for row in rows), _MANY):
             known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | all_undo_copy_ids(meta)
@@ -210,7 +207,7 @@ def _is_young(id: Any, clock: _Clock) -> bool:
     return isinstance(id, ObjectId) and id.generation_time >= clock.latest
 
 
-def _all_old(chunks: Collection[Any], query: Mapping[str, Any], clock: _Clock) -> bool:
+def _all_old(chunks: DocumentCollection, query: Document, clock: _Clock) -> bool:
     """Return whether no document of an object that is not there is young; one under a derived id is as old as the
     object.
     """
@@ -221,11 +218,11 @@ def _all_old(chunks: Collection[Any], query: Mapping[str, Any], clock: _Clock) -
     return all(isinstance(doc["meta_id"], ObjectId) and _is_derived(doc, doc["meta_id"]) for doc in docs)
 
 
-def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -> Iterator[Orphan]:
+def _unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
     for row in meta.find({STATUS: {"$exists": True}}, {f"{EXTENSION}.touched": 1, f"{EXTENSION}.lease": 1}):
-        told = row.get(EXTENSION) or {}
-        lease = told.get("lease")
-        signs = (told.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
+        fields = row.get(EXTENSION) or {}
+        lease = fields.get("lease")
+        signs = (fields.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
         if clock.is_old(row) and (clock.everything or all(map(clock.is_past, signs))):
             documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
             message = f"an object that was never finished, with {documents} documents of chunks"
@@ -240,7 +237,7 @@ def _unfinished(meta: Collection[Any], chunks: Collection[Any], clock: _Clock) -
             yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
 
 
-def _is_broken(meta: Collection[Any], chunks: Collection[Any], id: Any) -> bool:
+def _is_broken(meta: DocumentCollection, chunks: DocumentCollection, id: Any) -> bool:
     """Return whether chunks of an object are missing; not of one that cannot be understood, or is gone."""
     try:
         return bool(find_missing(meta, chunks, id, 1))
@@ -248,11 +245,11 @@ def _is_broken(meta: Collection[Any], chunks: Collection[Any], id: Any) -> bool:
         return False
 
 
-def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan]:
+def _replaced(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:
     for row in meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1}):
         old = row[EXTENSION]["replaces"]
         documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": old}})
-        there = meta.find_one({"_id": {"$eq": old}}, {"_id": 1}) is not None
+        there = object_exists(meta, old)
         yield Orphan("replaced", row["_id"], documents + there, nbytes, f"the object {old} was replaced by this one")
 
 
@@ -260,7 +257,7 @@ def _replaced(meta: Collection[Any], chunks: Collection[Any]) -> Iterator[Orphan
 
 
 def surplus_orphans(
-    meta: Collection[Any], chunks: Collection[Any], id: ObjectId, is_old: Callable[[Mapping[str, Any]], bool]
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, is_old: Callable[[Document], bool]
 ) -> Iterator[Orphan]:
     """Of one object: copies of documents, and documents of chunks that it does not have."""
     found: dict[str, list[tuple[ChunkFlaw, tuple[Any, ...]]]] = {}
@@ -278,16 +275,17 @@ def surplus_orphans(
         yield make_orphan(chunks, id, kind, f"{flaws[0][0].message}{more}", [one for _, ids in flaws for one in ids])
 
 
-def make_orphan(chunks: Collection[Any], id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
-    """Documents of an object that are to go."""
+def make_orphan(chunks: DocumentCollection, id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
+    """Return documents of an object that are to go."""
     ids = tuple(ids)
     counted = [_count_documents(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in batched(ids, _MANY)]
     return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
 
 
-def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Mapping[str, Any]], bool]) -> tuple[Any, ...]:
-    """The documents of one chunk that are copies, or belong to nothing, when all of them are old. Of copies the one
-    under its derived id stays, else the eldest."""
+def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Document], bool]) -> tuple[Any, ...]:
+    """Return the documents of one chunk that are copies, or belong to nothing, when all of them are old. Of copies the
+    one under its derived id stays, else the eldest.
+    """
     name, chunk = flaw.key
     where = {"meta_id": id, "name": name, "chunk": None if chunk is None else list(chunk)}
     docs = [{**where, "n": n, "_id": one} for n, one in flaw.stored]
@@ -311,23 +309,25 @@ _QUESTION = "more of the object does not fit its document, which is in question"
 
 
 def find_problems(
-    meta: Collection[Any], chunks: Collection[Any], id: ObjectId | None = None, *, deep: bool = False
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId | None = None, *, deep: bool = False
 ) -> Iterator[Problem]:
-    """Every problem of one object, or of all of them (``id`` None) and of what belongs to none; ``deep`` decodes every
-    sparse chunk besides: that dense ones are whole is known by their bytes. DocumentNotFoundError."""
+    """Yield every problem of one object, or of all of them (``id`` None) and of what belongs to none; ``deep`` decodes
+    every sparse chunk besides: that dense ones are whole is known by their bytes. DocumentNotFoundError.
+    """
     return (remedy.problem for remedy in find_remedies(meta, chunks, id, deep=deep))
 
 
 def find_remedies(
-    meta: Collection[Any],
-    chunks: Collection[Any],
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
     id: ObjectId | None = None,
     *,
     deep: bool = False,
     age: float = GARBAGE_AGE,
 ) -> Iterator[Remedy]:
-    """The same, each with its remedy: copies of documents, and what is older than ``age`` and belongs to nothing, are
-    removed; what is missing or contradicts itself is only told of."""
+    """Yield the same, each with its remedy: copies of documents, and what is older than ``age`` and belongs to nothing,
+    are removed; what is missing or contradicts itself is only told of.
+    """
     if id is not None:
         doc = meta.find_one({"_id": {"$eq": id}})
         if doc is None:
@@ -343,7 +343,7 @@ def find_remedies(
 
 
 def _object_remedies(
-    meta: Collection[Any], chunks: Collection[Any], doc: Mapping[str, Any], above: str, deep: bool, age: float
+    meta: DocumentCollection, chunks: DocumentCollection, doc: Document, above: str, deep: bool, age: float
 ) -> Iterator[Remedy]:
     try:
         found = document.parse_object(doc)
@@ -357,10 +357,12 @@ def _object_remedies(
 
     for problem in document.document_problems(found):
         yield Remedy(Problem(node_of(problem.node), problem.kind, problem.message))
-    for entry in chunk_writes.expired_entries(meta, found.id) if chunk_writes.undo_entries(found.ours) else ():
-        said = f"{format_key(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
-        act = partial(chunk_writes.put_back, meta, chunks, found.id, entry)
-        yield Remedy(Problem(node_of(entry.key[0]), "unfinished-change", said), "put it back", act)
+    for entry in chunk_writes.expired_entries(meta, found.id) if chunk_writes.undo_entries(found.extension) else ():
+        detail = (
+            f"{format_key(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
+        )
+        act = partial(_put_back, meta, chunks, found.id, entry)
+        yield Remedy(Problem(node_of(entry.key[0]), "unfinished-change", detail), "put it back", act)
     survey = ObjectSurvey(found, chunks)
     flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
     old = age_test(meta, age)
@@ -377,13 +379,19 @@ def _object_remedies(
         yield from _undecodable_chunks(survey, {flaw.key for flaw in flaws if flaw.kind != DUPLICATES}, node_of)
 
 
+def _put_back(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, entry: chunk_writes.UndoEntry
+) -> None:
+    chunk_writes.roll_back(meta, chunks, id, entry)
+
+
 def _flaw_remedy(
-    meta: Collection[Any],
-    chunks: Collection[Any],
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
     id: ObjectId,
     flaw: ChunkFlaw,
     node: str,
-    old: Callable[[Mapping[str, Any]], bool],
+    old: Callable[[Document], bool],
 ) -> Remedy:
     problem = Problem(node, flaw.kind, flaw.message)
     if flaw.kind not in (DUPLICATES, STRAY):
@@ -396,11 +404,11 @@ def _flaw_remedy(
     return Remedy(problem, action, _removal(meta, chunks, orphan))
 
 
-def _any_age(doc: Mapping[str, Any]) -> bool:
+def _any_age(doc: Document) -> bool:
     return True
 
 
-def _removal(meta: Collection[Any], chunks: Collection[Any], orphan: Orphan) -> Callable[[], None]:
+def _removal(meta: DocumentCollection, chunks: DocumentCollection, orphan: Orphan) -> Callable[[], None]:
     def act() -> None:
         remove_orphan(meta, chunks, orphan)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import bson
 import numpy as np
@@ -23,13 +23,16 @@ from bson.errors import BSONError
 from pymongo.collation import Collation
 
 from hyperslab.errors import HyperslabError, Invalid, WrongType
-from hyperslab.formats.mongo.bson_values import dtype_from_text, parse_size
+from hyperslab.formats.mongo.bson_values import (
+    Document,
+    DocumentCollection,
+    MutableDocument,
+    dtype_from_text,
+    parse_size,
+)
 from hyperslab.formats.mongo.document import ARRAY, EXTENSION
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.objects import STATUS, find_replaced
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 _WORD = re.compile(r"\w[^.$\0]*")
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
@@ -45,7 +48,7 @@ class Criterion:
 
     @classmethod
     def of(cls, wanted: Any, what: str) -> Criterion:
-        """A slice is a range, a set a choice, whatever else one value. Invalid for what no document can hold."""
+        """Return a slice is a range, a set a choice, whatever else one value. Invalid for what no document can hold."""
         if isinstance(wanted, slice):
             if wanted.step is not None:
                 raise Invalid(f"{what}: a range with a step", remedy="give slice(low, high)")
@@ -64,8 +67,8 @@ class Criterion:
         """Return whether it is one of bounds."""
         return self.low is not None or self.high is not None
 
-    def query(self) -> dict[str, Any]:
-        """What the server compares a field with."""
+    def query(self) -> MutableDocument:
+        """Return the condition that the server compares a field with."""
         if not self.is_range:
             return {"$eq": self.values[0]} if len(self.values) == 1 else {"$in": list(self.values)}
         bounds = {"$gte": self.low, "$lt": self.high}
@@ -81,7 +84,7 @@ class Criterion:
 
 
 def bson_round_trip(value: Any, what: str) -> Any:
-    """The value as it comes back from a document. Invalid when no document can hold it."""
+    """Return the value as it comes back from a document. Invalid when no document can hold it."""
     if isinstance(value, np.datetime64):
         value = value.astype("M8[us]").item()
     elif isinstance(value, np.generic | np.ndarray):
@@ -130,7 +133,7 @@ class Criteria:
         since: Any = None,
         until: Any = None,
     ) -> Criteria:
-        """The criteria of a call of ``find``. Invalid."""
+        """Return the criteria of a call of ``find``. Invalid."""
         named = dims if isinstance(dims, Mapping) else dict.fromkeys(_checked_names(dims, "dims"))
         return cls(
             {
@@ -147,9 +150,9 @@ class Criteria:
             None if until is None else _id_of_moment(until, "until"),
         )
 
-    def query(self) -> dict[str, Any]:
-        """What the server is asked of the documents as they are stored: it finds all that is wanted, and maybe more."""
-        wanted: list[dict[str, Any]] = [
+    def query(self) -> MutableDocument:
+        """Return the query on documents as they are stored; it finds all that is wanted, and maybe more."""
+        wanted: list[MutableDocument] = [
             {f"attrs.{key}": criterion.query()} for key, criterion in self.attrs.items() if _WORD.fullmatch(key)
         ]
         wanted += [{"name": self.name.query()}] if self.name else []
@@ -157,9 +160,9 @@ class Criteria:
         wanted += [{"_id": {"$lt": self.until}}] if self.until else []
         return {"$and": wanted} if wanted else {}
 
-    def row_query(self) -> dict[str, Any]:
-        """What the server is asked of rows (:data:`~.summaries.ROW`), where names are values."""
-        wanted: list[dict[str, Any]] = [
+    def row_query(self) -> MutableDocument:
+        """Return the query on rows (:data:`INFO_PROJECTION`), where names are values."""
+        wanted: list[MutableDocument] = [
             {"attrs": {"$elemMatch": {"k": {"$eq": key}, "v": criterion.query()}}}
             for key, criterion in self.attrs.items()
             if not _WORD.fullmatch(key)
@@ -168,7 +171,7 @@ class Criteria:
         wanted += [{"variables.k": {"$eq": variable}} for variable in self.variables]
         return {"$and": wanted} if wanted else {}
 
-    def hold(self, name: Any, attrs: Mapping[str, Any], dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
+    def hold(self, name: Any, attrs: Document, dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
         """Return whether an object is what is asked for."""
         return (
             (self.name is None or self.name.holds(name))
@@ -178,7 +181,7 @@ class Criteria:
         )
 
 
-def _mapping(attrs: Any) -> Mapping[str, Any]:
+def _mapping(attrs: Any) -> Document:
     if attrs is not None and not isinstance(attrs, Mapping):
         raise WrongType(f"attrs are a {type(attrs).__name__}", remedy="give a mapping of names to values")
     return attrs or {}
@@ -197,7 +200,9 @@ def _checked_name(name: Any, what: str) -> str:
 
 
 def _id_of_moment(moment: Any, what: str) -> ObjectId:
-    """The least id of a moment: a datetime (UTC, unless it says otherwise), a datetime64, or ISO text. Invalid."""
+    """Return the least id of a moment: a datetime (UTC, unless it says otherwise), a datetime64, or ISO
+    text. Invalid.
+    """
     if isinstance(moment, np.datetime64):
         moment = moment.astype("M8[s]").item()
     try:
@@ -214,17 +219,17 @@ def _id_of_moment(moment: Any, what: str) -> ObjectId:
 # The server makes a row of each document, without embedded cells.
 
 
-def _field_pairs(name: str) -> dict[str, Any]:
-    """The fields of a sub-document as a list of ``{k, v}``: what they are called does not matter then."""
+def _field_pairs(name: str) -> MutableDocument:
+    """Return the fields of a sub-document as a list of ``{k, v}``: what they are called does not matter then."""
     return {"$cond": [{"$eq": [{"$type": name}, "object"]}, {"$objectToArray": name}, []]}
 
 
-def _variable_entries(part: str) -> dict[str, Any]:
-    told = {field: f"$$one.v.{field}" for field in ("dims", "dtype", "shape")}
-    return {"$map": {"input": _field_pairs(f"${part}"), "as": "one", "in": {"k": "$$one.k", "part": part, **told}}}
+def _variable_entries(part: str) -> MutableDocument:
+    fields = {field: f"$$one.v.{field}" for field in ("dims", "dtype", "shape")}
+    return {"$map": {"input": _field_pairs(f"${part}"), "as": "one", "in": {"k": "$$one.k", "part": part, **fields}}}
 
 
-INFO_PROJECTION: dict[str, Any] = {
+INFO_PROJECTION: MutableDocument = {
     "name": 1,
     "attrs": _field_pairs("$attrs"),
     "variables": {"$concatArrays": [_variable_entries("coords"), _variable_entries("data_vars")]},
@@ -244,14 +249,14 @@ class ObjectInfo:
     kind: str
     dims: Mapping[Any, int | None]
     variables: tuple[str, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Document = field(default_factory=dict)
     created: datetime | None = None
     nbytes: int | None = None
     status: str | None = None
 
 
-def parse_info(row: Mapping[str, Any]) -> ObjectInfo:
-    """The object that a row tells of; what makes no sense in it is left out."""
+def parse_info(row: Document) -> ObjectInfo:
+    """Return the object that a row tells of; what makes no sense in it is left out."""
     entries = row["variables"]
     data = [entry["k"] for entry in entries if entry["part"] == "data_vars"]
     dims: dict[Any, int | None] = {}
@@ -276,7 +281,7 @@ def parse_info(row: Mapping[str, Any]) -> ObjectInfo:
     )
 
 
-def _shape(entry: Mapping[str, Any]) -> list[int | None] | None:
+def _shape(entry: Document) -> list[int | None] | None:
     shape = entry.get("shape")
     if not isinstance(shape, list) or not isinstance(entry.get("dims"), list):
         return None
@@ -286,7 +291,7 @@ def _shape(entry: Mapping[str, Any]) -> list[int | None] | None:
         return None
 
 
-def _nbytes(entry: Mapping[str, Any], shape: list[int | None] | None) -> int | None:
+def _nbytes(entry: Document, shape: list[int | None] | None) -> int | None:
     if shape is None or None in shape:
         return None
     try:
@@ -309,7 +314,7 @@ _EXACTLY = Collation(locale="simple")
 
 
 def find_objects(
-    meta: Collection[Any],
+    meta: DocumentCollection,
     attrs: Any = None,
     dims: Any = None,
     names: Any = None,
@@ -321,7 +326,8 @@ def find_objects(
     skip: int = 0,
     limit: int | None = None,
 ) -> Iterator[ObjectInfo]:
-    """The objects that have these attributes, dimensions, variables and name, and were made in ``[since, until)``.
+    """Yield the objects that have these attributes, dimensions, variables and name, and were made in ``[since,
+    until)``.
 
     A value of ``attrs``, ``dims`` or ``name`` is what must be equal; a ``slice(low, high)`` a range that does not
     include ``high``; a set a choice. ``dims`` may be names alone. A mapping is compared, and is no query. What is
@@ -334,7 +340,7 @@ def find_objects(
 
 
 def _find_matching(
-    meta: Collection[Any], wanted: Criteria, order: Order, skip: int, limit: int | None
+    meta: DocumentCollection, wanted: Criteria, order: Order, skip: int, limit: int | None
 ) -> Iterator[ObjectInfo]:
     hidden = find_replaced(meta)
     pipeline = [
@@ -349,8 +355,8 @@ def _find_matching(
         yield from islice(fitting, skip, None if limit is None else skip + limit)
 
 
-def describe_object(meta: Collection[Any], id: ObjectId) -> ObjectInfo:
-    """What is told of one object, also of one that is being made. DocumentNotFoundError."""
+def describe_object(meta: DocumentCollection, id: ObjectId) -> ObjectInfo:
+    """Return the row of one object, also of one that is being made. DocumentNotFoundError."""
     for row in meta.aggregate([{"$match": {"_id": {"$eq": id}}}, {"$project": INFO_PROJECTION}]):
         return parse_info(row)
     raise DocumentNotFoundError(id)

@@ -49,7 +49,7 @@ class ServerPlace:
 
     @classmethod
     def of(cls, where: Location) -> ServerPlace:
-        """The place that a ``mongodb://`` URL names. Invalid when it names no database."""
+        """Return the place that a ``mongodb://`` URL names. Invalid when it names no database."""
         text, _, fragment = str(where.target).partition("#")
         text, _, query = text.partition("?")
         scheme, _, rest = text.partition("://")
@@ -74,8 +74,9 @@ class ServerPlace:
         )
 
     def open(self) -> Database[Any]:
-        """The database, by the client of this process. Invalid where no server, database or collection can be called
-        so."""
+        """Return the database, by the client of this process. Invalid where no server, database or collection can be
+        called so.
+        """
         here = get_client(self.uri, dict(self.options), self.url)
         try:
             found = here[self.database]
@@ -86,7 +87,7 @@ class ServerPlace:
 
 
 def uri_from_environment(variable: Any) -> str:
-    """The connection string in an environment variable of this process. Invalid when there is none."""
+    """Return the connection string in an environment variable of this process. Invalid when there is none."""
     value = os.environ.get(str(variable))
     if not value:
         remedy = "set it in every process that reads or writes"
@@ -107,6 +108,7 @@ class _Clients:
 
 
 _clients = _Clients()
+# Connections and threads of a client do not survive a fork: the child makes its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_clients.forget)
 
@@ -121,8 +123,9 @@ def import_pymongo() -> Any:
 
 
 def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
-    """The one client of this process for a server; it is made when first asked for, and stays open. ``shown``: the
-    place in messages. Invalid, and StorageError where the name of the server cannot be resolved."""
+    """Return the one client of this process for a server; it is made when first asked for, and stays open. ``shown``:
+    the place in messages. Invalid, and StorageError where the name of the server cannot be resolved.
+    """
     options = {"serverSelectionTimeoutMS": _SELECTION_TIMEOUT_MS, **(options or {})}
     if "serverselectiontimeoutms" in uri.lower():
         del options["serverSelectionTimeoutMS"]
@@ -134,16 +137,20 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
                 _check_parameters(uri)
                 _clients.by_server[key] = pymongo.MongoClient(uri, **options)
             except (pymongo.errors.ConfigurationError, TypeError, ValueError, OSError) as error:
-                said = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
+                detail = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
                 remedy = "mend the URL or the storage options"
                 raise Invalid(
-                    f"the server or an option is not understood: {said}", url=shown or redact(uri), remedy=remedy
+                    f"the server or an option is not understood: {detail}",
+                    url=shown or redact(uri),
+                    remedy=remedy,
                 ) from None
         return _clients.by_server[key]
 
 
 def _check_parameters(uri: str) -> None:
-    """What the driver does not know behind ``?`` is an error, as it is among options; by itself it would only warn."""
+    """Raise for parameters behind ``?`` that the driver does not know, as it does for options; by itself it only
+    warns.
+    """
     from pymongo import uri_parser
 
     query = uri.partition("?")[2]
@@ -159,16 +166,16 @@ def storage_errors(url: str) -> Iterator[None]:
     try:
         yield
     except errors.OperationFailure as error:
-        said = redact_text(str(error.details.get("errmsg", error) if error.details else error))
+        detail = redact_text(str(error.details.get("errmsg", error) if error.details else error))
         if error.code in _REFUSED:
-            raise ReadOnly(f"the server refuses this user: {said}", url=url, remedy="ask for the role") from error
+            raise ReadOnly(f"the server refuses this user: {detail}", url=url, remedy="ask for the role") from error
         if error.code == _UNKNOWN:
             remedy = "look at user and password, and at authSource=, the database that knows the user"
-            message = f"the server does not know this user or password: {said}"
+            message = f"the server does not know this user or password: {detail}"
             raise WrongCredentials(message, url=url, remedy=remedy) from error
         if error.code == _MISNAMED:
-            raise Invalid(f"the server says: {said}", url=url, remedy="choose another name") from error
-        raise StorageError(f"the server says: {said}", url=url) from error
+            raise Invalid(f"the server says: {detail}", url=url, remedy="choose another name") from error
+        raise StorageError(f"the server says: {detail}", url=url) from error
     except errors.PyMongoError as error:
         raise _storage_error(error, url) from error
 

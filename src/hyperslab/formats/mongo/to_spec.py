@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +19,21 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import Sizes, decode_attrs, dtype_from_text, parse_sizes
+from hyperslab.formats.mongo.bson_values import (
+    Document,
+    DocumentCollection,
+    MutableDocument,
+    Sizes,
+    decode_attrs,
+    dtype_from_text,
+    parse_sizes,
+)
 from hyperslab.formats.mongo.chunk_documents import SPARSE, parse_key
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
-
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
 
 # -- groups within an object ------------------------------------------------------------------------------------------
 
@@ -37,20 +42,20 @@ GROUPS = "groups"
 _FORBIDDEN_IN_GROUPS = "\\\0"
 
 
-def inner_groups(meta: Meta) -> Mapping[str, Any]:
+def inner_groups(meta: Meta) -> Document:
     """By path, what is said of the groups below the root."""
-    said = meta.ours.get(GROUPS)
-    return said if isinstance(said, Mapping) else {}
+    declared = meta.extension.get(GROUPS)
+    return declared if isinstance(declared, Mapping) else {}
 
 
-def is_in_group(name: str, groups: Mapping[str, Any]) -> bool:
+def is_in_group(name: str, groups: Document) -> bool:
     """Return whether a variable is an array of one of the groups."""
     above, last = split(name)
     return above in groups and last not in ("", ".", "..") and not any(c in last for c in _FORBIDDEN_IN_GROUPS)
 
 
 def child_names(path: str, groups: Iterable[str], arrays: Iterable[str]) -> Iterator[str]:
-    """The names right below a group: arrays, then groups."""
+    """Yield the names right below a group: arrays, then groups."""
     prefix = f"{path}/" if path else ""
     for name in (*arrays, *groups):
         if name.startswith(prefix) and name != path and "/" not in name[len(prefix) :]:
@@ -58,11 +63,11 @@ def child_names(path: str, groups: Iterable[str], arrays: Iterable[str]) -> Iter
 
 
 def inner_group_spec(meta: Meta, path: str) -> GroupSpec | None:
-    """A group below the root; None where there is none."""
-    said = inner_groups(meta).get(path)
-    if not isinstance(said, Mapping):
+    """Return a group below the root; None where there is none."""
+    declared = inner_groups(meta).get(path)
+    if not isinstance(declared, Mapping):
         return None
-    raw, codes, free = (said.get(name) for name in ("attrs", "attr_types", "unlimited"))
+    raw, codes, free = (declared.get(name) for name in ("attrs", "attr_types", "unlimited"))
     attrs = decode_attrs(raw if isinstance(raw, Mapping) else {}, codes if isinstance(codes, Mapping) else {})
     dims = [dim for dim in free if isinstance(dim, str)] if isinstance(free, list) else []
     return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim, path), True) for dim in dims))
@@ -81,7 +86,7 @@ def dimension_length(meta: Meta, dim: str, path: str = "") -> int:
 
 
 def original_dims(meta: Meta, variable: Variable) -> tuple[str, ...]:
-    """The names of a variable's dimensions as they were given."""
+    """Return the names of a variable's dimensions as they were given."""
     names = [dim if isinstance(dim, str) else str(dim) for dim in variable.dims]
     if not any("@" in name for name in names):
         return tuple(names)
@@ -99,7 +104,7 @@ _FORBIDDEN = "/\\\0%"
 
 
 def node_names(meta: Meta) -> dict[str, str]:
-    """The names of variables by their names under the one face, in order.
+    """Return the names of variables by their names under the one face, in order.
 
     The variable of a DataArray is called as the DataArray, where that is a name that no coordinate has, else ``data``.
     What is no name of a node (empty, dots, with slashes) is escaped as in URLs.
@@ -143,11 +148,11 @@ class VariableChunks:
     stored: tuple[tuple[int, ...] | None, ...]
 
     def key_of(self, coords: tuple[int, ...]) -> tuple[int, ...]:
-        """The indices of a chunk in its documents."""
+        """Return the indices of a chunk in its documents."""
         return tuple(place if known is None else known[place] for place, known in zip(coords, self.stored, strict=True))
 
     def coords_of(self, key: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The chunk under the face; None for one that is not there, or holds nothing."""
+        """Return the chunk under the face; None for one that is not there, or holds nothing."""
         if len(key) != len(self.stored):
             return None
         places = []
@@ -158,8 +163,8 @@ class VariableChunks:
         return tuple(places)
 
 
-def variable_chunks(variable: Variable, ours: Mapping[str, Any]) -> VariableChunks:
-    """How a variable whose sizes are known is cut."""
+def variable_chunks(variable: Variable, extension: Document) -> VariableChunks:
+    """Return how a variable whose sizes are known is cut."""
     shape = known_sizes(variable.shape)
     if variable.chunks is None:
         chunks: Chunks = whole_chunks(shape)
@@ -167,22 +172,24 @@ def variable_chunks(variable: Variable, ours: Mapping[str, Any]) -> VariableChun
     else:
         cuts = [_axis_chunks(known_sizes(sizes)) for sizes in variable.chunks]
         chunks, stored = tuple(cut for cut, _ in cuts), tuple(known for _, known in cuts)
-    said = ours.get("chunks")
-    if isinstance(said, list) and len(said) == len(shape) and not any(stored):
-        chunks = tuple(_chosen_length(cut, own, length) for cut, own, length in zip(said, chunks, shape, strict=True))
+    declared = extension.get("chunks")
+    if isinstance(declared, list) and len(declared) == len(shape) and not any(stored):
+        chunks = tuple(
+            _chosen_length(cut, own, length) for cut, own, length in zip(declared, chunks, shape, strict=True)
+        )
     return VariableChunks(chunks, stored)
 
 
-def _chosen_length(said: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
-    """The length that the maker chose, where one chunk is all there is of the axis."""
-    fits = isinstance(own, int) and isinstance(said, int) and said >= max(length, 1) and own >= length
-    return int(said) if fits else own
+def _chosen_length(declared: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
+    """Return the length that the maker chose, where one chunk is all there is of the axis."""
+    fits = isinstance(own, int) and isinstance(declared, int) and declared >= max(length, 1) and own >= length
+    return int(declared) if fits else own
 
 
 def _axis_chunks(sizes: tuple[int, ...]) -> tuple[int | tuple[int, ...], tuple[int, ...] | None]:
-    held = tuple(i for i, size in enumerate(sizes) if size)
-    full = tuple(sizes[i] for i in held)
-    stored = None if len(held) == len(sizes) or not held else held
+    nonempty = tuple(i for i, size in enumerate(sizes) if size)
+    full = tuple(sizes[i] for i in nonempty)
+    stored = None if len(nonempty) == len(sizes) or not nonempty else nonempty
     if not full:
         return 1, None
     regular = len(set(full[:-1])) <= 1 and full[-1] <= full[0]
@@ -195,8 +202,8 @@ def known_sizes(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
 
 
 def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
-    """The array that a variable, whose sizes are known, is under the one face."""
-    ours = variable_extension(meta, name)
+    """Return the array that a variable, whose sizes are known, is under the one face."""
+    extension = variable_extension(meta, name)
     attrs = _variable_attrs(meta, name, variable)
     layout = {}
     if variable.units is not None:
@@ -205,68 +212,85 @@ def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
     return ArraySpec(
         shape=known_sizes(variable.shape),
         dtype=variable.dtype,
-        chunks=variable_chunks(variable, ours).chunks,
+        chunks=variable_chunks(variable, extension).chunks,
         dims=original_dims(meta, variable),
-        fill_value=fill_value_of(ours, variable),
+        fill_value=fill_value_of(extension, variable),
         attrs=attrs,
         sparse=SPARSE if variable.sparse else None,
         layout=layout,
     )
 
 
-def _variable_attrs(meta: Meta, name: str, variable: Variable) -> dict[str, Any]:
+def _variable_attrs(meta: Meta, name: str, variable: Variable) -> MutableDocument:
     top = meta.is_array and name == ARRAY
-    ours = meta.ours if top else variable_extension(meta, name)
+    extension = meta.extension if top else variable_extension(meta, name)
     raw = meta.attrs if top else variable.attrs
-    return _with_coordinates(decode_attrs(raw, attr_codes(ours)), ours)
+    return _with_coordinates(decode_attrs(raw, attr_codes(extension)), extension)
 
 
-def attr_codes(ours: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The codes of attributes, none where nothing sensible stands there."""
-    codes = ours.get("attr_types")
+def attr_codes(extension: Document) -> Document:
+    """Return the codes of attributes, none where nothing sensible stands there."""
+    codes = extension.get("attr_types")
     return codes if isinstance(codes, Mapping) else {}
 
 
-def _with_coordinates(attrs: dict[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    said = ours.get(COORDINATES)
-    return attrs if said is None or COORDINATES in attrs else {**attrs, COORDINATES: said}
+def _with_coordinates(attrs: MutableDocument, extension: Document) -> MutableDocument:
+    declared = extension.get(COORDINATES)
+    return attrs if declared is None or COORDINATES in attrs else {**attrs, COORDINATES: declared}
 
 
-def variable_extension(meta: Meta, name: str) -> Mapping[str, Any]:
-    """What the field ``hyperslab`` says of a variable."""
-    variables = meta.ours.get("variables")
+def variable_extension(meta: Meta, name: str) -> Document:
+    """Return the part of the field ``hyperslab`` about one variable."""
+    variables = meta.extension.get("variables")
     found = variables.get(name) if isinstance(variables, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def fill_value_of(ours: Mapping[str, Any], variable: Variable) -> Any:
-    """What unwritten cells read as, None where nobody said."""
-    raw = ours.get("fill", ours.get("fill_value", variable.fill))
+def fill_value_of(extension: Document, variable: Variable) -> Any:
+    """Return the cell that unwritten ones read as; None where the document does not say."""
+    raw = extension.get("fill", extension.get("fill_value", variable.fill))
     if not isinstance(raw, bytes) or len(raw) != variable.dtype.itemsize or not raw:
         return None
     return np.frombuffer(raw, variable.dtype)[0]
 
 
+def unstored_fill(meta: Meta, name: str) -> Any:
+    """Return the cell that chunks without documents read as, of an array made through the one face; else None."""
+    extension = variable_extension(meta, name)
+    return fill_value_of(extension, meta.variables[name]) if "fill" in extension else None
+
+
+def padding_fill(meta: Meta, name: str) -> Any:
+    """Return the cell that fills up chunks that are too short, of an array made through the one face; else None."""
+    extension, variable = variable_extension(meta, name), meta.variables[name]
+    found = fill_value_of(extension, variable)
+    return (np.zeros((), variable.dtype)[()] if found is None else found) if extension else None
+
+
 def group_spec(meta: Meta) -> GroupSpec:
-    """The group that an object is under the one face."""
-    attrs = {} if meta.is_array else _with_coordinates(decode_attrs(meta.attrs, attr_codes(meta.ours)), meta.ours)
+    """Return the group that an object is under the one face."""
+    attrs = (
+        {} if meta.is_array else _with_coordinates(decode_attrs(meta.attrs, attr_codes(meta.extension)), meta.extension)
+    )
     if COORDINATES not in attrs and (unsaid := _unnamed_coordinates(meta)):
         attrs[COORDINATES] = " ".join(unsaid)
-    unlimited = meta.ours.get("unlimited")
+    unlimited = meta.extension.get("unlimited")
     dims = [dim for dim in unlimited if isinstance(dim, str)] if isinstance(unlimited, list) else []
     return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim), True) for dim in dims))
 
 
 def _unnamed_coordinates(meta: Meta) -> list[str]:
     """Coordinates that nothing but their place in the document tells from data."""
-    said = {name for each in meta.variables for name in split_names(variable_extension(meta, each).get(COORDINATES))}
-    said |= {name for each in meta.variables.values() for name in split_names(each.attrs.get(COORDINATES))}
-    others = [name for name, one in meta.coords.items() if one.dims != (name,) and name not in said]
+    declared = {
+        name for each in meta.variables for name in split_names(variable_extension(meta, each).get(COORDINATES))
+    }
+    declared |= {name for each in meta.variables.values() for name in split_names(each.attrs.get(COORDINATES))}
+    others = [name for name, one in meta.coords.items() if one.dims != (name,) and name not in declared]
     return [name for name in others if name and not any(c.isspace() for c in name)]
 
 
 def split_names(text: Any) -> list[str]:
-    """The names that an attribute lists."""
+    """Return the names that an attribute lists."""
     return text.split() if isinstance(text, str) else []
 
 
@@ -276,15 +300,17 @@ def split_names(text: Any) -> list[str]:
 # of all chunks. One query asks for all variables of an object.
 
 
-Docs = Sequence[Mapping[str, Any]]
+Docs = Sequence[Document]
 
 
-def infer_schema(collection: Collection[Any], meta: Meta) -> dict[str, Variable]:
-    """The variables that are not embedded, as their chunk documents have them; a ``problem`` where that fails."""
+def infer_schema(collection: DocumentCollection, meta: Meta) -> dict[str, Variable]:
+    """Return the variables that are not embedded, as their chunk documents have them; a ``problem`` where
+    that fails.
+    """
     lazy = {name: each for name, each in meta.variables.items() if each.problem is None and each.embedded is None}
     asked = {name: each for name, each in lazy.items() if not variable_extension(meta, name)}
-    wanted = {name: _first_chunk(each) if each.known else ... for name, each in asked.items()}
-    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in wanted}
+    wanted = {name: _first_chunk(each) if each.has_known_sizes else ... for name, each in asked.items()}
+    found: dict[str, list[Document]] = {name: [] for name in wanted}
     for doc in chunk_queries.fetch_heads(collection, meta.id, wanted):
         found[doc["name"]].append(doc)
     return lazy | {name: _infer_variable(name, each, found[name]) for name, each in asked.items()}
@@ -296,7 +322,7 @@ def _first_chunk(variable: Variable) -> tuple[int, ...] | None:
 
 def _infer_variable(name: str, variable: Variable, docs: Docs) -> Variable:
     try:
-        known = variable if variable.known else _infer_sizes(name, variable, docs)
+        known = variable if variable.has_known_sizes else _infer_sizes(name, variable, docs)
         if not docs:
             return known
         first = docs[0]
@@ -326,7 +352,7 @@ def _infer_sizes(name: str, variable: Variable, docs: Docs) -> Variable:
     return replace(variable, chunks=cuts, shape=tuple(sum(size or 0 for size in axis) for axis in cuts))
 
 
-def _shape_in(name: str, doc: Mapping[str, Any]) -> Sizes:
+def _shape_in(name: str, doc: Document) -> Sizes:
     return parse_sizes(doc.get("shape"), "shape", name)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import BatchBlocks
 from hyperslab.formats.mongo import lease, objects
+from hyperslab.formats.mongo.bson_values import Document, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Key
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import (
@@ -54,8 +54,6 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.attempts import attempts, beaten
 
 Edit = Callable[[Meta], Meta]
-_TOUCH_SECONDS = 60
-"""Seconds between two signs of life of who makes an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +67,8 @@ class EmbeddingLimits:
 class ObjectWriter(ObjectReader):
     """An object open for changes. Within a batch its document is written once, at the end."""
 
-    def __init__(self, stock: CollectionPair, doc: Mapping[str, Any], limits: EmbeddingLimits) -> None:
-        super().__init__(stock, doc)
+    def __init__(self, pair: CollectionPair, doc: Document, limits: EmbeddingLimits) -> None:
+        super().__init__(pair, doc)
         self._limits = limits
         self._base = self._meta
         self._pending: list[Edit] = []
@@ -81,8 +79,9 @@ class ObjectWriter(ObjectReader):
         self._held = 0
         self._ahead: set[str] = set()
         self._changing: dict[Key, UndoEntry] = {}
-        self._touched = time.monotonic()
-        if undo_entries(self._base.ours):
+        self._heartbeats = objects.Heartbeats()
+        self._heartbeats.start(self.id)
+        if undo_entries(self._base.extension):
             self.refresh("")
 
     # -- documents --------------------------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ class ObjectWriter(ObjectReader):
         self._change(lambda meta: with_array(with_parent_groups(meta, path), name, fitted, whole=whole))
 
     def _fitted(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
-        """The array as it is to be stored, and whether in one piece: what is stays so while it is small."""
+        """Return the array as it is to be stored, and whether in one piece: what is stays so while it is small."""
         old = self._meta.variables.get(name)
         if old is None or old.problem is not None:
             return spec, fits_one_piece(spec, self._limits.embedded)
@@ -118,11 +117,11 @@ class ObjectWriter(ObjectReader):
 
     def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
         one = spec.evolve(chunks=whole_chunks(spec.shape))
-        return (old.embedded is not None or self._is_ours) and fits_one_piece(one, self._limits.embedded)
+        return (old.embedded is not None or self._has_derived_ids) and fits_one_piece(one, self._limits.embedded)
 
     @property
-    def _is_ours(self) -> bool:
-        return self._meta.ours.get("chunk_ids") == DERIVED
+    def _has_derived_ids(self) -> bool:
+        return self._meta.extension.get("chunk_ids") == DERIVED
 
     def _is_cut_anew(self, name: str, whole: bool) -> bool:
         old = self._meta.variables.get(name)
@@ -167,20 +166,20 @@ class ObjectWriter(ObjectReader):
         """Of a variable: all chunks, or the one that is stored in one piece."""
         wanted = {"meta_id": self.id, "name": {"$eq": name}, **({"chunk": None} if chunk else {})}
         with storage_errors(self.url):
-            self._stock.chunks.delete_many(wanted)
+            self._pair.chunks.delete_many(wanted)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """A user's wish as documents hold it, or Unsupported."""
+        """Return a user's wish as documents hold it, or Unsupported."""
         return new_array(spec)
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """Chunks of one document each."""
+        """Return chunks of one document each."""
         return auto_chunk_lengths(shape, itemsize, self._limits.chunk_size)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """The chunks of an array as they will be under ``spec``, before it is put."""
+        """Return the chunks of an array as they will be under ``spec``, before it is put."""
         with self._mutex:
             name, variable = self._variable(path)
             fitted, whole = self._fitted(name, spec)
@@ -194,40 +193,42 @@ class ObjectWriter(ObjectReader):
         return self._embedded(name, spec) if variable.embedded is not None else super()._source(name, variable, spec)
 
     def _chunked(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
-        """Chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
+        """Return chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
         future = with_array(self._meta, name, spec, whole=whole)
-        ours = variable_extension(future, name)
-        cut = variable_chunks(future.variables[name], ours)
-        return MongoChunks(self._shelf(ahead), name, spec, cut, whole=whole, sparsely=True, lenient=True)
+        extension = variable_extension(future, name)
+        cut = variable_chunks(future.variables[name], extension)
+        return MongoChunks(
+            self._chunk_collection(ahead), name, spec, cut, whole=whole, fill_unstored=True, lenient=True
+        )
 
     def _embedded(self, name: str, spec: ArraySpec, *, ahead: bool = False) -> EmbeddedChunk:
         """Return the cells in the document. ``ahead``: they get the length of ``spec``, else they keep the one that
         they have by now, which another handle may have changed."""
 
         def cells() -> AssembledChunk:
-            embedded = self._like(self._meta, name, spec).embedded
+            embedded = self._current_variable(self._meta, name, spec).embedded
             return embed_cells(name, self._embedded_view(name, spec).read()) if embedded is None else embedded
 
         def change(meta: Meta, block: np.ndarray[Any, Any], expected: bytes | None) -> Meta:
-            old = self._like(meta, name, spec)
+            old = self._current_variable(meta, name, spec)
             if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
                 raise beaten(self.url, name)
             new = block if ahead else _overlay(old.embedded, block)
             entry = replace(old, shape=new.shape, embedded=embed_cells(name, _as_stored(old, spec, new)))
             return with_variable(meta, name, entry, variable_extension(meta, name))
 
-        def swapped(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
+        def swap_cells(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
             try:
                 self._change(lambda meta: change(meta, block, expected))
             except Conflict:
-                if self._like(self._meta, name, spec).embedded is not None:
+                if self._current_variable(self._meta, name, spec).embedded is not None:
                     raise
-                timeout = self._stock.settings.lock_timeout
+                timeout = self._pair.settings.lock_timeout
                 self._embedded_view(name, spec).swap(block, expected, timeout)
 
-        return EmbeddedChunk(cells, spec, self.url, swapped)
+        return EmbeddedChunk(cells, spec, self.url, swap_cells)
 
-    def _like(self, meta: Meta, name: str, spec: ArraySpec) -> Variable:
+    def _current_variable(self, meta: Meta, name: str, spec: ArraySpec) -> Variable:
         """Return the variable of a handle whose array is ``spec``. NodeNotFound where it is gone, or is another one by
         now."""
         variable = meta.variables.get(name)
@@ -242,45 +243,43 @@ class ObjectWriter(ObjectReader):
         assert isinstance(source, MongoChunks)
         return EmbeddedView(source, spec.shape, spec.fill_cell(), self.url)
 
-    def _shelf(self, ahead: bool = False) -> ChunkCollection:
-        shelf = replace(super()._shelf(), unstored=self._allow_missing)
-        if "status" in self._meta.ours:
-            return replace(shelf, wrote=self._touch)
-        past = UndoView(self._stock.meta, self.id, undo_entries(self._meta.ours), self._changing)
-        return replace(shelf, past=past, undo=self._undo(ahead))
+    def _chunk_collection(self, ahead: bool = False) -> ChunkCollection:
+        target = replace(super()._chunk_collection(), before_erase=self._allow_missing)
+        if "status" in self._meta.extension:
+            return replace(target, after_write=self._touch)
+        undo_view = UndoView(self._pair.meta, self.id, undo_entries(self._meta.extension), self._changing)
+        return replace(target, undo_view=undo_view, undo=self._undo(ahead))
 
     def _undo(self, ahead: bool = True) -> ChunkUndo:
         return ChunkUndo(
-            meta=self._stock.durable_meta,
-            chunks=self._stock.chunks,
+            meta=self._pair.durable_meta,
+            chunks=self._pair.chunks,
             meta_id=self.id,
             url=self.url,
-            patience=self._stock.settings.lock_timeout,
+            patience=self._pair.settings.lock_timeout,
             owner=self._owner,
-            held=self._changing if ahead else None,
-            shown=self._is_shown,
+            open_entries=self._changing if ahead else None,
+            is_visible=self._is_visible,
         )
 
     def _roll_back(self) -> bool:
         with storage_errors(self.url):
-            return roll_back_all(self._stock.durable_meta, self._stock.chunks, self.id)
+            return roll_back_all(self._pair.durable_meta, self._pair.chunks, self.id)
 
-    def _is_shown(self, key: Key) -> bool:
+    def _is_visible(self, key: Key) -> bool:
         """Return whether others take a chunk for one of the object."""
         variable = self._base.variables.get(key[0])
         return variable is not None and variable.embedded is None and variable.has(key[1])
 
     def _touch(self) -> None:
         """Say time and again that the object is still being made, so that nobody takes it for garbage."""
-        if time.monotonic() - self._touched > _TOUCH_SECONDS:
-            self._touched = time.monotonic()
-            with storage_errors(self.url):
-                objects.touch_object(self._stock.meta, self.id)
+        with storage_errors(self.url):
+            self._heartbeats.beat(self._pair.meta, self.id)
 
     def _allow_missing(self, name: str) -> None:
         """Chunks are about to be erased: from now on those that are not stored read as the fill value."""
-        ours = variable_extension(self._meta, name)
-        if "fill" not in ours:
+        extension = variable_extension(self._meta, name)
+        if "fill" not in extension:
             _, variable = self._variable(next(face for face, own in self._names.items() if own == name))
             cell = array_spec(self._meta, name, variable).fill_cell().tobytes()
             self._change(lambda meta: with_extension(meta, name, fill=cell, fill_value=None))
@@ -298,12 +297,13 @@ class ObjectWriter(ObjectReader):
             self._store(change)
 
     def _store(self, change: Edit) -> None:
-        meta = parse_object(self._stock.document(self.id)) if self._changing else self._base
-        for attempt in attempts(self._stock.settings.lock_timeout):
-            ours = without_entries(meta.ours, self._changing)
-            if ours is None:
+        meta = parse_object(self._pair.document(self.id)) if self._changing else self._base
+        # The document is replaced if its version is still the one that the change was made from, else it is read anew.
+        for attempt in attempts(self._pair.settings.lock_timeout):
+            extension = without_entries(meta.extension, self._changing)
+            if extension is None:
                 raise lease.lease_lost(self.url)
-            new = _with_next_version(change(replace(meta, ours=ours)))
+            new = _with_next_version(change(replace(meta, extension=extension)))
             with attempt:
                 if self._replaced(meta, new):
                     self._base = new
@@ -311,7 +311,7 @@ class ObjectWriter(ObjectReader):
                     self._undo().close()
                     break
                 # Whoever tries again, here or above, is to go by what is stored now.
-                self._base = meta = parse_object(self._stock.document(self.id))
+                self._base = meta = parse_object(self._pair.document(self.id))
                 self._take(meta)
                 if self._owner is not None and _owner(meta) != self._owner:
                     break
@@ -327,21 +327,21 @@ class ObjectWriter(ObjectReader):
         doc = render_object(new)
         _check_document(doc, self.url)
         owner = _owner(old)
-        wanted = objects.same_version(self.id, old.ours.get("version"))
+        wanted = objects.same_version(self.id, old.extension.get("version"))
         wanted[f"{lease.LEASE_FIELD}.owner"] = {"$exists": False} if owner is None else owner
         with storage_errors(self.url):
-            return bool(self._stock.durable_meta.replace_one(wanted, doc).matched_count)
+            return bool(self._pair.durable_meta.replace_one(wanted, doc).matched_count)
 
     def refresh(self, path: str) -> None:
         """Read the document again; what the running batch will write stays."""
         with self._mutex:
-            self._base = parse_object(self._stock.document(self.id))
-            if undo_entries(self._base.ours) and self._roll_back():
-                self._base = parse_object(self._stock.document(self.id))
+            self._base = parse_object(self._pair.document(self.id))
+            if undo_entries(self._base.extension) and self._roll_back():
+                self._base = parse_object(self._pair.document(self.id))
             self._take(_apply_edits(self._base, self._pending))
 
     def batch(self) -> AbstractContextManager[None]:
-        """The document is written once, at the end of the block."""
+        """Return the document is written once, at the end of the block."""
         return self._batches.block(self._flush)
 
     def _flush(self) -> None:
@@ -366,10 +366,10 @@ class ObjectWriter(ObjectReader):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        timeout = self._stock.settings.lock_timeout
+        timeout = self._pair.settings.lock_timeout
         with self._turn, storage_errors(self.url), ExitStack() as held:
             if not self._held:
-                self._owner = held.enter_context(lease.hold_lease(self._stock.meta, self.id, self.url, timeout))
+                self._owner = held.enter_context(lease.hold_lease(self._pair.meta, self.id, self.url, timeout))
             self._held += 1
             try:
                 with self._undoing():
@@ -417,24 +417,26 @@ def _apply_edits(meta: Meta, changes: list[Edit]) -> Meta:
 
 
 def _with_next_version(meta: Meta) -> Meta:
-    version = meta.ours.get("version")
-    return replace(meta, ours={"version": (version if isinstance(version, int) else 0) + 1, **_without_version(meta)})
+    version = meta.extension.get("version")
+    return replace(
+        meta, extension={"version": (version if isinstance(version, int) else 0) + 1, **_without_version(meta)}
+    )
 
 
-def _without_version(meta: Meta) -> dict[str, Any]:
-    return {name: value for name, value in meta.ours.items() if name != "version"}
+def _without_version(meta: Meta) -> MutableDocument:
+    return {name: value for name, value in meta.extension.items() if name != "version"}
 
 
 def _owner(meta: Meta) -> str | None:
-    found = meta.ours.get("lease")
+    found = meta.extension.get("lease")
     return found.get("owner") if isinstance(found, Mapping) else None
 
 
 def _without_lease(meta: Meta) -> Meta:
-    return replace(meta, ours={name: value for name, value in meta.ours.items() if name != "lease"})
+    return replace(meta, extension={name: value for name, value in meta.extension.items() if name != "lease"})
 
 
-def _check_document(doc: Mapping[str, Any], url: str) -> None:
+def _check_document(doc: Document, url: str) -> None:
     """Refuse a document that MongoDB would, before anything is sent."""
     from hyperslab.formats.mongo.bson_values import check_document
 
