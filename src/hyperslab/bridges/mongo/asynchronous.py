@@ -93,63 +93,63 @@ class XarrayMongoDBAsyncIO:
         self, x: Any, *, name: Any = None, _id: ObjectId | None = None, replace: bool = False
     ) -> tuple[ObjectId, Any]:
         """See :meth:`XarrayMongoDB.put`."""
-        return await _waited(lambda: self._plain.put(x, name=name, _id=_id, replace=replace))
+        return await _in_thread(lambda: self._plain.put(x, name=name, _id=_id, replace=replace))
 
     async def get(self, _id: Any, load: Load = None) -> Any:
         """See :meth:`XarrayMongoDB.get`."""
-        return await _waited(lambda: self._plain.get(_id, load=load))
+        return await _in_thread(lambda: self._plain.get(_id, load=load))
 
     async def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> list[ObjectInfo]:
         """See :meth:`XarrayMongoDB.find`."""
-        return await _waited(lambda: list(self._plain.find(attrs, **criteria)))
+        return await _in_thread(lambda: list(self._plain.find(attrs, **criteria)))
 
     async def list(self) -> list[ObjectInfo]:
         """See :meth:`XarrayMongoDB.list`."""
-        return await _waited(self._plain.list)
+        return await _in_thread(self._plain.list)
 
     async def delete(self, _id: Id) -> None:
         """See :meth:`XarrayMongoDB.delete`."""
-        await _waited(lambda: self._plain.delete(_id))
+        await _in_thread(lambda: self._plain.delete(_id))
 
     async def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
         """See :meth:`XarrayMongoDB.rename`."""
-        await _waited(lambda: self._plain.rename(_id, name, replace=replace))
+        await _in_thread(lambda: self._plain.rename(_id, name, replace=replace))
 
     async def copy(self, _id: Id, target: XarrayMongoDBAsyncIO | None = None, *, name: str | None = None) -> ObjectId:
         """See :meth:`XarrayMongoDB.copy`."""
         plain = target._plain if isinstance(target, XarrayMongoDBAsyncIO) else target
-        return await _waited(lambda: self._plain.copy(_id, plain, name=name))
+        return await _in_thread(lambda: self._plain.copy(_id, plain, name=name))
 
     async def replace(self, _id: Id, x: Any) -> tuple[ObjectId, Any]:
         """See :meth:`XarrayMongoDB.replace`."""
-        return await _waited(lambda: self._plain.replace(_id, x))
+        return await _in_thread(lambda: self._plain.replace(_id, x))
 
     async def append(self, _id: Id, x: Any, dim: str) -> None:
         """See :meth:`XarrayMongoDB.append`."""
-        await _waited(lambda: self._plain.append(_id, x, dim))
+        await _in_thread(lambda: self._plain.append(_id, x, dim))
 
     async def update(self, _id: Id, x: Any, region: Mapping[Any, slice]) -> None:
         """See :meth:`XarrayMongoDB.update`."""
-        await _waited(lambda: self._plain.update(_id, x, region))
+        await _in_thread(lambda: self._plain.update(_id, x, region))
 
     async def resume(self, _id: Id, x: Any) -> Any:
         """See :meth:`XarrayMongoDB.resume`."""
-        return await _waited(lambda: self._plain.resume(_id, x))
+        return await _in_thread(lambda: self._plain.resume(_id, x))
 
     async def is_complete(self, _id: Id) -> bool:
         """See :meth:`XarrayMongoDB.is_complete`."""
-        return await _waited(lambda: self._plain.is_complete(_id))
+        return await _in_thread(lambda: self._plain.is_complete(_id))
 
     async def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
         """See :meth:`XarrayMongoDB.check`."""
-        return await _waited(lambda: self._plain.check(_id, deep=deep))
+        return await _in_thread(lambda: self._plain.check(_id, deep=deep))
 
     async def collect_garbage(self, *, age: float | timedelta = GARBAGE_AGE, dry_run: bool = False) -> GarbageReport:
         """See :meth:`XarrayMongoDB.collect_garbage`."""
-        return await _waited(lambda: self._plain.collect_garbage(age=age, dry_run=dry_run))
+        return await _in_thread(lambda: self._plain.collect_garbage(age=age, dry_run=dry_run))
 
 
-async def _waited(work: Callable[[], Answer]) -> Answer:
+async def _in_thread(work: Callable[[], Answer]) -> Answer:
     return await asyncio.to_thread(work)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from bson import ObjectId
 
 from hyperslab.bridges import pint, sparse
 from hyperslab.bridges.mongo.origin import Collections
@@ -144,8 +145,8 @@ def assemble_variable(
     name: str,
     variable: Variable,
     chunks: Mapping[ChunkIndex, AssembledChunk],
-    background: Any = None,
-    padding: Any = None,
+    background: object = None,
+    padding: object = None,
 ) -> Numbers | Coo:
     """Return all cells, in memory of their own. CorruptDocument.
 
@@ -221,7 +222,7 @@ def _chunk_lengths(
     return tuple(tuple(size or 0 for size in sizes) for sizes in cuts)
 
 
-def _shape_error(name: str, chunk: ChunkIndex, expected: Any, shape: Shape) -> CorruptDocument:
+def _shape_error(name: str, chunk: ChunkIndex, expected: object, shape: Shape) -> CorruptDocument:
     return CorruptDocument("a chunk of another shape", expected=expected, found=shape, key=format_key((name, chunk)))
 
 
@@ -250,7 +251,7 @@ class LoadedVariable(NamedTuple):
     units: str | None
 
 
-def load_object(here: Collections, meta_id: Any) -> Meta:
+def load_object(here: Collections, meta_id: ObjectId) -> Meta:
     """Return the object of an id. DocumentNotFoundError; what its document says of a variable that makes no sense."""
     meta = load_meta(here.meta, meta_id)
     for variable in meta.variables.values():
@@ -299,7 +300,7 @@ def read_variables(here: Collections, meta: Meta, names: Sequence[str]) -> dict[
     return loaded
 
 
-def raise_if_gone(here: Collections, meta_id: Any) -> None:
+def raise_if_gone(here: Collections, meta_id: ObjectId) -> None:
     """Raise DocumentNotFoundError where the object is gone: chunks that are not there are no fill values then."""
     if not object_exists(here.meta, meta_id):
         raise DocumentNotFoundError(meta_id)
@@ -377,7 +378,7 @@ def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[t
     }
 
 
-def assemble_or_raise(meta_id: Any, key: Key, segments: Sequence[Segment]) -> AssembledChunk:
+def assemble_or_raise(meta_id: ObjectId, key: Key, segments: Sequence[Segment]) -> AssembledChunk:
     """Return one chunk. DocumentNotFoundError where documents of it are missing, CorruptDocument."""
     try:
         return assemble_chunk(key, segments)
@@ -385,12 +386,12 @@ def assemble_or_raise(meta_id: Any, key: Key, segments: Sequence[Segment]) -> As
         raise chunk_not_found(meta_id, key) from None
 
 
-def chunk_not_found(meta_id: Any, key: Key) -> DocumentNotFoundError:
+def chunk_not_found(meta_id: ObjectId, key: Key) -> DocumentNotFoundError:
     """Return the error of a chunk that is not there, or not all of it."""
     return DocumentNotFoundError({"meta_id": meta_id, "name": key[0], "chunk": key[1]})
 
 
-def raise_if_incomplete(here: Collections, meta_id: Any) -> None:
+def raise_if_incomplete(here: Collections, meta_id: ObjectId) -> None:
     """DocumentNotFoundError names the first chunk that is not there, or not all of it; no cells are moved."""
     for key in find_missing(here.meta, here.chunks, meta_id, 1):
         raise chunk_not_found(meta_id, key)
@@ -405,7 +406,7 @@ def read_cells(here: Collections, meta: Meta, name: str) -> Numbers | Coo:
 # -- xarray objects ---------------------------------------------------------------------------------------------------
 
 
-def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: Any) -> xr.Dataset | xr.DataArray:
+def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: object) -> xr.Dataset | xr.DataArray:
     """Return the object; units become Quantities of the registry ``ureg``."""
     variables = {
         name: xr.Variable(
@@ -442,6 +443,6 @@ def _attrs(raw: Document, extension: Document) -> MutableDocument:
     return {name: decode_attr(value, codes[name]) if name in codes else value for name, value in raw.items()}
 
 
-def _data(loaded: LoadedVariable, ureg: Any) -> Any:
+def _data(loaded: LoadedVariable, ureg: object) -> Any:
     cells = sparse.from_coo(loaded.cells) if isinstance(loaded.cells, Coo) else loaded.cells
     return cells if loaded.units is None else pint.join(cells, loaded.units, ureg)

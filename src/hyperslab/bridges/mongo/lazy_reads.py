@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+from bson import ObjectId
 
 from hyperslab.bridges import sparse
 from hyperslab.bridges.extras import library
@@ -45,7 +46,7 @@ from hyperslab.model.coo import Coo, Numbers
 
 def read_span(
     chunks: DocumentCollection,
-    meta_id: Any,
+    meta_id: ObjectId,
     key: Key,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
@@ -71,7 +72,7 @@ def read_span(
 
 
 def _fetch_numbered(
-    chunks: DocumentCollection, meta_id: Any, key: Key, numbers: Iterable[int]
+    chunks: DocumentCollection, meta_id: ObjectId, key: Key, numbers: Iterable[int]
 ) -> dict[int, Segment] | None:
     """Return documents by their n; None where one is there twice."""
     found: dict[int, Segment] = {}
@@ -114,7 +115,7 @@ def read_declarations(here: Collections, meta: Meta, names: Sequence[str]) -> di
     return known
 
 
-def _declaration_in(meta_id: Any, variable: Variable, document: Document) -> DeclaredVariable:
+def _declaration_in(meta_id: ObjectId, variable: Variable, document: Document) -> DeclaredVariable:
     """Return what a document declares of its variable; one that makes no sense is passed over here, and an error when
     the chunk is read.
     """
@@ -194,7 +195,7 @@ class LazyVariable:
             return np.empty((0,) * self.ndim, self.dtype)
         return sparse.meta(self.ndim, self.dtype, np.frombuffer(self.variable.fill or b"", self.dtype)[0])
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
         spans = [_selected_range(part, size) for part, size in zip(parts, self.shape, strict=True)]
         if any(start == stop for start, stop in spans):
@@ -266,7 +267,7 @@ class LazyVariable:
         return f"<Stored {self.name!r} of {self.meta_id} {self.shape} {self.dtype}>"
 
 
-def _selected_range(part: Any, size: int) -> tuple[int, int]:
+def _selected_range(part: object, size: int) -> tuple[int, int]:
     """Return the first position that is selected, and the one behind the last."""
     if isinstance(part, slice):
         wanted: Any = range(*part.indices(size))
@@ -278,8 +279,8 @@ def _selected_range(part: Any, size: int) -> tuple[int, int]:
     return (int(places.min()), int(places.max()) + 1) if places.size else (0, 0)
 
 
-def _shift(part: Any, start: int, size: int) -> Any:
-    """Return the same selection counted from ``start``."""
+def _shift(part: object, start: int, size: int) -> Any:
+    """Return the selection counted from ``start``."""
     if isinstance(part, slice):
         wanted = range(*part.indices(size))
         stop = wanted.stop - start

@@ -69,7 +69,7 @@ def _category_values(name: str, cells: Any, dtype: Any) -> tuple[Any, dict[str, 
     return plain[codes], {"categories": listed, "ordered": bool(dtype.ordered)}
 
 
-def _fixed_length(name: str, cells: Any) -> Any:
+def _fixed_length(name: str, cells: object) -> Any:
     """Return text as long as the longest; other objects stay, and are refused as such."""
     plain = np.asarray(cells, object)
     is_text = [isinstance(each, str) for each in plain.flat]
@@ -87,7 +87,7 @@ def pandas_description(meta: Meta, name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def as_pandas(cells: Any, declared: Mapping[str, Any]) -> Any:
+def as_pandas(cells: object, declared: Mapping[str, Any]) -> Any:
     """Return the cells in the type that they had. Values that are no category, as others may have stored them, become
     one."""
     if not isinstance(cells, np.ndarray) or cells.ndim != 1:

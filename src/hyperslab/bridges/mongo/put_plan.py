@@ -141,7 +141,7 @@ def _key(name: Hashable, owner: str) -> str:
     return str(name)
 
 
-def _bson_value(value: Any, what: str) -> Any:
+def _bson_value(value: object, what: str) -> Any:
     check_levels(what, value)
     plain = _plain(value, what)
     try:
@@ -152,17 +152,17 @@ def _bson_value(value: Any, what: str) -> Any:
     return plain
 
 
-def _holds_date(value: Any) -> bool:
+def _holds_date(value: object) -> bool:
     if isinstance(value, Mapping | list | tuple):
         return any(map(_holds_date, value.values() if isinstance(value, Mapping) else value))
     return isinstance(value, date | time | timedelta) and not isinstance(value, datetime)
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     return f"a {type(value).__name__}: {str(value)[:60]}"
 
 
-def _plain(value: Any, what: str) -> Any:
+def _plain(value: object, what: str) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind not in "bifuUS" or value.ndim > 1 or value.dtype == np.longdouble:
             raise Unsupported(f"{what} is {_describe(value)}, of type {value.dtype}", remedy=_ATTR_REMEDY)
@@ -189,7 +189,7 @@ def dimension_names(dims: tuple[Hashable, ...], variable: str) -> tuple[Hashable
     return tuple(_native(dim) for dim in dims)
 
 
-def object_name(name: Any) -> Any:
+def object_name(name: object) -> Any:
     """Return the name of an object: text, a number, or None. Invalid for others, which would come back as something
     else.
     """
@@ -198,13 +198,13 @@ def object_name(name: Any) -> Any:
     return _native(name)
 
 
-def _is_name(name: Any) -> bool:
+def _is_name(name: object) -> bool:
     if isinstance(name, str):
         return _is_text(name)
     return isinstance(name, float) or (isinstance(name, int | np.integer) and -(1 << 63) <= int(name) < 1 << 63)
 
 
-def _native(name: Any) -> Any:
+def _native(name: object) -> Any:
     return name.item() if isinstance(name, np.generic) else name
 
 
@@ -222,7 +222,7 @@ def _is_text(name: str) -> bool:
 _ARRAY_REMEDY = "store arrays of NumPy, dask or sparse, or Quantities of them"
 
 
-def cells_and_units(data: Any, name: str, *, densify: bool = False) -> tuple[Numbers | Coo | Any, str | None]:
+def cells_and_units(data: object, name: str, *, densify: bool = False) -> tuple[Numbers | Coo | Any, str | None]:
     """Return the cells of a variable's data, and their units; a dask array stays one.
 
     Unsupported for cells that have no bytes of their own, or fields, and for arrays of other libraries.
@@ -313,7 +313,7 @@ def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | No
     return PutPlan(meta, outside, {key: value for key, value in cells.items() if key not in whole}, ids)
 
 
-def _names_and_attrs(x: Any) -> tuple[list[str], list[str], Mapping[Any, Any]]:
+def _names_and_attrs(x: object) -> tuple[list[str], list[str], Mapping[Any, Any]]:
     """Return names of coordinates and of data, and attributes of the object."""
     if isinstance(x, xr.DataArray):
         coords, data_vars = [variable_name(name) for name in x.coords], [ARRAY]

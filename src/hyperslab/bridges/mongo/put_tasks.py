@@ -38,7 +38,7 @@ from hyperslab.formats.mongo.document import Meta, Variable, object_exists, rend
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.objects import WRITING, commit_object, resolve_id
 from hyperslab.model.coo import Coo
-from hyperslab.stores.attempts import attempts, beaten
+from hyperslab.stores.attempts import attempts
 
 PATIENCE = 10
 """Seconds that clearing away what was written may take."""
@@ -66,7 +66,7 @@ def put_object(
     # Of two that take a name at the same time both may find the other one, and withdraw: they try again.
     for attempt in attempts(PATIENCE):
         with attempt:
-            _raise_if_named(here, name)
+            objects.raise_if_named(here.meta, name)
             _put_at_once(here, plan, name, last=last)
     document = render_object(plan.meta) if last else None
     completion = PutCompletion(
@@ -78,14 +78,14 @@ def put_object(
     return None
 
 
-def _put_at_once(here: Collections, plan: PutPlan, name: Any, *, last: bool) -> None:
+def _put_at_once(here: Collections, plan: PutPlan, name: object, *, last: bool) -> None:
     """Store what is not left to dask; Conflict, and nothing is left, where another object has got the name."""
     try:
         if not last:
-            insert_document(here, marked_document(plan), name)
+            objects.insert_named(here.meta, marked_document(plan), name)
         store_whole_variables(here, plan)
         if last and not plan.lazy:
-            insert_document(here, render_object(plan.meta), name)
+            objects.insert_named(here.meta, render_object(plan.meta), name)
     except DuplicateKeyError:  # somebody else was faster: what is stored is not ours to remove
         raise _id_taken(plan) from None
     except BaseException:
@@ -102,20 +102,6 @@ def marked_document(plan: PutPlan) -> MutableDocument:
     """Return the document of an object whose chunks are still to come, which says so."""
     document = render_object(plan.meta)
     return objects.with_putting_mark(document) if _is_marked(plan, last=False) else document
-
-
-def insert_document(here: Collections, document: Document, name: Any) -> None:
-    """Store the document of an object that has its name alone (None: with any others). Conflict."""
-    here.meta.insert_one(dict(document))
-    if name is not None and any(one != document["_id"] for one in objects.find_holders(here.meta, name)):
-        here.meta.delete_one({"_id": document["_id"]})
-        raise beaten(key=str(name))
-
-
-def _raise_if_named(here: Collections, name: Any) -> None:
-    if name is not None and (others := objects.find_holders(here.meta, name)):
-        remedy = "put(..., replace=True) replaces it; or choose another name"
-        raise AlreadyExists(f"there is an object with the name {name!r}: {others[0]}", remedy=remedy)
 
 
 def _id_taken(plan: PutPlan) -> AlreadyExists:
@@ -151,7 +137,7 @@ def store_whole_variables(here: Collections, plan: PutPlan) -> None:
             future.result()
 
 
-def remove_failed_put(here: Collections, meta_id: Any, *, unfinished_only: bool = False) -> None:
+def remove_failed_put(here: Collections, meta_id: ObjectId, *, unfinished_only: bool = False) -> None:
     """Remove an object that could not be stored, as far as the server lets. ``unfinished_only``: unless it is found."""
     seconds = here.meta.database.client.options.server_selection_timeout
     # The error that is under way must not wait for a server that is gone.
@@ -215,11 +201,11 @@ class PutCompletion:
     def __init__(
         self,
         origin: ObjectOrigin,
-        meta_id: Any,
+        meta_id: ObjectId,
         document: Document | None,
         verify: bool,
         *,
-        name: Any = None,
+        name: object = None,
         is_marked: bool = False,
     ) -> None:
         self.origin = origin
@@ -245,8 +231,8 @@ class PutCompletion:
     def _insert(self, here: Collections, document: Document) -> None:
         for attempt in attempts(PATIENCE):
             with attempt:
-                _raise_if_named(here, self.name)
-                insert_document(here, document, self.name)
+                objects.raise_if_named(here.meta, self.name)
+                objects.insert_named(here.meta, document, self.name)
 
 
 def lazy_tasks(origin: ObjectOrigin, plan: PutPlan) -> list[tuple[BlockTask, Any]]:
@@ -254,7 +240,7 @@ def lazy_tasks(origin: ObjectOrigin, plan: PutPlan) -> list[tuple[BlockTask, Any
     return [(BlockTask(origin, plan, name), array) for name, array in plan.lazy.items()]
 
 
-def delay_writes(tasks: Sequence[tuple[BlockTask, Any]], completion: Any) -> Any:
+def delay_writes(tasks: Sequence[tuple[BlockTask, Any]], completion: object) -> Any:
     """Return the Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
     from dask.delayed import delayed
 
@@ -281,7 +267,7 @@ def write_block(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) ->
 _heartbeats = objects.Heartbeats()
 
 
-def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: Any) -> None:
+def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: object) -> None:
     """Store the cells of one chunk; doing it again changes nothing. Invalid for another shape than was told, Conflict
     for an object that another one holds."""
     values, units = (block, None) if isinstance(block, Coo) else pint.plain(block)
@@ -371,7 +357,7 @@ def chunk_slices(chunks: tuple[Sizes, ...], chunk: tuple[int, ...]) -> Slices:
     return tuple(slice(end[index], end[index + 1]) for end, index in zip(ends, chunk, strict=True))
 
 
-def block_of_chunk(cells: Any, chunks: tuple[Sizes, ...] | None, chunk: ChunkIndex) -> Any:
+def block_of_chunk(cells: object, chunks: tuple[Sizes, ...] | None, chunk: ChunkIndex) -> Any:
     """Return the cells of one chunk; of a dask array in these chunks its block."""
     if chunk is None or chunks is None or not chunk:
         return cells

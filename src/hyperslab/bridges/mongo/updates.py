@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pymongo.errors import PyMongoError
@@ -42,7 +42,7 @@ from hyperslab.formats.mongo.chunk_writes import (
     swap_chunks,
     undo_entries,
 )
-from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, render_object
+from hyperslab.formats.mongo.document import DERIVED, Meta, Variable, embed_cells, render_object
 from hyperslab.formats.mongo.lease import LEASE_FIELD, check_lease, hold_lease, lease_lost
 from hyperslab.formats.mongo.objects import VERSION, resolve_id, unfinished_error
 from hyperslab.formats.mongo.to_spec import padding_fill, unstored_fill
@@ -51,7 +51,6 @@ from hyperslab.model.coo import Coo, Numbers
 # -- what append and update have in common ----------------------------------------------------------------------------
 
 
-DERIVED: Literal["derived"] = "derived"
 # Longer than a lease lasts that nobody renews (30 s): a holder who died is waited for.
 _PATIENCE = 60
 """Seconds to wait for another one who changes the object."""
@@ -75,7 +74,7 @@ def hold_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collect
 
 def options_for(meta: Meta, options: PutOptions) -> PutOptions:
     """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
-    ids = DERIVED if meta.extension.get("chunk_ids") == DERIVED else options.chunk_ids
+    ids = DERIVED if meta.has_derived_ids else options.chunk_ids
     return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
 
 
@@ -111,7 +110,7 @@ def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | Non
 
 
 def _cast_kind(cells: Any, variable: Variable) -> Any:
-    """Return the cells sparse where the variable is, else dense; of its dtype."""
+    """Cast cells to the dtype of the variable, sparse where that is sparse, else dense."""
     if is_dask_array(cells):
         return cells.astype(variable.dtype)
     if variable.sparse and isinstance(cells, Coo):
@@ -173,7 +172,7 @@ class Growth:
     whole: bool = False
 
 
-def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any, dim: str) -> None:
+def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, dim: str) -> None:
     """Store the cells of ``x`` behind those of an object."""
     with hold_object(origin, name_or_id) as (here, meta, owner):
         plan = plan_put(x, options_for(meta, options), id=meta.id)
@@ -241,7 +240,7 @@ def _plan_whole_growth(
     return Growth(replace(variable, chunks=chunks, embedded=None), axis, parts, whole=True)
 
 
-def _with_item(values: tuple[Any, ...], axis: int, value: Any) -> tuple[Any, ...]:
+def _with_item(values: tuple[Any, ...], axis: int, value: object) -> tuple[Any, ...]:
     return (*values[:axis], value, *values[axis + 1 :])
 
 
@@ -308,7 +307,7 @@ class RegionUpdate:
 
 
 def update_region(
-    origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any, region: Mapping[Any, slice]
+    origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, region: Mapping[Any, slice]
 ) -> None:
     """Put the cells of ``x`` into the region."""
     with hold_object(origin, name_or_id) as (here, meta, owner):
@@ -320,7 +319,7 @@ def update_region(
             for name in plan.meta.variables
             if _is_updated(meta, plan, name, region)
         ]
-        inside = {over.name: _embedded(over) for over in overs if over.variable.embedded is not None}
+        inside = {over.name: _update_embedded(over) for over in overs if over.variable.embedded is not None}
         for over in overs:
             if over.name not in inside:
                 _update_chunks(here, meta, plan, over, undo)
@@ -354,7 +353,7 @@ def _plan_update(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slic
     return RegionUpdate(name, variable, cells, place)
 
 
-def _region_slice(name: str, part: Any, size: int) -> slice:
+def _region_slice(name: str, part: object, size: int) -> slice:
     if not isinstance(part, slice) or part.step not in (None, 1):
         raise Invalid(f"the region of {name!r} is {part!r}", remedy="give slices of positions without a step")
     for bound in (part.start, part.stop):
@@ -364,7 +363,7 @@ def _region_slice(name: str, part: Any, size: int) -> slice:
     return slice(start, max(start, stop))
 
 
-def _embedded(over: RegionUpdate) -> Variable:
+def _update_embedded(over: RegionUpdate) -> Variable:
     old = over.variable.embedded
     assert old is not None
     cells = _overlay(old.block(), over, over.place, tuple(slice(None) for _ in over.place))

@@ -119,7 +119,7 @@ class MongoFormat:
         return True
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return a user's wish as documents hold it, or Unsupported; nothing is asked of a server."""
+        """Return the spec of a new array as documents hold it, or Unsupported; nothing is asked of a server."""
         from hyperslab.formats.mongo.server import import_pymongo
 
         import_pymongo()

@@ -16,6 +16,7 @@ from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.metadata_json import attributes
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.attrs import Attrs, equal, find_deep
+from hyperslab.model.coo import Numbers
 
 Document = Mapping[str, Any]
 """A document, or a part of one, as it is read; also a query, which is a document too."""
@@ -31,7 +32,7 @@ DocumentCollection = Collection[MutableDocument]
 Sizes = tuple[int | None, ...]
 
 
-def parse_index(value: Any, field: str, name: str) -> int:
+def parse_index(value: object, field: str, name: str) -> int:
     """Return a whole number of at least 0. CorruptDocument."""
     size = parse_size(value, field, name)
     if size is None:
@@ -39,7 +40,7 @@ def parse_index(value: Any, field: str, name: str) -> int:
     return size
 
 
-def parse_size(value: Any, field: str, name: str) -> int | None:
+def parse_size(value: object, field: str, name: str) -> int | None:
     """Return a size, None for an unknown one. CorruptDocument."""
     if isinstance(value, float) and value != value:
         return None
@@ -49,7 +50,7 @@ def parse_size(value: Any, field: str, name: str) -> int | None:
     return int(whole)
 
 
-def parse_sizes(value: Any, field: str, name: str) -> Sizes:
+def parse_sizes(value: object, field: str, name: str) -> Sizes:
     """Return a list of sizes. CorruptDocument."""
     if not isinstance(value, list):
         raise CorruptDocument(f"{field} of {name!r}", expected="a list of sizes", found=value)
@@ -79,7 +80,7 @@ def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
     return dtype.newbyteorder("<").str
 
 
-def dtype_from_text(text: Any, name: str) -> np.dtype[Any]:
+def dtype_from_text(text: object, name: str) -> np.dtype[Any]:
     """Return the dtype that a document names. Unsupported for object dtypes, and all that are not plain
     NumPy dtypes.
     """
@@ -92,7 +93,7 @@ def dtype_from_text(text: Any, name: str) -> np.dtype[Any]:
     raise Unsupported(f"variable {name!r} has cells of type {text!r}", remedy=remedy)
 
 
-def to_little_endian(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def to_little_endian(cells: Numbers) -> Numbers:
     """Return the cells as they are stored: C order, little-endian, the padding of long doubles zeroed."""
     cells = np.ascontiguousarray(cells, cells.dtype.newbyteorder("<")).reshape(cells.shape)
     return _without_padding(cells) if cells.dtype.kind in "fc" and cells.dtype.itemsize in (16, 32) and _PADS else cells
@@ -101,7 +102,7 @@ def to_little_endian(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 _PADS = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
 
 
-def _without_padding(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _without_padding(cells: Numbers) -> Numbers:
     """x87 numbers take 10 of 16 bytes; what lies in the others is whatever lay in memory."""
     if cells.dtype == np.dtype("<c16"):
         return cells
@@ -144,7 +145,7 @@ def _check_levels(doc: Document) -> None:
         raise Unsupported(f"{where} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
 
 
-def check_levels(what: str, value: Any) -> None:
+def check_levels(what: str, value: object) -> None:
     """Raise Unsupported for a value that is nested so deeply that no document holds it, or in itself; nothing
     recurses."""
     if isinstance(value, Mapping | list | tuple) and find_deep(value, MAX_DEPTH) is not None:
@@ -182,7 +183,7 @@ def decode_attrs(raw: Document, codes: Codes) -> MutableDocument:
     return {name: decode_attr(value, codes.get(name)) for name, value in raw.items()}
 
 
-def encode_attr(name: str, value: Any) -> tuple[Any, Any]:
+def encode_attr(name: str, value: object) -> tuple[Any, Any]:
     """Return one value for BSON, and its code where it needs one. Unsupported names the attribute."""
     if "\0" in name:
         raise Unsupported(f"format mongo holds no attribute {name!r}", remedy="leave NUL out of its name")
@@ -196,7 +197,7 @@ def encode_attr(name: str, value: Any) -> tuple[Any, Any]:
         except HyperslabError as error:
             raise Unsupported(f"format mongo: {error.message}", remedy=_ATTR_REMEDY) from None
         if array.dtype.kind == "u" and array.dtype.itemsize == 8:
-            return _texts(array), code
+            return _large_as_text(array.tolist()), code
         return (array.astype("f8").tolist() if array.dtype.kind == "f" else stored), code
     return _plain(name, value), None
 
@@ -206,18 +207,14 @@ def _date(value: np.datetime64) -> datetime | None:
     return found if isinstance(found, datetime) else None
 
 
-def _texts(array: np.ndarray[Any, Any]) -> Any:
-    """Whole numbers, those that BSON does not hold as text."""
-    return _each(array.tolist())
-
-
-def _each(numbers: Any) -> Any:
+def _large_as_text(numbers: Any) -> Any:
+    """Return whole numbers, in lists of lists, with those that BSON does not hold as text."""
     if isinstance(numbers, list):
-        return [_each(number) for number in numbers]
+        return [_large_as_text(number) for number in numbers]
     return numbers if numbers < 1 << 63 else str(numbers)
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: object) -> Any:
     match value:
         case None | bool() | float() | bytes():
             return value
@@ -238,7 +235,7 @@ def _plain(name: str, value: Any) -> Any:
             raise Unsupported(f"format mongo holds no attribute {name!r} of {shown}", remedy=_ATTR_REMEDY)
 
 
-def decode_attr(value: Any, code: Any = None) -> Any:
+def decode_attr(value: object, code: object = None) -> Any:
     """Return the typed value; what no attribute can be (ids, expressions) as text."""
     if code is not None:
         return attributes.decode_attribute(_numbers(value, code), code)
@@ -257,12 +254,12 @@ def decode_attr(value: Any, code: Any = None) -> Any:
             return str(value)
 
 
-def _decode_inner(value: Any) -> Any:
+def _decode_inner(value: object) -> Any:
     """Within lists and mappings dates are text, as JSON has them."""
     return value.isoformat() if isinstance(value, datetime) else decode_attr(value)
 
 
-def _numbers(value: Any, code: Any) -> Any:
+def _numbers(value: object, code: object) -> Any:
     """Return a stored value as ``metadata_json.attributes`` has it."""
     if isinstance(value, list):
         return [_numbers(part, code) for part in value]

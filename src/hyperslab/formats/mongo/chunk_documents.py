@@ -365,7 +365,7 @@ def encode_coo(coo: Coo) -> tuple[int, bytes, bytes, bytes]:
 
 
 def make_documents(
-    ids: IdScheme, meta_id: Any, key: Key, cells: Numbers | Coo, chunk_size: int
+    ids: IdScheme, meta_id: ObjectId, key: Key, cells: Numbers | Coo, chunk_size: int
 ) -> Iterator[MutableDocument]:
     """Yield the documents of one chunk, in the order of their n."""
     name, chunk = key
@@ -436,7 +436,7 @@ class CellSpan:
         """Return the segments, of ``size`` bytes each, that hold the span."""
         return range(self.low * self.itemsize // size, (self.high * self.itemsize - 1) // size + 1)
 
-    def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype[Any]) -> Numbers | None:
         """Return the part, from segments by their number; None when they are not as long as they should be."""
         if any(len(data) != length for data, length in self._lengths(segments.items(), size)):
             return None

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bson import ObjectId
 from pymongo import DeleteMany, ReplaceOne
 from pymongo.errors import BulkWriteError, OperationFailure
 
@@ -48,7 +49,7 @@ def positional_index(positions: int) -> list[tuple[str, int]]:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def chunk_query(meta_id: Any, name: str, chunks: Sequence[ChunkIndex]) -> MutableDocument:
+def chunk_query(meta_id: ObjectId, name: str, chunks: Sequence[ChunkIndex]) -> MutableDocument:
     """Return the query for all documents of some chunks of one variable."""
     wanted = [None if chunk is None else list(chunk) for chunk in chunks]
     condition: Any = {"$eq": wanted[0]} if len(wanted) == 1 else {"$in": wanted}
@@ -56,7 +57,7 @@ def chunk_query(meta_id: Any, name: str, chunks: Sequence[ChunkIndex]) -> Mutabl
 
 
 def segment_query(
-    meta_id: Any, name: str, wanted: Mapping[ChunkIndex, Iterable[int]], *, derived: bool = False
+    meta_id: ObjectId, name: str, wanted: Mapping[ChunkIndex, Iterable[int]], *, derived: bool = False
 ) -> MutableDocument:
     """Return the query for some documents (their ``n``) of each of these chunks, by ids where these are derived."""
     if derived:
@@ -71,7 +72,7 @@ def segment_query(
 
 def fetch_segments(
     collection: DocumentCollection,
-    meta_id: Any,
+    meta_id: ObjectId,
     name: str,
     chunks: Sequence[ChunkIndex],
     *,
@@ -102,7 +103,7 @@ def _notice_each(docs: Iterable[Document], notice: Callable[[Document], None]) -
 
 
 def _find_by_ids(
-    collection: DocumentCollection, meta_id: Any, name: str, chunks: Sequence[ChunkIndex]
+    collection: DocumentCollection, meta_id: ObjectId, name: str, chunks: Sequence[ChunkIndex]
 ) -> Iterator[Document]:
     """Yield the first documents by id, then all others of those chunks that have more."""
     ids = DerivedIds(meta_id)
@@ -124,7 +125,7 @@ def _add_segments(found: dict[ChunkIndex, list[Segment]], docs: Iterable[Documen
         found.setdefault(segment.key[1], []).append(segment)
 
 
-def read_chunk(collection: DocumentCollection, meta_id: Any, key: Key) -> AssembledChunk:
+def read_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key) -> AssembledChunk:
     """Return one chunk. MissingChunks, CorruptDocument."""
     name, chunk = key
     return assemble_chunk(key, fetch_segments(collection, meta_id, name, [chunk]).get(chunk, []))
@@ -142,7 +143,7 @@ def count_bytes(collection: DocumentCollection, wanted: Document) -> int:
     return next((int(row["bytes"]) for row in collection.aggregate(pipeline)), 0)
 
 
-def fetch_heads(collection: DocumentCollection, meta_id: Any, wanted: Document) -> list[Document]:
+def fetch_heads(collection: DocumentCollection, meta_id: ObjectId, wanted: Document) -> list[Document]:
     """Of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes; one query."""
     parts = []
     for name, chunk in wanted.items():
@@ -205,7 +206,7 @@ def _remove_behind(collection: DocumentCollection, ends: Sequence[MutableDocumen
     collection.bulk_write(changes, ordered=False)
 
 
-def delete_chunks(collection: DocumentCollection, meta_id: Any) -> int:
+def delete_chunks(collection: DocumentCollection, meta_id: ObjectId) -> int:
     """Remove all chunks of an object; how many documents there were."""
     return int(collection.delete_many({"meta_id": meta_id}).deleted_count)
 

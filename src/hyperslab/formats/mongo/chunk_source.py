@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from bson import ObjectId
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import batched
@@ -59,7 +60,7 @@ class ChunkCollection:
     """
 
     documents: DocumentCollection
-    meta_id: Any
+    meta_id: ObjectId
     url: str
     chunk_size: int
     derived: bool | None = None
@@ -100,7 +101,7 @@ class ChunkCollection:
             chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
 
     def _not_undoable(self, collection: DocumentCollection, keyed: Iterable[Keyed], undo: ChunkUndo) -> Iterator[Keyed]:
-        """Yield those that one command stores; the others are stored so that they can be taken back."""
+        """Store the chunks that take several commands, with an undo entry; yield those that one command stores."""
         for some in batched(keyed, _TOGETHER):
             keys_needing_undo = undo.keys_needing_undo({key: len(docs) for key, docs in some})
             undo.wait_until_free(key for key, _ in some if key not in keys_needing_undo)

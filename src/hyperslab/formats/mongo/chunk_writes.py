@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from bson import ObjectId
-from pymongo import DeleteMany, InsertOne, ReplaceOne, WriteConcern
+from pymongo import DeleteMany, InsertOne, MongoClient, ReplaceOne, WriteConcern
+from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
@@ -44,7 +44,7 @@ class UndoEntry:
     None while they are made, when the chunk itself is still what it was."""
 
     place: str
-    id: Any
+    id: ObjectId
     key: Key
     count: int | None = None
 
@@ -54,7 +54,7 @@ class UndoEntry:
         return f"{UNDO_FIELD}.{self.place}"
 
 
-def undo_entries(extension: Any) -> dict[Key, UndoEntry]:
+def undo_entries(extension: object) -> dict[Key, UndoEntry]:
     """Return the entries of chunks that are being changed, of the field ``hyperslab`` of an object."""
     entries = extension.get("undo") if isinstance(extension, Mapping) else None
     found = {}
@@ -65,17 +65,17 @@ def undo_entries(extension: Any) -> dict[Key, UndoEntry]:
     return found
 
 
-def undo_copy_ids(doc: Document | None) -> list[Any]:
+def undo_copy_ids(doc: Document | None) -> list[ObjectId]:
     """Return the ids that copies lie under, by the document of an object."""
     return [entry.id for entry in undo_entries((doc or {}).get(EXTENSION)).values()]
 
 
-def all_undo_copy_ids(meta: DocumentCollection) -> set[Any]:
+def all_undo_copy_ids(meta: DocumentCollection) -> set[ObjectId]:
     """Return the ids that copies lie under, of all objects."""
     return {id for doc in meta.find({UNDO_FIELD: {"$exists": True}}, {UNDO_FIELD: 1}) for id in undo_copy_ids(doc)}
 
 
-def _read_entries(meta: DocumentCollection, meta_id: Any) -> dict[Key, UndoEntry]:
+def _read_entries(meta: DocumentCollection, meta_id: ObjectId) -> dict[Key, UndoEntry]:
     return undo_entries((meta.find_one({"_id": {"$eq": meta_id}}, {UNDO_FIELD: 1}) or {}).get(EXTENSION))
 
 
@@ -88,7 +88,7 @@ class UndoView:
     def __init__(
         self,
         meta: DocumentCollection,
-        meta_id: Any,
+        meta_id: ObjectId,
         entries: Mapping[Key, UndoEntry],
         mine: Mapping[Key, UndoEntry] | None = None,
     ) -> None:
@@ -173,7 +173,7 @@ class ChunkUndo:
 
     meta: DocumentCollection
     chunks: DocumentCollection
-    meta_id: Any
+    meta_id: ObjectId
     url: str
     patience: float | None = 60
     owner: str | None = None
@@ -193,7 +193,7 @@ class ChunkUndo:
             found |= {key: max(count, found.get(key, 0)) for key, count in present.items()}
         return {key for key, count in found.items() if count > 1}
 
-    def version(self) -> Any:
+    def version(self) -> int | None:
         """Counts the changes that others begin, end and take back; None where there were none."""
         doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {_VERSION: 1}) or {}
         return (doc.get(EXTENSION) or {}).get("version")
@@ -307,7 +307,7 @@ def _deadline(nbytes: int) -> MutableDocument:
     return {"$add": ["$$NOW", int(1000 * (UNDO_SECONDS + nbytes / _PER_SECOND))]}
 
 
-def _remove_entry(meta: DocumentCollection, meta_id: Any, entry: UndoEntry) -> None:
+def _remove_entry(meta: DocumentCollection, meta_id: ObjectId, entry: UndoEntry) -> None:
     """Remove an entry, and the field with the last one."""
     rest = {"$cond": [{"$eq": [f"${UNDO_FIELD}", {}]}, "$$REMOVE", f"${UNDO_FIELD}"]}
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id}
@@ -323,7 +323,7 @@ def _is_expired(entry: UndoEntry) -> MutableDocument:
     return {"$and": [{"$lt": [f"${entry.path}.until", "$$NOW"]}, {"$not": [{"$and": held}]}]}
 
 
-def expired_entries(meta: DocumentCollection, meta_id: Any) -> list[UndoEntry]:
+def expired_entries(meta: DocumentCollection, meta_id: ObjectId) -> list[UndoEntry]:
     """Return the entries whose time has passed."""
     entries = _read_entries(meta, meta_id).values()
     return [
@@ -332,7 +332,7 @@ def expired_entries(meta: DocumentCollection, meta_id: Any) -> list[UndoEntry]:
 
 
 def roll_back(
-    meta: DocumentCollection, chunks: DocumentCollection, meta_id: Any, entry: UndoEntry, *, lapsed: bool = True
+    meta: DocumentCollection, chunks: DocumentCollection, meta_id: ObjectId, entry: UndoEntry, *, lapsed: bool = True
 ) -> bool:
     """Make a chunk what it was; False where that is not to be done, as long as its time has not passed."""
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id, **({"$expr": _is_expired(entry)} if lapsed else {})}
@@ -346,7 +346,7 @@ def roll_back(
     return True
 
 
-def _restore(chunks: DocumentCollection, meta_id: Any, entry: UndoEntry) -> None:
+def _restore(chunks: DocumentCollection, meta_id: ObjectId, entry: UndoEntry) -> None:
     known = []
     for batch in document_batches(chunks.find({"meta_id": entry.id})):
         docs = [{**doc, "_id": doc[_ORIGINAL_ID], "meta_id": meta_id} for doc in batch]
@@ -356,7 +356,7 @@ def _restore(chunks: DocumentCollection, meta_id: Any, entry: UndoEntry) -> None
     chunks.delete_many({**chunk_query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
 
 
-def roll_back_all(meta: DocumentCollection, chunks: DocumentCollection, meta_id: Any) -> bool:
+def roll_back_all(meta: DocumentCollection, chunks: DocumentCollection, meta_id: ObjectId) -> bool:
     """Roll back all whose time has passed; whether there were any."""
     return bool(sum(roll_back(meta, chunks, meta_id, entry) for entry in expired_entries(meta, meta_id)))
 
@@ -376,13 +376,13 @@ def with_write_concern(collection: DocumentCollection, durable: bool) -> Documen
     return collection.with_options(write_concern=WriteConcern(w="majority", j=True) if durable else WriteConcern(w=1))
 
 
-def replace_chunk(collection: DocumentCollection, meta_id: Any, key: Key, docs: Sequence[MutableDocument]) -> None:
+def replace_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key, docs: Sequence[MutableDocument]) -> None:
     """Store a chunk in the place of one that may be there under any ids."""
     name, chunk = key
-    ids: dict[int, list[Any]] = {}
+    ids: dict[int, list[ObjectId]] = {}
     for row in collection.find(chunk_query(meta_id, name, [chunk]), {"n": 1}):
         ids.setdefault(int(row["n"]), []).append(row["_id"])
-    orders: list[Any] = []
+    orders: list[InsertOne[MutableDocument] | ReplaceOne[MutableDocument] | DeleteMany] = []
     for doc in docs:
         here = ids.get(doc["n"])
         orders.append(ReplaceOne({"_id": here[0]}, doc | {"_id": here[0]}) if here else InsertOne(doc))
@@ -402,7 +402,11 @@ class ChunkSwap:
 
 
 def swap_chunks(
-    collection: DocumentCollection, meta_id: Any, swaps: Sequence[ChunkSwap], url: str, undo: ChunkUndo | None = None
+    collection: DocumentCollection,
+    meta_id: ObjectId,
+    swaps: Sequence[ChunkSwap],
+    url: str,
+    undo: ChunkUndo | None = None,
 ) -> None:
     """Put all chunks in the place of the old ones; Conflict, without any change, where one is another by now.
 
@@ -435,7 +439,7 @@ def _swap_one(collection: DocumentCollection, each: ChunkSwap, steps: Sequence[_
 
 
 def replace_chunk_with_undo(
-    collection: DocumentCollection, meta_id: Any, key: Key, docs: Sequence[MutableDocument], undo: ChunkUndo
+    collection: DocumentCollection, meta_id: ObjectId, key: Key, docs: Sequence[MutableDocument], undo: ChunkUndo
 ) -> None:
     """The same as :func:`replace_chunk`, so that it can be taken back."""
     with undo.undoable_change(key) as mark:
@@ -452,7 +456,7 @@ class _Step:
     expected: MutableDocument | None
     doc: MutableDocument | None
 
-    def run(self, collection: DocumentCollection, session: Any) -> bool:
+    def run(self, collection: DocumentCollection, session: ClientSession | None) -> bool:
         """Return whether it was still what was read."""
         if self.expected is None and self.doc is not None:
             try:
@@ -483,7 +487,7 @@ class _Step:
         raise CorruptChunk(message, key=format_key(self.key), remedy="repair the object, or write the chunk whole")
 
 
-def _steps(each: ChunkSwap, meta_id: Any) -> Iterator[_Step]:
+def _steps(each: ChunkSwap, meta_id: ObjectId) -> Iterator[_Step]:
     name, chunk = each.key
     where = {"meta_id": meta_id, "name": {"$eq": name}, "chunk": {"$eq": None if chunk is None else list(chunk)}}
     old = {segment.n: segment for segment in each.old}
@@ -520,7 +524,7 @@ def _is_unchanged(segment: Segment, doc: MutableDocument) -> bool:
 
 
 @contextmanager
-def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> Iterator[Any]:
+def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> Iterator[ClientSession | None]:
     """Return a session in which all happens or nothing; None where one document is changed, or on a server without
     them.
     """
@@ -538,7 +542,7 @@ def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> 
             raise
 
 
-def _has_transactions(client: Any) -> bool:
+def _has_transactions(client: MongoClient[MutableDocument]) -> bool:
     """Return whether the server is a member of a replica set, or a router."""
     hello = client.admin.command("hello")
     return "setName" in hello or hello.get("msg") == "isdbgrid"

@@ -122,7 +122,7 @@ _BY_CHUNK = {
 }
 
 
-def chunk_statistics(chunks: DocumentCollection, meta_id: Any) -> Iterator[ChunkStats]:
+def chunk_statistics(chunks: DocumentCollection, meta_id: ObjectId) -> Iterator[ChunkStats]:
     """Yield every chunk of an object that has documents, in no order."""
     mine = {"$match": {"meta_id": {"$eq": meta_id}}}
     alike = {"$and": ["$alike", {"$eq": ["$said", "$last_said"]}]}
@@ -133,7 +133,9 @@ def chunk_statistics(chunks: DocumentCollection, meta_id: Any) -> Iterator[Chunk
             yield ChunkStats(key=row["_id"], **counts, description=row["said"], alike=row["alike"], sound=row["sound"])
 
 
-def find_documents(chunks: DocumentCollection, meta_id: Any, keys: Container[Key]) -> dict[Key, list[tuple[Any, Any]]]:
+def find_documents(
+    chunks: DocumentCollection, meta_id: ObjectId, keys: Container[Key]
+) -> dict[Key, list[tuple[Any, Any]]]:
     """``n`` and ``_id`` of all documents of these chunks, in one pass over the object: a query by ``chunk`` would look
     at every chunk that shares an index with it."""
     found: dict[Key, list[tuple[Any, Any]]] = {}
@@ -147,7 +149,7 @@ def find_documents(chunks: DocumentCollection, meta_id: Any, keys: Container[Key
     return found
 
 
-def find_contradicting(chunks: DocumentCollection, meta_id: Any, ids: Iterable[Any]) -> set[Key]:
+def find_contradicting(chunks: DocumentCollection, meta_id: ObjectId, ids: Iterable[Any]) -> set[Key]:
     """Return the chunks of which some of these documents have the same ``n`` and other bytes."""
     blobs = ("data", "sparse_data", "sparse_coords", "coords")
     group: MutableDocument = {"_id": {"name": "$name", "chunk": "$chunk", "n": "$n"}}

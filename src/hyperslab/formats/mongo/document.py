@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from bson import ObjectId
 
 from hyperslab.errors import HyperslabError, MissingChunks, Problem
 from hyperslab.formats.mongo.bson_values import (
@@ -42,6 +43,8 @@ ARRAY = "__DataArray__"
 """The name of the one variable of a DataArray."""
 EXTENSION = "hyperslab"
 """The field of a meta document that no one else writes."""
+DERIVED: Literal["derived"] = "derived"
+"""What ``chunk_ids`` of that field says where the ids of chunk documents follow from their keys."""
 _KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", EXTENSION)
 _MOST_CHUNKS = 1 << 32
 
@@ -108,6 +111,11 @@ class Meta:
         return {**self.coords, **self.data_vars}
 
     @property
+    def has_derived_ids(self) -> bool:
+        """Return whether the ids of its chunk documents follow from their keys."""
+        return self.extension.get("chunk_ids") == DERIVED
+
+    @property
     def is_array(self) -> bool:
         """Return whether it is a DataArray (R21)."""
         return list(self.data_vars) == [ARRAY]
@@ -149,7 +157,9 @@ def _id(doc: Document) -> str:
 
 
 def _attrs(attrs: Document, data_vars: Document) -> Document:
-    """Return those of a DataArray stand at the top; some that stand with its variable are put under them (R22)."""
+    """Return the attributes of the object: those of a DataArray stand at the top, and win over those of
+    its variable (R22).
+    """
     inner = data_vars[ARRAY].get("attrs") if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], dict) else None
     return {**(inner if isinstance(inner, dict) else {}), **attrs}
 
@@ -157,14 +167,14 @@ def _attrs(attrs: Document, data_vars: Document) -> Document:
 _NOTHING = np.dtype("V1")
 
 
-def _parse_variable(name: str, doc: Any) -> Variable:
+def _parse_variable(name: str, doc: object) -> Variable:
     try:
         return _variable(name, doc)
     except HyperslabError as problem:
         return Variable(dims=(), dtype=_NOTHING, shape=(), problem=problem)
 
 
-def _variable(name: str, doc: Any) -> Variable:
+def _variable(name: str, doc: object) -> Variable:
     if not isinstance(doc, dict):
         raise CorruptDocument(f"variable {name!r}", expected="a document", found=type(doc).__name__)
     dims, attrs, units = doc.get("dims"), doc.get("attrs") or {}, doc.get("units")
@@ -189,11 +199,11 @@ def _variable(name: str, doc: Any) -> Variable:
         units=units,
         fill=doc.get("fill_value"),
     )
-    embedded = _embedded(name, doc, found)
+    embedded = _parse_embedded(name, doc, found)
     return found if embedded is None else replace(found, embedded=embedded)
 
 
-def _chunks(value: Any, name: str) -> tuple[Sizes, ...] | None:
+def _chunks(value: object, name: str) -> tuple[Sizes, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list):
@@ -207,7 +217,7 @@ def _chunks(value: Any, name: str) -> tuple[Sizes, ...] | None:
     return chunks
 
 
-def _embedded(name: str, doc: Document, variable: Variable) -> AssembledChunk | None:
+def _parse_embedded(name: str, doc: Document, variable: Variable) -> AssembledChunk | None:
     data = doc.get("sparse_data" if variable.sparse else "data")
     if data is None:
         return None
@@ -302,7 +312,7 @@ def choose_embedded(sizes: Mapping[str, int], threshold: int) -> set[str]:
 # -- in the collection ------------------------------------------------------------------------------------------------
 
 
-def load_meta(meta: DocumentCollection, id: Any) -> Meta:
+def load_meta(meta: DocumentCollection, id: ObjectId) -> Meta:
     """Return the document of an object. DocumentNotFoundError, CorruptDocument."""
     doc = meta.find_one({"_id": {"$eq": id}})
     if doc is None:
@@ -310,6 +320,6 @@ def load_meta(meta: DocumentCollection, id: Any) -> Meta:
     return parse_object(doc)
 
 
-def object_exists(meta: DocumentCollection, id: Any) -> bool:
+def object_exists(meta: DocumentCollection, id: ObjectId) -> bool:
     """Return whether the collection has the document of an object; its chunks go after it."""
     return meta.find_one({"_id": {"$eq": id}}, {"_id": 1}) is not None

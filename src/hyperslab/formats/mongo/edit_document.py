@@ -49,7 +49,7 @@ def check_type(dtype: DataType) -> np.dtype[Any]:
 
 
 def new_array(spec: ArraySpec) -> ArraySpec:
-    """Return a user's wish as documents hold it; codecs are left to the server. Unsupported."""
+    """Return the spec of a new array as documents hold it; codecs are left to the server. Unsupported."""
     check_type(spec.dtype)
     for option in ("shards", "checksum"):
         if spec.layout.get(option):
@@ -149,7 +149,7 @@ def with_group(meta: Meta, spec: GroupSpec) -> Meta:
     return sort_coordinates(replace(meta, extension=extension))
 
 
-def _set_or_remove(extension: MutableDocument, name: str, value: Any) -> None:
+def _set_or_remove(extension: MutableDocument, name: str, value: object) -> None:
     if value is None:
         extension.pop(name, None)
     else:
@@ -173,7 +173,7 @@ def with_array(meta: Meta, name: str, spec: ArraySpec, *, whole: bool) -> Meta:
 
 
 def _keep_embedded(variable: Variable, old: Variable | None, spec: ArraySpec) -> Variable:
-    """Return an array in one piece keeps the cells that stand in the document, cut off or filled up."""
+    """Return the entry with the cells that stand in the document, cut off or filled up, if it stays in one piece."""
     if old is None or old.embedded is None or variable.chunks is not None:
         return variable
     if old.embedded.shape == variable.shape and old.embedded.dtype == variable.dtype:
@@ -185,7 +185,7 @@ def _keep_embedded(variable: Variable, old: Variable | None, spec: ArraySpec) ->
 
 
 def _with_data_array(meta: Meta, spec: ArraySpec, *, whole: bool) -> Meta:
-    """Return a DataArray, whose attributes are those of its one array."""
+    """Return the object with the one array of a DataArray changed, whose attributes are those of the object."""
     variable = make_variable(ARRAY, spec.evolve(attrs={}), None, {}, whole=whole)
     units = {"units": spec.layout["units"]} if "units" in spec.layout else {}
     shown = spec.attrs if spec.layout.get("attribute") else {k: v for k, v in spec.attrs.items() if k not in units}
@@ -249,8 +249,8 @@ def _variable_extensions(meta: Meta) -> MutableDocument:
 
 
 def sort_coordinates(meta: Meta) -> Meta:
-    """Return the variables that are coordinates by their names, or because another one names them, among the
-    coordinates.
+    """Return the object with the variables among the coordinates that are some by their names, or because another one
+    names them.
     """
     declared = {name for entry in _variable_extensions(meta).values() for name in split_names(entry.get(COORDINATES))}
     declared |= set(split_names(meta.extension.get(COORDINATES)))
@@ -323,11 +323,13 @@ def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
         for dim, size in zip(dims[name], meta.variables[name].shape, strict=True):
             plain.setdefault(dim, size)
 
-    def stored(name: str, each: Variable) -> Variable:
+    def with_stored_dims(name: str, each: Variable) -> Variable:
         pairs = zip(dims.get(name, ()), each.shape, strict=True)
         told = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
         return replace(each, dims=told)
 
-    parts = ({name: stored(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars))
+    parts = (
+        {name: with_stored_dims(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars)
+    )
     coords, data_vars = parts
     return replace(meta, coords=coords, data_vars=data_vars)

@@ -17,7 +17,7 @@ from hyperslab.model.coo import Coo, Numbers
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts, beaten
 
-SwapCells = Callable[[np.ndarray[Any, Any], bytes | None], None]
+SwapCells = Callable[[Numbers, bytes | None], None]
 """Stores cells if those that are stored are still these bytes (None: whatever they are), else Conflict."""
 
 
@@ -41,7 +41,7 @@ class EmbeddedChunk:
         return self._grid
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Return the cells into ``out``, filled up to the length of the chunk."""
+        """Read the cells into ``out``, filled up to the length of the chunk."""
         self._stored().read_padded(out, self._spec.fill_cell())
         return True
 
@@ -120,7 +120,7 @@ class EmbeddedView:
         self._fill = fill
         self._url = url
 
-    def _touched(self) -> Iterator[tuple[Coords, tuple[slice, ...], tuple[slice, ...]]]:
+    def _chunks_within(self) -> Iterator[tuple[Coords, tuple[slice, ...], tuple[slice, ...]]]:
         """Return the chunks that hold the cells: which of theirs, and which of all."""
         grid = self._source.grid
         common = tuple(map(min, self._shape, grid.shape))
@@ -136,7 +136,7 @@ class EmbeddedView:
     def read(self) -> Numbers:
         """Return all cells."""
         cells: Numbers = np.full(self._shape, self._fill, self._fill.dtype)
-        for coords, inner, outer in self._touched():
+        for coords, inner, outer in self._chunks_within():
             block = self._source.read(coords)
             if block is not None:
                 cells[outer] = block[inner]
@@ -148,7 +148,7 @@ class EmbeddedView:
         Chunk by chunk; one whose cells stay is not written.
         """
         known = None if expected is None else np.frombuffer(expected, self._fill.dtype).reshape(self._shape)
-        for coords, inner, outer in self._touched():
+        for coords, inner, outer in self._chunks_within():
             if known is None:
                 for attempt in attempts(timeout):
                     with attempt:
@@ -156,7 +156,7 @@ class EmbeddedView:
             elif known[outer].tobytes() != cells[outer].tobytes():
                 self._put_over(coords, inner, cells[outer], known[outer])
 
-    def _put_over(self, coords: Coords, inner: Any, cells: Numbers, known: Numbers | None) -> None:
+    def _put_over(self, coords: Coords, inner: tuple[slice, ...], cells: Numbers, known: Numbers | None) -> None:
         """Change one chunk as long as it is what was read."""
         blocks, stamp = self._source.read_stamped([coords])
         shape = self._source.grid.chunk_shape(coords)

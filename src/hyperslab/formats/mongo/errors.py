@@ -14,7 +14,7 @@ class DocumentNotFoundError(NotFound):
     xarray_mongodb know it (reference 3.8).
     """
 
-    def __init__(self, wanted: Any = None, **place: Any) -> None:
+    def __init__(self, wanted: object = None, **place: Any) -> None:
         super().__init__(str(wanted), **place)
         self.wanted = wanted
         self.args = (wanted,)

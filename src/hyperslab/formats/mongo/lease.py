@@ -26,7 +26,7 @@ _LEASE_SECONDS = 30
 
 
 @contextmanager
-def hold_lease(collection: DocumentCollection, key: Any, url: str, timeout: float | None) -> Iterator[str]:
+def hold_lease(collection: DocumentCollection, key: object, url: str, timeout: float | None) -> Iterator[str]:
     """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds.
 
     What the driver raises passes as it is.
@@ -60,7 +60,7 @@ def _lease_until(owner: str) -> list[MutableDocument]:
     return [{"$set": {LEASE_FIELD: {"owner": owner, "until": later}}}]
 
 
-def _renew_lease(collection: DocumentCollection, key: Any, owner: str, ended: threading.Event) -> None:
+def _renew_lease(collection: DocumentCollection, key: object, owner: str, ended: threading.Event) -> None:
     # At a third of the time two renewals may fail before the lease is lost.
     while not ended.wait(_LEASE_SECONDS / 3):
         try:
@@ -72,7 +72,7 @@ def _renew_lease(collection: DocumentCollection, key: Any, owner: str, ended: th
             continue
 
 
-def check_lease(collection: DocumentCollection, key: Any, owner: str, url: str) -> None:
+def check_lease(collection: DocumentCollection, key: object, owner: str, url: str) -> None:
     """Conflict unless the object is held under this name, and for long enough to store one chunk."""
     # A third of the lease must be left: storing one chunk takes less, and the next beat renews it.
     soon = {"$add": ["$$NOW", _LEASE_SECONDS * 1000 // 3]}

@@ -30,6 +30,7 @@ from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, u
 from hyperslab.formats.mongo.document import EXTENSION, object_exists
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.model.guessing import meant
+from hyperslab.stores.attempts import beaten
 
 WRITING = "writing"
 VERSION, STATUS, REPLACES, CLAIMS = (f"{EXTENSION}.{field}" for field in ("version", "status", "replaces", "claims"))
@@ -142,13 +143,13 @@ class Heartbeats:
     def __init__(self) -> None:
         self._last: dict[Any, float] = {}
 
-    def start(self, id: Any) -> None:
+    def start(self, id: ObjectId) -> None:
         """Count from now."""
         if len(self._last) > self._MOST:
             self._last.clear()
         self._last[id] = time.monotonic()
 
-    def beat(self, meta: DocumentCollection, id: Any) -> None:
+    def beat(self, meta: DocumentCollection, id: ObjectId) -> None:
         """Touch the object, unless that was done lately; the first time only starts the count."""
         last = self._last.get(id)
         if last is not None and time.monotonic() - last < self.SECONDS:
@@ -184,11 +185,29 @@ def delete_object(meta: DocumentCollection, chunks: DocumentCollection, id: Obje
 # -- taking a name ----------------------------------------------------------------------------------------------------
 
 
-def check_object_name(name: Any) -> str:
+def check_object_name(name: object) -> str:
     """Return the name, if an object can have it. Invalid."""
     if not isinstance(name, str) or "\0" in name:
         raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL")
     return name
+
+
+def raise_if_named(meta: DocumentCollection, name: Any) -> None:
+    """Raise AlreadyExists where an object is found under a name; None is no name."""
+    if name is not None and (others := find_holders(meta, name)):
+        remedy = "put(..., replace=True) replaces it; or choose another name"
+        raise AlreadyExists(f"there is an object with the name {name!r}: {others[0]}", remedy=remedy)
+
+
+def insert_named(meta: DocumentCollection, document: Document, name: Any) -> None:
+    """Store the document of an object that is found at once, and has its name alone (None: with any others). Conflict.
+
+    Without claims: who finds another one afterwards withdraws, and tries again; both may.
+    """
+    meta.insert_one(dict(document))
+    if name is not None and any(one != document["_id"] for one in find_holders(meta, name)):
+        meta.delete_one({"_id": document["_id"]})
+        raise beaten(key=str(name))
 
 
 def _take_name(
@@ -233,8 +252,8 @@ def _take_alone(meta: DocumentCollection, own: Document, name: str, on_conflict:
     return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
 
 
-def _take_place(meta: DocumentCollection, own: Document, old: Any, values: Document) -> bool:
-    """Return the same for an object that is to replace a certain one, whose name it claims, or its id where it has
+def _take_place(meta: DocumentCollection, own: Document, old: object, values: Document) -> bool:
+    """Do the same for an object that is to replace a certain one, whose name it claims, or its id where it has
     none.
 
     Conflict when that one is gone, or replaced already.
@@ -253,7 +272,7 @@ def _take_place(meta: DocumentCollection, own: Document, old: Any, values: Docum
     return _update(meta, _next(own), values)
 
 
-def _without_claims(meta: DocumentCollection, rivals: list[Any], wanted: Any) -> list[Any]:
+def _without_claims(meta: DocumentCollection, rivals: list[Any], wanted: object) -> list[Any]:
     """Take away what others claim; gives them back."""
     for rival in rivals:
         gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
@@ -267,7 +286,7 @@ def _next(own: Document) -> MutableDocument:
 
 
 def _update(meta: DocumentCollection, own: Document, values: Document) -> bool:
-    """Return the one change that makes an object found."""
+    """Make the one change by which an object is found; False when somebody was faster."""
     given = {field: value for field, value in values.items() if value is not None}
     gone = {field: 1 for field, value in values.items() if value is None}
     unset = {"$unset": {STATUS: 1, CLAIMS: 1, f"{EXTENSION}.touched": 1, **gone}}

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 from bson import ObjectId
 
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats.base import Mode, Reader
 from hyperslab.formats.mongo import objects
 from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Segment, assemble_chunk, parse_segment
 from hyperslab.formats.mongo.chunk_queries import ensure_index
-from hyperslab.formats.mongo.document import EXTENSION, Meta, Variable, choose_embedded, embed_cells
+from hyperslab.formats.mongo.document import DERIVED, EXTENSION, Meta, Variable, choose_embedded, embed_cells
 from hyperslab.formats.mongo.edit_document import auto_chunk_lengths, new_array, with_extension, with_variable
-from hyperslab.formats.mongo.reader import DERIVED, CollectionPair, CollectionReader, check_new_name, open_reader
+from hyperslab.formats.mongo.reader import CollectionPair, CollectionReader, check_new_name, open_reader
 from hyperslab.formats.mongo.server import ServerPlace, storage_errors
 from hyperslab.formats.mongo.to_spec import fill_value_of, variable_extension
 from hyperslab.formats.mongo.writer import EmbeddingLimits, ObjectWriter
@@ -104,14 +104,14 @@ class ObjectDraft(ObjectWriter):
         small = {name: each for name, each in pieces.items() if _nbytes(each) <= most}
         if not small:
             return
-        joined = self._joined(small)
+        joined = self._assembled_pieces(small)
         chosen = choose_embedded({name: each.nbytes for name, each in joined.items()}, most)
         wanted = {"meta_id": self.id, "chunk": None, "name": {"$in": sorted(chosen)}}
         with storage_errors(self.url):
             self._pair.chunks.delete_many(wanted)
         self._change(lambda meta: _with_embedded(meta, {name: joined[name] for name in joined if name in chosen}))
 
-    def _joined(self, small: Mapping[str, Variable]) -> dict[str, AssembledChunk]:
+    def _assembled_pieces(self, small: Mapping[str, Variable]) -> dict[str, AssembledChunk]:
         """Return the arrays as they are stored; those that were never written are the fill value."""
         found: dict[str, list[Segment]] = {name: [] for name in small}
         wanted = {"meta_id": self.id, "chunk": None, "name": {"$in": sorted(small)}}
@@ -198,7 +198,7 @@ class CollectionWriter(CollectionReader):
         self._limits = limits
         self._drafts: dict[str, ObjectDraft] = {}
 
-    def _opened(self, doc: Document, wanted: str) -> ObjectWriter:
+    def _open_object(self, doc: Document, wanted: str) -> ObjectWriter:
         return ObjectWriter(self._pair, doc, self._limits)
 
     def _writer(self, path: str) -> tuple[ObjectWriter, str]:
@@ -249,13 +249,13 @@ class CollectionWriter(CollectionReader):
         with storage_errors(self.url):
             objects.delete_object(self._pair.durable_meta, self._pair.chunks, target.id)
 
-    def chunks_as(self, path: str, spec: ArraySpec) -> Any:
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks of an array before it is put."""
         target, inner = self._writer(path)
         return target.chunks_as(inner, spec)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return a user's wish as documents hold it, or Unsupported."""
+        """Return the spec of a new array as documents hold it, or Unsupported."""
         return new_array(spec)
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -289,7 +289,7 @@ class CollectionWriter(CollectionReader):
 
 
 def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:
-    """Return the object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
+    """Open the object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
     pair = CollectionPair.of(ServerPlace.of(where), settings)
     wanted = pair.place.object
     if mode == "r":

@@ -33,8 +33,6 @@ from hyperslab.formats.mongo.to_spec import (
 )
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-DERIVED = "derived"
-
 
 @dataclass(frozen=True, slots=True)
 class CollectionPair:
@@ -61,7 +59,7 @@ class CollectionPair:
         """The documents of objects, with writes as the settings ask for."""
         return with_write_concern(self.meta, self.settings.durable)
 
-    def resolve(self, wanted: str) -> Any:
+    def resolve(self, wanted: str) -> ObjectId:
         """Return the id of the object with this id or name. NotFound; Invalid lists the ids where there are several."""
         try:
             with storage_errors(self.url):
@@ -81,7 +79,7 @@ class CollectionPair:
                 if key == gone:
                     raise
 
-    def document(self, key: Any) -> Document:
+    def document(self, key: object) -> Document:
         """Return the document of an object. NotFound."""
         with storage_errors(self.url):
             doc: Document | None = self.meta.find_one({"_id": key})
@@ -180,7 +178,7 @@ class ObjectReader:
         )
 
     def _chunk_collection(self) -> ChunkCollection:
-        derived = True if self._meta.extension.get("chunk_ids") == DERIVED else None
+        derived = True if self._meta.has_derived_ids else None
         return ChunkCollection(
             documents=self._pair.chunks,
             meta_id=self.id,
@@ -198,7 +196,7 @@ class ObjectReader:
         with self._mutex:
             self._take(parse_object(doc))
 
-    def stamp(self, path: str) -> tuple[str, Any]:
+    def stamp(self, path: str) -> tuple[str, int | None]:
         """Return the id and the version of the document that is known here."""
         return str(self.id), self._meta.extension.get("version")
 
@@ -213,7 +211,7 @@ class ObjectReader:
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Yield the same with what mends them."""
+        """Yield every problem with its remedy."""
         with storage_errors(self.url):
             yield from repair.find_remedies(self._pair.meta, self._pair.chunks, self.id, deep=deep)
 
@@ -257,12 +255,12 @@ class CollectionReader:
                 try:
                     key = self._pair.resolve(wanted)
                     known = next((each for each in self._objects.values() if each.id == key), None)
-                    self._objects[wanted] = known or self._opened(self._pair.find_document(wanted), wanted)
+                    self._objects[wanted] = known or self._open_object(self._pair.find_document(wanted), wanted)
                 except NotFound as error:
                     raise NodeNotFound(f"there is no object {wanted!r}", url=self.url, node=wanted) from error
             return self._objects[wanted], inner
 
-    def _opened(self, doc: Document, wanted: str) -> ObjectReader:
+    def _open_object(self, doc: Document, wanted: str) -> ObjectReader:
         return ObjectReader(self._pair, doc, wanted)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
@@ -303,7 +301,7 @@ class CollectionReader:
         return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
 
     def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Yield the same with what mends them."""
+        """Yield every problem with its remedy."""
         with storage_errors(self.url):
             yield from repair.find_remedies(self._pair.meta, self._pair.chunks, deep=deep)
 

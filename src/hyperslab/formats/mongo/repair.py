@@ -61,7 +61,7 @@ class Orphan:
     ``stray-documents``), of which object, how many, and their bytes."""
 
     kind: str
-    id: Any
+    id: ObjectId
     documents: int
     nbytes: int
     message: str
@@ -113,9 +113,9 @@ def find_orphans(
 
 def _all_orphans(meta: DocumentCollection, chunks: DocumentCollection, age: float, surplus: bool) -> Iterator[Orphan]:
     clock = _Clock.of(meta, age)
-    yield from _without_object(meta, chunks, clock)
-    yield from _unfinished(meta, chunks, clock)
-    yield from _replaced(meta, chunks)
+    yield from _find_without_object(meta, chunks, clock)
+    yield from _find_unfinished(meta, chunks, clock)
+    yield from _find_replaced_leftovers(meta, chunks)
     if surplus:
         for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
             yield from surplus_orphans(meta, chunks, row["_id"], clock.is_old)
@@ -168,7 +168,7 @@ class _Clock:
             return False
         return isinstance(id, ObjectId) and id.generation_time < self.latest
 
-    def is_past(self, moment: Any) -> bool:
+    def is_past(self, moment: object) -> bool:
         """Return whether a moment is before the latest."""
         if not isinstance(moment, datetime):
             return True
@@ -191,7 +191,7 @@ def _count_documents(chunks: DocumentCollection, query: Document) -> tuple[int, 
     return 0, 0
 
 
-def _without_object(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
+def _find_without_object(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
     with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
         for ids in batched((row["_id"] for row in rows), _MANY):
             known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | all_undo_copy_ids(meta)
@@ -203,7 +203,7 @@ def _without_object(meta: DocumentCollection, chunks: DocumentCollection, clock:
                     yield Orphan("no-object", id, documents, nbytes, message)
 
 
-def _is_young(id: Any, clock: _Clock) -> bool:
+def _is_young(id: ObjectId, clock: _Clock) -> bool:
     return isinstance(id, ObjectId) and id.generation_time >= clock.latest
 
 
@@ -218,7 +218,7 @@ def _all_old(chunks: DocumentCollection, query: Document, clock: _Clock) -> bool
     return all(isinstance(doc["meta_id"], ObjectId) and _is_derived(doc, doc["meta_id"]) for doc in docs)
 
 
-def _unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
+def _find_unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
     for row in meta.find({STATUS: {"$exists": True}}, {f"{EXTENSION}.touched": 1, f"{EXTENSION}.lease": 1}):
         fields = row.get(EXTENSION) or {}
         lease = fields.get("lease")
@@ -237,7 +237,7 @@ def _unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock: _Cl
             yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
 
 
-def _is_broken(meta: DocumentCollection, chunks: DocumentCollection, id: Any) -> bool:
+def _is_broken(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> bool:
     """Return whether chunks of an object are missing; not of one that cannot be understood, or is gone."""
     try:
         return bool(find_missing(meta, chunks, id, 1))
@@ -245,7 +245,7 @@ def _is_broken(meta: DocumentCollection, chunks: DocumentCollection, id: Any) ->
         return False
 
 
-def _replaced(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:
+def _find_replaced_leftovers(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:
     for row in meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1}):
         old = row[EXTENSION]["replaces"]
         documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": old}})

@@ -47,8 +47,10 @@ class Criterion:
     high: Any = None
 
     @classmethod
-    def of(cls, wanted: Any, what: str) -> Criterion:
-        """Return a slice is a range, a set a choice, whatever else one value. Invalid for what no document can hold."""
+    def of(cls, wanted: object, what: str) -> Criterion:
+        """Return the criterion for a value: a slice is a range, a set a choice. Invalid for what no
+        document can hold.
+        """
         if isinstance(wanted, slice):
             if wanted.step is not None:
                 raise Invalid(f"{what}: a range with a step", remedy="give slice(low, high)")
@@ -74,7 +76,7 @@ class Criterion:
         bounds = {"$gte": self.low, "$lt": self.high}
         return {operator: bound for operator, bound in bounds.items() if bound is not None}
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Return whether it holds for a value."""
         if not self.is_range:
             return any(equal_in_bson(value, wanted) for wanted in self.values)
@@ -83,7 +85,7 @@ class Criterion:
         )
 
 
-def bson_round_trip(value: Any, what: str) -> Any:
+def bson_round_trip(value: object, what: str) -> Any:
     """Return the value as it comes back from a document. Invalid when no document can hold it."""
     if isinstance(value, np.datetime64):
         value = value.astype("M8[us]").item()
@@ -95,7 +97,7 @@ def bson_round_trip(value: Any, what: str) -> Any:
         raise Invalid(f"{what} cannot be {value!r}: {error}", remedy="give a value that BSON can hold") from None
 
 
-def equal_in_bson(one: Any, other: Any) -> bool:
+def equal_in_bson(one: object, other: object) -> bool:
     """Equal as documents are: no truth is a number, NaN equals itself, fields stand in the same order."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -106,7 +108,7 @@ def equal_in_bson(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
-def _is_comparable(value: Any, bound: Any) -> bool:
+def _is_comparable(value: object, bound: object) -> bool:
     if isinstance(value, bool) or isinstance(bound, bool):
         return False
     return any(isinstance(value, kinds) and isinstance(bound, kinds) for kinds in _RANGED)
@@ -126,12 +128,12 @@ class Criteria:
     @classmethod
     def of(
         cls,
-        attrs: Any = None,
-        dims: Any = None,
-        names: Any = None,
-        name: Any = None,
-        since: Any = None,
-        until: Any = None,
+        attrs: object = None,
+        dims: object = None,
+        names: object = None,
+        name: object = None,
+        since: object = None,
+        until: object = None,
     ) -> Criteria:
         """Return the criteria of a call of ``find``. Invalid."""
         named = dims if isinstance(dims, Mapping) else dict.fromkeys(_checked_names(dims, "dims"))
@@ -171,7 +173,7 @@ class Criteria:
         wanted += [{"variables.k": {"$eq": variable}} for variable in self.variables]
         return {"$and": wanted} if wanted else {}
 
-    def hold(self, name: Any, attrs: Document, dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
+    def hold(self, name: object, attrs: Document, dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
         """Return whether an object is what is asked for."""
         return (
             (self.name is None or self.name.holds(name))
@@ -181,19 +183,19 @@ class Criteria:
         )
 
 
-def _mapping(attrs: Any) -> Document:
+def _mapping(attrs: object) -> Document:
     if attrs is not None and not isinstance(attrs, Mapping):
         raise WrongType(f"attrs are a {type(attrs).__name__}", remedy="give a mapping of names to values")
     return attrs or {}
 
 
-def _checked_names(names: Any, what: str) -> tuple[str, ...]:
+def _checked_names(names: object, what: str) -> tuple[str, ...]:
     if names is not None and not isinstance(names, Iterable):
         raise WrongType(f"{what} are {names!r}", remedy="give names as text, or several in a list")
     return tuple(_checked_name(name, what) for name in ([names] if isinstance(names, str) else names or ()))
 
 
-def _checked_name(name: Any, what: str) -> str:
+def _checked_name(name: object, what: str) -> str:
     if not isinstance(name, str):
         raise WrongType(f"{name!r} in {what} is no name", remedy="give names as text")
     return name
@@ -315,13 +317,13 @@ _EXACTLY = Collation(locale="simple")
 
 def find_objects(
     meta: DocumentCollection,
-    attrs: Any = None,
-    dims: Any = None,
-    names: Any = None,
-    name: Any = None,
+    attrs: object = None,
+    dims: object = None,
+    names: object = None,
+    name: object = None,
     *,
-    since: Any = None,
-    until: Any = None,
+    since: object = None,
+    until: object = None,
     order: Order = "created",
     skip: int = 0,
     limit: int | None = None,

@@ -86,7 +86,7 @@ class ServerPlace:
         return found
 
 
-def uri_from_environment(variable: Any) -> str:
+def uri_from_environment(variable: object) -> str:
     """Return the connection string in an environment variable of this process. Invalid when there is none."""
     value = os.environ.get(str(variable))
     if not value:
@@ -123,7 +123,7 @@ def import_pymongo() -> Any:
 
 
 def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
-    """Return the one client of this process for a server; it is made when first asked for, and stays open. ``shown``:
+    """Return the one client of this process for a server; it is made at the first call, and stays open. ``shown``:
     the place in messages. Invalid, and StorageError where the name of the server cannot be resolved.
     """
     options = {"serverSelectionTimeoutMS": _SELECTION_TIMEOUT_MS, **(options or {})}

@@ -120,7 +120,7 @@ def node_names(meta: Meta) -> dict[str, str]:
         elif _is_usable(name) or is_in_group(name, groups):
             found[name] = name
         else:
-            found[_escaped(name, {*variables, *found})] = name
+            found[_escape(name, {*variables, *found})] = name
     return found
 
 
@@ -128,7 +128,7 @@ def _is_usable(name: str) -> bool:
     return name not in ("", ".", "..") and not any(letter in name for letter in _FORBIDDEN[:3])
 
 
-def _escaped(name: str, taken: set[str]) -> str:
+def _escape(name: str, taken: set[str]) -> str:
     dotted = name in (".", "..")
     text = "".join(f"%{ord(c):02X}" if c in _FORBIDDEN or (dotted and c == ".") else c for c in name) or "%"
     while text in taken:
@@ -289,7 +289,7 @@ def _unnamed_coordinates(meta: Meta) -> list[str]:
     return [name for name in others if name and not any(c.isspace() for c in name)]
 
 
-def split_names(text: Any) -> list[str]:
+def split_names(text: object) -> list[str]:
     """Return the names that an attribute lists."""
     return text.split() if isinstance(text, str) else []
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from hyperslab.formats.mongo.edit_document import (
     without_variable,
 )
 from hyperslab.formats.mongo.embedded import EmbeddedChunk, EmbeddedView
-from hyperslab.formats.mongo.reader import DERIVED, CollectionPair, ObjectReader
+from hyperslab.formats.mongo.reader import CollectionPair, ObjectReader
 from hyperslab.formats.mongo.server import storage_errors
 from hyperslab.formats.mongo.to_spec import (
     array_spec,
@@ -49,7 +48,7 @@ from hyperslab.formats.mongo.to_spec import (
     variable_chunks,
     variable_extension,
 )
-from hyperslab.model.coo import Coo
+from hyperslab.model.coo import Coo, Numbers
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.attempts import attempts, beaten
 
@@ -72,13 +71,13 @@ class ObjectWriter(ObjectReader):
         self._limits = limits
         self._base = self._meta
         self._pending: list[Edit] = []
-        self._afterwards: list[Callable[[], None]] = []
+        self._after_commit: list[Callable[[], None]] = []
         self._batches = BatchBlocks(self._mutex)
         self._owner: str | None = None
-        self._turn = threading.RLock()
-        self._held = 0
-        self._ahead: set[str] = set()
-        self._changing: dict[Key, UndoEntry] = {}
+        self._thread_lock = threading.RLock()
+        self._lock_depth = 0
+        self._rechunked: set[str] = set()
+        self._undo_entries: dict[Key, UndoEntry] = {}
         self._heartbeats = objects.Heartbeats()
         self._heartbeats.start(self.id)
         if undo_entries(self._base.extension):
@@ -97,14 +96,14 @@ class ObjectWriter(ObjectReader):
             what = "an object is a group" if not path else "a group cannot become an array"
             raise Unsupported(f"format mongo: {what}", url=self.url, node=path, remedy="give the array a name")
         name = self._names.get(path, path)
-        fitted, whole = self._fitted(name, spec)
-        if self._is_cut_anew(name, whole):
-            self._spread(name, fitted)
-            self._afterwards.append(lambda: self._delete_chunks(name, None))
-            self._ahead.discard(name)
+        fitted, whole = self._stored_spec(name, spec)
+        if self._leaves_one_piece(name, whole):
+            self._store_as_chunks(name, fitted)
+            self._after_commit.append(lambda: self._delete_chunks(name, None))
+            self._rechunked.discard(name)
         self._change(lambda meta: with_array(with_parent_groups(meta, path), name, fitted, whole=whole))
 
-    def _fitted(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
+    def _stored_spec(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
         """Return the array as it is to be stored, and whether in one piece: what is stays so while it is small."""
         old = self._meta.variables.get(name)
         if old is None or old.problem is not None:
@@ -117,24 +116,20 @@ class ObjectWriter(ObjectReader):
 
     def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
         one = spec.evolve(chunks=whole_chunks(spec.shape))
-        return (old.embedded is not None or self._has_derived_ids) and fits_one_piece(one, self._limits.embedded)
+        return (old.embedded is not None or self._meta.has_derived_ids) and fits_one_piece(one, self._limits.embedded)
 
-    @property
-    def _has_derived_ids(self) -> bool:
-        return self._meta.extension.get("chunk_ids") == DERIVED
-
-    def _is_cut_anew(self, name: str, whole: bool) -> bool:
+    def _leaves_one_piece(self, name: str, whole: bool) -> bool:
         old = self._meta.variables.get(name)
         return old is not None and old.problem is None and old.chunks is None and not whole
 
-    def _spread(self, name: str, spec: ArraySpec) -> None:
+    def _store_as_chunks(self, name: str, spec: ArraySpec) -> None:
         """Store the cells of an array in one piece as chunks, before its document says so; once."""
-        if name in self._ahead:
+        if name in self._rechunked:
             return
         old = self._meta.variables[name]
         before = array_spec(self._meta, name, old)
         cells = self._source(name, old, before).read((0,) * len(before.shape))
-        target = self._chunked(name, spec)
+        target = self._chunk_source(name, spec)
         if cells is not None and 0 not in before.shape:
             for coords in target.grid:
                 extent = target.grid.extent(coords)
@@ -143,7 +138,7 @@ class ObjectWriter(ObjectReader):
                     held = tuple(slice(p.start, min(p.stop, n)) for p, n in zip(extent, before.shape, strict=True))
                     block[tuple(slice(0, part.stop - part.start) for part in held)] = cells[held]
                     target.write(coords, block)
-        self._ahead.add(name)
+        self._rechunked.add(name)
 
     def drop(self, path: str) -> None:
         """Remove a variable, then its chunks; or a group with all below it."""
@@ -159,7 +154,7 @@ class ObjectWriter(ObjectReader):
         name = self._names.get(path)
         if name is None:
             raise self._missing(path)
-        self._afterwards.append(lambda: self._delete_chunks(name))
+        self._after_commit.append(lambda: self._delete_chunks(name))
         self._change(lambda meta: without_variable(meta, name))
 
     def _delete_chunks(self, name: str, *chunk: None) -> None:
@@ -169,7 +164,7 @@ class ObjectWriter(ObjectReader):
             self._pair.chunks.delete_many(wanted)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return a user's wish as documents hold it, or Unsupported."""
+        """Return the spec of a new array as documents hold it, or Unsupported."""
         return new_array(spec)
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -182,17 +177,21 @@ class ObjectWriter(ObjectReader):
         """Return the chunks of an array as they will be under ``spec``, before it is put."""
         with self._mutex:
             name, variable = self._variable(path)
-            fitted, whole = self._fitted(name, spec)
-            if self._is_cut_anew(name, whole):
-                self._spread(name, fitted)
+            fitted, whole = self._stored_spec(name, spec)
+            if self._leaves_one_piece(name, whole):
+                self._store_as_chunks(name, fitted)
             if variable.embedded is not None and whole:
-                return self._embedded(name, fitted, ahead=True)
-            return self._chunked(name, fitted, whole=whole, ahead=True)
+                return self._embedded_source(name, fitted, ahead=True)
+            return self._chunk_source(name, fitted, whole=whole, ahead=True)
 
     def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
-        return self._embedded(name, spec) if variable.embedded is not None else super()._source(name, variable, spec)
+        return (
+            self._embedded_source(name, spec)
+            if variable.embedded is not None
+            else super()._source(name, variable, spec)
+        )
 
-    def _chunked(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
+    def _chunk_source(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
         """Return chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
         future = with_array(self._meta, name, spec, whole=whole)
         extension = variable_extension(future, name)
@@ -201,7 +200,7 @@ class ObjectWriter(ObjectReader):
             self._chunk_collection(ahead), name, spec, cut, whole=whole, fill_unstored=True, lenient=True
         )
 
-    def _embedded(self, name: str, spec: ArraySpec, *, ahead: bool = False) -> EmbeddedChunk:
+    def _embedded_source(self, name: str, spec: ArraySpec, *, ahead: bool = False) -> EmbeddedChunk:
         """Return the cells in the document. ``ahead``: they get the length of ``spec``, else they keep the one that
         they have by now, which another handle may have changed."""
 
@@ -209,7 +208,7 @@ class ObjectWriter(ObjectReader):
             embedded = self._current_variable(self._meta, name, spec).embedded
             return embed_cells(name, self._embedded_view(name, spec).read()) if embedded is None else embedded
 
-        def change(meta: Meta, block: np.ndarray[Any, Any], expected: bytes | None) -> Meta:
+        def change(meta: Meta, block: Numbers, expected: bytes | None) -> Meta:
             old = self._current_variable(meta, name, spec)
             if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
                 raise beaten(self.url, name)
@@ -217,7 +216,7 @@ class ObjectWriter(ObjectReader):
             entry = replace(old, shape=new.shape, embedded=embed_cells(name, _as_stored(old, spec, new)))
             return with_variable(meta, name, entry, variable_extension(meta, name))
 
-        def swap_cells(block: np.ndarray[Any, Any], expected: bytes | None) -> None:
+        def swap_cells(block: Numbers, expected: bytes | None) -> None:
             try:
                 self._change(lambda meta: change(meta, block, expected))
             except Conflict:
@@ -247,7 +246,7 @@ class ObjectWriter(ObjectReader):
         target = replace(super()._chunk_collection(), before_erase=self._allow_missing)
         if "status" in self._meta.extension:
             return replace(target, after_write=self._touch)
-        undo_view = UndoView(self._pair.meta, self.id, undo_entries(self._meta.extension), self._changing)
+        undo_view = UndoView(self._pair.meta, self.id, undo_entries(self._meta.extension), self._undo_entries)
         return replace(target, undo_view=undo_view, undo=self._undo(ahead))
 
     def _undo(self, ahead: bool = True) -> ChunkUndo:
@@ -258,7 +257,7 @@ class ObjectWriter(ObjectReader):
             url=self.url,
             patience=self._pair.settings.lock_timeout,
             owner=self._owner,
-            open_entries=self._changing if ahead else None,
+            open_entries=self._undo_entries if ahead else None,
             is_visible=self._is_visible,
         )
 
@@ -297,15 +296,15 @@ class ObjectWriter(ObjectReader):
             self._store(change)
 
     def _store(self, change: Edit) -> None:
-        meta = parse_object(self._pair.document(self.id)) if self._changing else self._base
+        meta = parse_object(self._pair.document(self.id)) if self._undo_entries else self._base
         # The document is replaced if its version is still the one that the change was made from, else it is read anew.
         for attempt in attempts(self._pair.settings.lock_timeout):
-            extension = without_entries(meta.extension, self._changing)
+            extension = without_entries(meta.extension, self._undo_entries)
             if extension is None:
                 raise lease.lease_lost(self.url)
             new = _with_next_version(change(replace(meta, extension=extension)))
             with attempt:
-                if self._replaced(meta, new):
+                if self._replace_if_unchanged(meta, new):
                     self._base = new
                     self._take(new)
                     self._undo().close()
@@ -318,11 +317,11 @@ class ObjectWriter(ObjectReader):
                 raise beaten(self.url, str(self.id))
         if self._base is not new:
             raise lease.lease_lost(self.url)
-        afterwards, self._afterwards = self._afterwards, []
+        afterwards, self._after_commit = self._after_commit, []
         for act in afterwards:
             act()
 
-    def _replaced(self, old: Meta, new: Meta) -> bool:
+    def _replace_if_unchanged(self, old: Meta, new: Meta) -> bool:
         """Return whether the document was still the old one."""
         doc = render_object(new)
         _check_document(doc, self.url)
@@ -341,7 +340,7 @@ class ObjectWriter(ObjectReader):
             self._take(_apply_edits(self._base, self._pending))
 
     def batch(self) -> AbstractContextManager[None]:
-        """Return the document is written once, at the end of the block."""
+        """Return a block at the end of which the document is written, once."""
         return self._batches.block(self._flush)
 
     def _flush(self) -> None:
@@ -354,38 +353,38 @@ class ObjectWriter(ObjectReader):
     def lock_node(self, path: str) -> Iterator[None]:
         """Hold the object against other writers; afterwards reads see the newest. In a batch, until its end."""
         if self._batches:
-            if not self._held:
-                self._batches.locks.enter_context(self._locked())
+            if not self._lock_depth:
+                self._batches.locks.enter_context(self._hold_lock())
                 self.refresh(path)
             with self._undoing():
                 yield
             return
-        with self._locked():
+        with self._hold_lock():
             self.refresh(path)
             yield
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         timeout = self._pair.settings.lock_timeout
-        with self._turn, storage_errors(self.url), ExitStack() as held:
-            if not self._held:
+        with self._thread_lock, storage_errors(self.url), ExitStack() as held:
+            if not self._lock_depth:
                 self._owner = held.enter_context(lease.hold_lease(self._pair.meta, self.id, self.url, timeout))
-            self._held += 1
+            self._lock_depth += 1
             try:
                 with self._undoing():
                     yield
-                if self._held == 1:
+                if self._lock_depth == 1:
                     self._undo().close()
             finally:
-                self._held -= 1
-                if not self._held:
+                self._lock_depth -= 1
+                if not self._lock_depth:
                     self._owner = None
                     self._base = _without_lease(self._base)
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
         """Where the block fails, chunks whose length was to change are what they were."""
-        before = set(self._changing)
+        before = set(self._undo_entries)
         try:
             yield
         except BaseException:
@@ -397,7 +396,7 @@ class ObjectWriter(ObjectReader):
         self._flush()
 
 
-def _overlay(stored: AssembledChunk, block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _overlay(stored: AssembledChunk, block: Numbers) -> Numbers:
     """Return the cells that are stored with those of a block over them, as far as there are any."""
     cells = stored.block()
     common = tuple(slice(0, min(pair)) for pair in zip(cells.shape, block.shape, strict=True))
@@ -405,7 +404,7 @@ def _overlay(stored: AssembledChunk, block: np.ndarray[Any, Any]) -> np.ndarray[
     return cells
 
 
-def _as_stored(variable: Variable, spec: ArraySpec, block: np.ndarray[Any, Any]) -> Any:
+def _as_stored(variable: Variable, spec: ArraySpec, block: Numbers) -> Numbers | Coo:
     cells = np.ascontiguousarray(block, variable.dtype).reshape(block.shape)
     return Coo.of_dense(cells, spec.fill_cell()) if variable.sparse else cells
 
