@@ -86,7 +86,7 @@ def test_packed_and_missing_coordinates() -> None:
     packed = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-1), "units": "m"}
     axis = made(np.array([2, -1, 4], "i2"), **packed)
     assert np.array_equal(axis.at, [11.0, np.nan, 12.0], equal_nan=True)
-    assert axis.arranged() is None
+    assert axis.sorted() is None
     assert axis.by_position(np.arange(3)).at.tolist() == [0, 1, 2]
 
 
@@ -125,7 +125,7 @@ def test_what_points_down(attrs: dict[str, str], vertical: bool, down: bool) -> 
     ],
 )
 def test_longitudes_are_cut_at_their_widest_gap(degrees: list[float], places: list[float]) -> None:
-    found = made(degrees, units="degrees_east").arranged()
+    found = made(degrees, units="degrees_east").sorted()
     assert found is not None
     axis, order = found
     assert axis.at.tolist() == places
@@ -133,7 +133,7 @@ def test_longitudes_are_cut_at_their_widest_gap(degrees: list[float], places: li
 
 
 def test_disorder_is_sorted_and_equal_labels_have_no_place() -> None:
-    found = made([3.0, 1.0, 2.0]).arranged()
+    found = made([3.0, 1.0, 2.0]).sorted()
     assert found is not None
     assert (found[0].at.tolist(), found[1].tolist()) == ([1.0, 2.0, 3.0], [1, 2, 0])
-    assert made([1.0, 1.0, 2.0]).arranged() is None
+    assert made([1.0, 1.0, 2.0]).sorted() is None

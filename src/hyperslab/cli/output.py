@@ -31,10 +31,10 @@ def json_text(schema: str, **document: Any) -> str:
 
 def is_quiet() -> bool:
     """Return whether the command runs with ``--quiet``."""
-    return _was_given("quiet")
+    return _is_flag_set("quiet")
 
 
-def _was_given(manner: str) -> bool:
+def _is_flag_set(manner: str) -> bool:
     context = click.get_current_context(silent=True)
     return context is not None and bool(getattr(context.obj, manner, False))
 
@@ -47,7 +47,7 @@ def print_remark(text: str) -> None:
 
 def print_verbose(text: str) -> None:
     """Print a remark on stderr with ``--verbose`` alone."""
-    if _was_given("verbose"):
+    if _is_flag_set("verbose"):
         click.echo(text, err=True)
 
 

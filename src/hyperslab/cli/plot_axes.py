@@ -54,7 +54,7 @@ class Axis:
         told = f"{self.calendar} calendar" if self.calendar not in (None, *REAL) else self.units
         return f"{self.title} ({told})" if told else self.title
 
-    def arranged(self) -> tuple[Axis, Values] | None:
+    def sorted(self) -> tuple[Axis, Values] | None:
         """Return the axis with its cells side by side and their order; None where some stand at no place or at the same
         one.
 

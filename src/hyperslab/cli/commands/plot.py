@@ -386,7 +386,7 @@ def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool
     decoded = packed if decoded is None else decoded
     part = labelled_part.read_part(root, array, chosen.key, decoded=decoded)
     _refuse_undrawable(array, part.values.dtype)
-    cells = masked(array, part.values, decoded=decoded)
+    cells = mask_missing(array, part.values, decoded=decoded)
     if not cells.count():
         raise Invalid("every cell of the selection is missing", url=array.url, node=array.path, remedy="choose others")
     cells, axes = _placed(root, array, part, chosen.key, cells)
@@ -410,13 +410,13 @@ def _placed(
     axes = []
     for number, (item, size) in enumerate(kept):
         positions = np.asarray(_places(item, size))
-        axis, order = _arranged(axis_of(root, part, number, item, positions), positions, len(kept))
+        axis, order = _sort_axis(axis_of(root, part, number, item, positions), positions, len(kept))
         cells = cells.take(order, axis=number)
         axes.append(axis)
     return cells, tuple(axes)
 
 
-def masked(array: Array, values: Values, *, decoded: bool) -> Any:
+def mask_missing(array: Array, values: Values, *, decoded: bool) -> Any:
     """Return the values as a masked array: without NaN, infinities and what the attributes say is missing."""
     missing = np.zeros(values.shape, bool)
     for fill in () if decoded else _fills(array, values.dtype):
@@ -434,11 +434,11 @@ def _fills(array: Array, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         return ()
 
 
-def _arranged(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
+def _sort_axis(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
     """Return an axis that goes one way, and the order of its cells; a line follows its coordinate both ways."""
     if ndim == 1 and not axis.circle and np.isfinite(axis.at).any():
         return axis, np.arange(positions.size)
-    found = axis.arranged()
+    found = axis.sorted()
     if found is None:
         print_remark(f"the coordinate {axis.dim} has missing or equal labels: drawn by position")
         return axis.by_position(positions), np.arange(positions.size)

@@ -40,13 +40,13 @@ def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -
     started = time.perf_counter()
     sample_file()
     guide = TourPrinter(console)
-    guide.opening(folder)
+    guide.show_opening(folder)
     taken = run_tour(folder, main.within, guide, short=short, steps=steps)
     picture = os.path.join(folder, PICTURE)
     drawn = draw(taken, picture)
     seconds = time.perf_counter() - started
-    guide.chart(bars(taken, guide.width))
-    guide.closing(seconds, picture if drawn else None)
+    guide.show_chart(bars(taken, guide.width))
+    guide.show_closing(seconds, picture if drawn else None)
     return {
         "array": ARRAY,
         "selection": SLICE,

@@ -45,7 +45,7 @@ class TourPrinter:
         self.console = console
         self.width = min(console.width, _WIDEST)
 
-    def opening(self, folder: str) -> None:
+    def show_opening(self, folder: str) -> None:
         """Print what the tour is, and where it happens."""
         for paragraph in _OPENING:
             self._prose(paragraph)
@@ -53,30 +53,30 @@ class TourPrinter:
         self._prose("All of it happens in this folder; look around there afterwards:")
         self._command(f"cd {folder}")
 
-    def step(self, number: int, step: Step) -> None:
+    def show_step(self, number: int, step: Step) -> None:
         """Print the head of a step and its story."""
         self._head(f"{number} {step.title}")
         self._prose(step.story)
 
-    def program(self, step: Step) -> None:
+    def show_program(self, step: Step) -> None:
         """Print the Python of a step."""
         self._line()
         if step.program:
             for line in text_of(step.program).splitlines():
                 self._line(Text(f"{_INDENT}{line}".rstrip(), "green"))
 
-    def typed(self, command: str) -> None:
+    def show_command(self, command: str) -> None:
         """Print a command behind its prompt."""
         self._line()
         self._command(command)
 
-    def answered(self, answer: Answer) -> None:
+    def show_output(self, answer: Answer) -> None:
         """Print the output of a command."""
         for line in answer.output.splitlines():
             for part in self._wrapped(line, len(_INDENT)):
                 self._line(Text(f"{_INDENT}{part}"))
 
-    def taken(self, taken: StepResult) -> None:
+    def show_result(self, taken: StepResult) -> None:
         """Print what lies there now, what it took, what is equal."""
         if taken.install:
             self._line()
@@ -99,7 +99,7 @@ class TourPrinter:
             same = f"all {found.whole.size:,} cells, and the {found.part.size} of the slice"
             self._fact("equal", Text(same, "bold green"))
 
-    def closing(self, seconds: float, picture: str | None) -> None:
+    def show_closing(self, seconds: float, picture: str | None) -> None:
         """Print where the picture is, and what to do next."""
         self._line()
         if picture:
@@ -111,7 +111,7 @@ class TourPrinter:
         for line in _CLOSING:
             self._line(Text(f"{_INDENT}{line}"))
 
-    def chart(self, lines: Iterable[Text]) -> None:
+    def show_chart(self, lines: Iterable[Text]) -> None:
         """Print the bars of all formats."""
         self._head("All of them side by side")
         self._prose(_CHART)

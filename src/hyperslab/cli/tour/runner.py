@@ -266,23 +266,23 @@ class StepResult:
 class Listener(Protocol):
     """Who is told of each step while it is taken."""
 
-    def step(self, number: int, step: Step) -> None:
+    def show_step(self, number: int, step: Step) -> None:
         """Begin a step."""
         ...
 
-    def program(self, step: Step) -> None:
+    def show_program(self, step: Step) -> None:
         """Announce the program that is going to run."""
         ...
 
-    def typed(self, command: str) -> None:
+    def show_command(self, command: str) -> None:
         """Announce the command that is going to run."""
         ...
 
-    def answered(self, answer: Answer) -> None:
+    def show_output(self, answer: Answer) -> None:
         """Report what a command printed."""
         ...
 
-    def taken(self, taken: StepResult) -> None:
+    def show_result(self, taken: StepResult) -> None:
         """Report the result of a step."""
         ...
 
@@ -302,14 +302,14 @@ def run_tour(
         done: list[StepResult] = []
         here, server, source = SOURCE, "", None
         for number, step in enumerate(steps, 1):
-            listener.step(number, step)
+            listener.show_step(number, step)
             install = missing(step)
             if install is None and step.name == "mongo":
                 server, install = _server(servers)
             names = {"here": here, "server": server}
             taken = StepResult(step, install=install) if install else run_step(step, names, run, listener, source)
             source = source or taken.found
-            listener.taken(taken)
+            listener.show_result(taken)
             done.append(taken)
             if step.chained and taken.found:
                 here = step.place.format(**names)
@@ -320,16 +320,16 @@ def run_step(step: Step, names: dict[str, str], run: Run, listener: Listener, so
     """Run one step, and compare it with the source (None: this is the source)."""
     seconds = None
     if step.program:
-        listener.program(step)
+        listener.show_program(step)
         started = time.perf_counter()
         step.program()
         seconds = time.perf_counter() - started
     answers = []
     for typed in step.commands:
         text = typed.text.format(**{name: shlex.quote(value) for name, value in names.items()})
-        listener.typed(text)
+        listener.show_command(text)
         answers.append(run_command(typed, text, run))
-        listener.answered(answers[-1])
+        listener.show_output(answers[-1])
     found = measure(step.place.format(**names), step.kind) if step.place else None
     if found and source:
         check_equal(found, source)

@@ -143,19 +143,21 @@ class HdmfProfile(MetadataDialect):
         self.specloc = self.specloc if node else specloc or SPECIFICATIONS
         unread |= {name: value for name, value in own.items() if name != SPECLOC or specloc is None}
         attrs, stored_references = read_attributes(spec.attrs, rest, self.attribute_names, problems)
-        said: dict[str, Any] = {LINKS: links, SPECLOC_PATH: specloc}
-        said |= {name: part for name, part in (("unread", unread), ("references", stored_references)) if part}
-        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: said})
+        own_layout: dict[str, Any] = {LINKS: links, SPECLOC_PATH: specloc}
+        own_layout |= {name: part for name, part in (("unread", unread), ("references", stored_references)) if part}
+        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: own_layout})
 
     def write_group(self, spec: GroupSpec) -> Docs:
         """Return the documents of a group: those of Zarr's own format with the reserved attributes."""
-        said = spec.layout.get(LAYOUT, {})
-        own: dict[str, Any] = dict(said.get("unread", {}))
-        links = write_links(said.get(LINKS, {}), own.pop(self.attribute_names.links, ()), self.attribute_names.profile)
+        own_layout = spec.layout.get(LAYOUT, {})
+        own: dict[str, Any] = dict(own_layout.get("unread", {}))
+        links = write_links(
+            own_layout.get(LINKS, {}), own.pop(self.attribute_names.links, ()), self.attribute_names.profile
+        )
         if links:
             own[self.attribute_names.links] = links
-        if said.get(SPECLOC_PATH):
-            own[SPECLOC] = said[SPECLOC_PATH]
+        if own_layout.get(SPECLOC_PATH):
+            own[SPECLOC] = own_layout[SPECLOC_PATH]
         docs = self.write_node(spec, spec)
         return replace_attributes(docs, stored_attributes(docs) | own)
 
@@ -173,8 +175,10 @@ class HdmfProfile(MetadataDialect):
     def with_references(self, spec: ArraySpec, stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
         """Return the array with those of its attributes that are references; ``stored`` are its attributes."""
         attrs, stored_references = read_attributes(spec.attrs, stored, self.attribute_names, problems)
-        said = {**spec.layout[LAYOUT], "references": stored_references} if stored_references else spec.layout[LAYOUT]
-        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: said})
+        own_layout = (
+            {**spec.layout[LAYOUT], "references": stored_references} if stored_references else spec.layout[LAYOUT]
+        )
+        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: own_layout})
 
 
 def stored_attributes(docs: Docs) -> dict[str, Any]:
@@ -193,14 +197,16 @@ def replace_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
 
 def _read_specloc(own: Mapping[str, Any], problems: Problems) -> str | None:
     """Return the path that the root names, without a leading slash; None where it names none that is one."""
-    said = own.get(SPECLOC)
-    if said is None:
+    path_text = own.get(SPECLOC)
+    if path_text is None:
         return None
     try:
-        path = normalize(said) if isinstance(said, str) else ""
+        path = normalize(path_text) if isinstance(path_text, str) else ""
     except Invalid:
         path = ""
     if not path:
-        problems.warn("specloc", f"{SPECLOC} is {shorten(said)}, not the path of a group; {SPECIFICATIONS} is assumed")
+        problems.warn(
+            "specloc", f"{SPECLOC} is {shorten(path_text)}, not the path of a group; {SPECIFICATIONS} is assumed"
+        )
         return None
     return path
