@@ -10,7 +10,7 @@ import pytest
 
 from hyperslab.formats.base import Writer
 from hyperslab.formats.netcdf import FORMAT
-from hyperslab.formats.netcdf.data_model import attribute_value, regular_type
+from hyperslab.formats.netcdf.data_model import to_netcdf_type, to_netcdf_value
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -31,10 +31,10 @@ class TestNetcdf(FormatTests):
 
     def wish(self, writer: Writer, dtype: DataType = FLOAT, **more: Any) -> ArraySpec:
         spec = super().wish(writer, dtype, **more)
-        return spec.evolve(dtype=regular_type(spec.dtype, "v"))
+        return spec.evolve(dtype=to_netcdf_type(spec.dtype, "v"))
 
     def round_trip_attrs(self, place: Location, kind: str, attrs: dict[str, Any]) -> None:
-        held = {name: attribute_value(value, "NETCDF4") for name, value in attrs.items()}
+        held = {name: to_netcdf_value(value, "NETCDF4") for name, value in attrs.items()}
         with self.writing(place) as writer:
             writer.put("n", GroupSpec(attrs=attrs) if kind == "group" else self.wish(writer, attrs=attrs))
         with self.reading(place) as reader:

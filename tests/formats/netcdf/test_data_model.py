@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.formats.netcdf import data_model
-from hyperslab.formats.netcdf.data_model import storage_of
+from hyperslab.formats.netcdf.data_model import plan_storage
 from hyperslab.formats.netcdf.working_copy import Dimensions, Types
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Char, Enum, Opaque
@@ -48,10 +48,10 @@ def test_every_problem_is_listed() -> None:
         sparse="coo",
         attrs={"a": None, "fine": 1, "b": {"c": 1}, "d": b"bytes"},
     )
-    problems = data_model.problems_for(spec, "g/v")
+    problems = data_model.find_problems(spec, "g/v")
     assert {problem.node for problem in problems} == {"g/v"}
     assert [problem.kind for problem in problems] == ["dtype", "chunks", "sparse", *["attribute"] * 3]
-    assert data_model.problems_for(GroupSpec(attrs={"a": 1})) == []
+    assert data_model.find_problems(GroupSpec(attrs={"a": 1})) == []
 
 
 @pytest.mark.parametrize("model", data_model.MODELS)
@@ -71,7 +71,7 @@ def holds(code: str, model: str) -> bool:
 
 def test_anonymous_dimensions_are_named_by_their_length() -> None:
     spec = ArraySpec(shape=(2, 2, 3, 2), dtype=np.dtype("i1"), chunks=(1, 1, 1, 1), dims=(None, None, "x", None))
-    assert data_model.regular_dims(spec) == ("dim_2", "dim_2_2", "x", "dim_2_3")
+    assert data_model.to_netcdf_dims(spec) == ("dim_2", "dim_2_2", "x", "dim_2_3")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_storage_is_something_netcdf_takes(axes: list[tuple[int, int, bool]], na
     unlimited = tuple(free or not length for length, _, free in axes)
     chunks = tuple(cut for _, cut, _ in axes)
     spec = ArraySpec(shape=shape, dtype=np.dtype("f4"), chunks=chunks, codecs=tuple(Codec(name) for name in names))
-    storage = storage_of(spec, unlimited)
+    storage = plan_storage(spec, unlimited)
     if storage.chunks is None:
         assert not shape
         return

@@ -110,7 +110,7 @@ def cut(path: Path, length: int) -> Path:
 
 
 def test_a_classic_file_cut_at_any_length_is_refused(classic_file: Path) -> None:
-    needed = classic.parse(classic_file.read_bytes()).size
+    needed = classic.parse_header(classic_file.read_bytes()).size
     assert classic_file.stat().st_size - needed < 4  # padding, which nobody misses
     for length in range(needed):
         target = cut(classic_file, length)
@@ -257,7 +257,7 @@ def test_headers_that_claim_too_much(tmp_path: Path, data: bytes) -> None:
 def test_no_header_breaks_the_parser(tail: bytes, version: int) -> None:
     data = b"CDF" + bytes([version]) + tail
     try:
-        header = classic.parse(data)
+        header = classic.parse_header(data)
     except FormatError:
         return
     assert header.size >= 4
@@ -265,7 +265,7 @@ def test_no_header_breaks_the_parser(tail: bytes, version: int) -> None:
 
 @pytest.mark.parametrize("path", [path for path in REAL if path.read_bytes()[:3] == b"CDF"], ids=lambda path: path.name)
 def test_the_header_of_real_files(path: Path) -> None:
-    header = classic.parse(path.read_bytes())
+    header = classic.parse_header(path.read_bytes())
     with raw(path) as dataset:
         assert [variable.name for variable in header.variables] == list(dataset.variables)
         sizes = [variable[...].size * variable.dtype.itemsize for variable in dataset.variables.values()]

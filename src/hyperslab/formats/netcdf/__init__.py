@@ -89,7 +89,7 @@ class NetcdfFormat:
         return "group"
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""
+        """Return True if the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""
         if probe.head(4) in MAGICS or probe.head(8) == HDF5_MAGIC:
             return True
         head = probe.head(_USER_BLOCKS[-1] + 8)

@@ -21,8 +21,8 @@ _TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}
 _ITEMSIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
 _CHAR = 2
 _STREAMING = {4: 2**32 - 1, 8: 2**64 - 1}
-_MOST = 10**6
-_MOST_RANK = 1024
+_MAX_ELEMENTS = 10**6
+_MAX_RANK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ClassicHeader:
     texts: Mapping[str | None, Texts]
 
     def find(self, name: str) -> ClassicVariable | None:
-        """The variable of this name; None when there is none."""
+        """Return the variable of this name; None when there is none."""
         return next((variable for variable in self.variables if variable.name == name), None)
 
 
@@ -64,12 +64,12 @@ class _Cursor:
         self.place = 4
         self.width = 8 if version == 5 else 4
         self.wide = 4 if version == 1 else 8
-        self.left = _MOST
+        self.left = _MAX_ELEMENTS
 
     def number(self, width: int) -> int:
         start, self.place = self.place, self.place + width
         if self.place > len(self.data):
-            raise _damaged("the file ends within the header")
+            raise _header_error("the file ends within the header")
         value: int = struct.unpack_from(">I" if width == 4 else ">Q", self.data, start)[0]
         return value
 
@@ -77,10 +77,10 @@ class _Cursor:
         return self.number(self.width)
 
     def skip(self, size: int) -> int:
-        """Go over ``size`` bytes padded to a multiple of four; where they start."""
+        """Skip ``size`` bytes padded to a multiple of four; return where they start."""
         start, self.place = self.place, self.place + size + -size % 4
         if self.place > len(self.data):
-            raise _damaged("the file ends within the header")
+            raise _header_error("the file ends within the header")
         return start
 
     def name(self) -> str:
@@ -89,21 +89,21 @@ class _Cursor:
         return self.data[start : start + size].decode("utf-8", "replace")
 
     def items(self, kind: str) -> range:
-        """The elements of a list; an absent one has none."""
+        """Return the elements of a list; an absent one has none."""
         tag, count = self.number(4), self.count()
         if tag != _TAGS[kind] and (tag or count):
-            raise _damaged(f"the list of {kind} has the tag {tag}")
+            raise _header_error(f"the list of {kind} has the tag {tag}")
         self.left -= count
         if self.left < 0:
-            raise _damaged(f"the header lists more than {_MOST} elements")
+            raise _header_error(f"the header lists more than {_MAX_ELEMENTS} elements")
         return range(count)
 
 
-def parse(data: mmap.mmap | bytes) -> ClassicHeader:
-    """The header at the beginning of ``data`` (the whole file); FormatError when it breaks the grammar."""
+def parse_header(data: mmap.mmap | bytes) -> ClassicHeader:
+    """Return the header at the beginning of ``data`` (the whole file); FormatError when it breaks the grammar."""
     version = MAGICS.get(bytes(data[:4]))
     if version is None:
-        raise _damaged("the file does not begin with the mark of netCDF-3")
+        raise _header_error("the file does not begin with the mark of netCDF-3")
     cursor = _Cursor(data, version)
     records = cursor.count()
     if records == _STREAMING[cursor.width]:
@@ -115,8 +115,8 @@ def parse(data: mmap.mmap | bytes) -> ClassicHeader:
     texts: dict[str | None, Texts] = {None: _texts(cursor)}
     variables = tuple(_variable(cursor, lengths, texts) for _ in cursor.items("variables"))
     if len({variable.name for variable in variables}) < len(variables):
-        raise _damaged("two variables have the same name")
-    return ClassicHeader(variables, max(cursor.place, _end_of(variables, records)), texts)
+        raise _header_error("two variables have the same name")
+    return ClassicHeader(variables, max(cursor.place, _end_of_cells(variables, records)), texts)
 
 
 def _texts(cursor: _Cursor) -> Texts:
@@ -134,11 +134,11 @@ def _texts(cursor: _Cursor) -> Texts:
 def _variable(cursor: _Cursor, lengths: list[int], texts: dict[str | None, Texts]) -> ClassicVariable:
     name = cursor.name()
     rank = cursor.count()
-    if rank > _MOST_RANK:
-        raise _damaged(f"the variable {name!r} claims {rank} dimensions")
+    if rank > _MAX_RANK:
+        raise _header_error(f"the variable {name!r} claims {rank} dimensions")
     ids = [cursor.count() for _ in range(rank)]
     if any(i >= len(lengths) for i in ids):
-        raise _damaged(f"the variable {name!r} names a dimension that does not exist")
+        raise _header_error(f"the variable {name!r} names a dimension that does not exist")
     texts[name] = _texts(cursor)
     itemsize = _itemsize(cursor.number(4))
     cursor.count()  # vsize is redundant, and wrong where a variable is larger than 4 GiB
@@ -150,12 +150,12 @@ def _variable(cursor: _Cursor, lengths: list[int], texts: dict[str | None, Texts
 
 def _itemsize(kind: int) -> int:
     if kind not in _ITEMSIZES:
-        raise _damaged(f"there is no type number {kind}")
+        raise _header_error(f"there is no type number {kind}")
     return _ITEMSIZES[kind]
 
 
-def _end_of(variables: tuple[ClassicVariable, ...], records: int) -> int:
-    """The first byte behind the last cell."""
+def _end_of_cells(variables: tuple[ClassicVariable, ...], records: int) -> int:
+    """Return the first byte behind the last cell."""
     fixed = max((v.begin + v.nbytes for v in variables if not v.record), default=0)
     recorded = [v for v in variables if v.record]
     if not recorded or not records:
@@ -164,8 +164,8 @@ def _end_of(variables: tuple[ClassicVariable, ...], records: int) -> int:
     return max(fixed, *(v.begin + (records - 1) * stride + v.nbytes for v in recorded))
 
 
-def spans(header: ClassicHeader, name: str) -> list[tuple[int, int]]:
-    """Where the cells of a variable lie, one span per record."""
+def cell_spans(header: ClassicHeader, name: str) -> list[tuple[int, int]]:
+    """Return where the cells of a variable lie, one span per record."""
     found = header.find(name)
     if found is None:
         return []
@@ -178,9 +178,9 @@ def spans(header: ClassicHeader, name: str) -> list[tuple[int, int]]:
 
 
 def _stride(recorded: list[ClassicVariable]) -> int:
-    """Bytes from one record to the next; a single record variable is packed without padding."""
+    """Return the bytes from one record to the next; a single record variable is packed without padding."""
     return sum(v.nbytes + -v.nbytes % 4 for v in recorded) if len(recorded) > 1 else recorded[0].nbytes
 
 
-def _damaged(message: str) -> FormatError:
+def _header_error(message: str) -> FormatError:
     return document_error("netcdf3-header", message)

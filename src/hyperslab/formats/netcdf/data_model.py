@@ -89,25 +89,27 @@ _FILL = "_FillValue"
 
 
 def is_netcdf3(model: str) -> bool:
-    """Return whether the model is one of the three classic files, which know neither chunks nor codecs."""
+    """Return True if the model is one of the three classic files, which know neither chunks nor codecs."""
     return model.startswith("NETCDF3")
 
 
-def numbers_of(model: str) -> frozenset[str]:
-    """The number types that cells and attributes may have, as NumPy codes without byte order."""
+def number_types(model: str) -> frozenset[str]:
+    """Return the number types that cells and attributes may have, as NumPy codes without byte order."""
     return _CLASSIC if model in ("NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET") else _ATOMIC
 
 
 def default_fill(dtype: DataType) -> Any:
-    """What cells of this type read as where nothing was written and no ``_FillValue`` says otherwise; None for zero."""
+    """Return what cells of this type read as where nothing was written and no ``_FillValue`` says otherwise; None for
+    zero."""
     base = dtype.base if isinstance(dtype, Enum) else dtype
-    if isinstance(base, np.dtype) and _code(base) in _FILLS:
-        return np.array(_FILLS[_code(base)]).astype(base)[()]
+    if isinstance(base, np.dtype) and _type_code(base) in _FILLS:
+        return np.array(_FILLS[_type_code(base)]).astype(base)[()]
     return None
 
 
 def virtual_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """A grid for cells that lie in one piece: whole trailing axes, cut along the first ones, up to 8 MiB per chunk."""
+    """Return a grid for cells that lie in one piece: whole trailing axes, cut along the first ones, up to 8 MiB per
+    chunk."""
     chunks = list(whole_chunks(shape))
     for axis in range(len(chunks)):
         row = max(itemsize, 1) * prod(chunks[axis + 1 :])
@@ -117,8 +119,9 @@ def virtual_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(chunks)
 
 
-def problems_for(spec: ArraySpec | GroupSpec, node: str = "", model: str = "NETCDF4") -> list[Problem]:
-    """Everything of a spec that a file of this model cannot hold; ``node`` is its path. Empty: all can be written."""
+def find_problems(spec: ArraySpec | GroupSpec, node: str = "", model: str = "NETCDF4") -> list[Problem]:
+    """Return everything of a spec that a file of this model cannot hold; ``node`` is its path. Empty: all can be
+    written."""
     problems = list(
         _array_problems(spec, node, model) if isinstance(spec, ArraySpec) else _group_problems(spec, node, model)
     )
@@ -170,12 +173,12 @@ def _array_problems(spec: ArraySpec, node: str, model: str) -> Iterator[Problem]
 
 
 def type_problem(dtype: DataType, model: str) -> str | None:
-    """Why cells of this type cannot be held, or None."""
+    """Return why cells of this type cannot be stored, or None."""
     match dtype:
         case Char():
             return None
         case np.dtype() if dtype.names is None and dtype.subdtype is None:
-            held = _code(dtype) in numbers_of(model) or dtype == np.dtype("S1")
+            held = _type_code(dtype) in number_types(model) or dtype == np.dtype("S1")
             return None if held else _no_cells(model, dtype)
         case _ if model != "NETCDF4":
             return _no_cells(model, dtype)
@@ -185,7 +188,7 @@ def type_problem(dtype: DataType, model: str) -> str | None:
         case Enum(base=base):
             return None if base.kind in "iu" else f"an enum of {base} in netCDF counts in whole numbers"
         case VlenArray(base=base):
-            return None if _code(base) in _ATOMIC else f"netCDF has no variable-length arrays of {base}"
+            return None if _type_code(base) in _ATOMIC else f"netCDF has no variable-length arrays of {base}"
         case VlenString() | VlenBytes() | Opaque():
             return None
         case _:
@@ -196,8 +199,8 @@ def _no_cells(model: str, dtype: DataType) -> str:
     return f"format netcdf (model {model}) has no cells of type {describe(dtype)}"
 
 
-def is_hidden(dtype: DataType) -> bool:
-    """Return whether netCDF4 shows no variable of this type, so that h5py reads and writes it."""
+def is_h5py_only(dtype: DataType) -> bool:
+    """Return True if netCDF4 shows no variable of this type, so that h5py reads and writes it."""
     return isinstance(dtype, Opaque) or (isinstance(dtype, Compound) and _has_hidden_field(dtype.base))
 
 
@@ -208,10 +211,11 @@ def _has_hidden_field(base: np.dtype[Any]) -> bool:
 
 
 def _field_problem(dtype: np.dtype[Any]) -> str | None:
-    """Why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char arrays."""
+    """Return why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char
+    arrays."""
     base = dtype.base
     if base.fields is None or base.names is None:
-        held = base.kind == "S" or _code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
+        held = base.kind == "S" or _type_code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
         return None if held else f"format netcdf has no compound with a field of {base}"
     if dtype.subdtype is not None:
         return "netCDF4 writes no compound with a field that is an array of structures"
@@ -219,7 +223,7 @@ def _field_problem(dtype: np.dtype[Any]) -> str | None:
 
 
 def attribute_problem(value: Any, model: str) -> str | None:
-    """What an attribute value is that netCDF has no attribute for, or None."""
+    """Return what an attribute value is that netCDF has no attribute for, or None."""
     if isinstance(value, np.str_) or (isinstance(value, np.ndarray) and value.dtype.kind == "T"):
         if any("\0" in text for text in np.asarray(value).reshape(-1).tolist()):
             return "a string with a NUL, and netCDF ends strings there"
@@ -252,13 +256,13 @@ def _typed_problem(value: np.ndarray[Any, Any], model: str) -> str | None:
         return None if model == "NETCDF4" else f"opaque, and {model} has no user types"
     return (
         None
-        if _code(value.dtype) in numbers_of(model)
+        if _type_code(value.dtype) in number_types(model)
         else f"of type {value.dtype}, which {model} has no attribute for"
     )
 
 
 def _integer_problem(value: int, model: str) -> str | None:
-    low, high = (-(2**63), 2**64 - 1) if "i8" in numbers_of(model) else (-(2**31), 2**31 - 1)
+    low, high = (-(2**63), 2**64 - 1) if "i8" in number_types(model) else (-(2**31), 2**31 - 1)
     return None if low <= value <= high else f"{value}, which no integer type of {model} holds"
 
 
@@ -275,8 +279,8 @@ def _list_problem(values: list[Any], model: str) -> str | None:
     return next((reason for item in values if (reason := _integer_problem(int(item), model))), None)
 
 
-def needs_hdf5(value: Any) -> bool:
-    """Return whether an attribute's value is of a type that netCDF4 cannot write: structured or of a user."""
+def is_h5py_only_value(value: Any) -> bool:
+    """Return True if an attribute's value is of a type that netCDF4 cannot write: structured or of a user."""
     typed = isinstance(value, np.ndarray | np.generic)
     return typed and (value.dtype.kind == "V" or tag_of(value.dtype) is not None)
 
@@ -287,8 +291,9 @@ def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: data for name, data in texts.items() if data.endswith(b"\0")}
 
 
-def attribute_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, Any] | np.generic:
-    """The value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked before."""
+def to_netcdf_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, Any] | np.generic:
+    """Return the value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked
+    before."""
     if isinstance(value, np.ndarray) and isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
         return value.reshape(()) if value.size == 1 else value
     if isinstance(value, str | np.ndarray):
@@ -299,17 +304,17 @@ def attribute_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, A
     if isinstance(value, np.generic):
         return value
     if isinstance(value, list | tuple) and isinstance(value[0], str):
-        return attribute_value(np.array(value, np.dtypes.StringDType()), model)
+        return to_netcdf_value(np.array(value, np.dtypes.StringDType()), model)
     values = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(item, float | np.floating) for item in values):
-        return attribute_value(np.array(values, np.float64), model)
-    kinds = ("i4",) if "i8" not in numbers_of(model) else ("i4", "u4", "i8", "u8")
+        return to_netcdf_value(np.array(values, np.float64), model)
+    kinds = ("i4",) if "i8" not in number_types(model) else ("i4", "u4", "i8", "u8")
     kind = next(k for k in kinds if all(np.iinfo(k).min <= item <= np.iinfo(k).max for item in values))
-    return attribute_value(np.array(values, kind), model)
+    return to_netcdf_value(np.array(values, kind), model)
 
 
-def regular_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataType:
-    """The type in netCDF's terms: plain structured and void types get the name ``<name>_t``, ``S1`` is char.
+def to_netcdf_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataType:
+    """Return the type in netCDF's terms: plain structured and void types get the name ``<name>_t``, ``S1`` is char.
 
     Only plain numbers of netCDF-4 keep a byte order.
     """
@@ -335,7 +340,8 @@ def regular_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataType
 
 
 def chars_as_arrays(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A structured type whose ``S<n>`` fields are arrays of n chars, packed; bytes of cells and tags stay the same."""
+    """Return a structured type whose ``S<n>`` fields are arrays of n chars, packed; bytes of cells and tags stay the
+    same."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((chars_as_arrays(base), shape))
@@ -348,8 +354,9 @@ def chars_as_arrays(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return tagged(fields, replace(kind, base=fields)) if isinstance(kind, Compound) else fields
 
 
-def regular_dims(spec: ArraySpec) -> tuple[str, ...]:
-    """A name for each dimension: its own, or ``dim_<length>`` (numbered where an array has several of that length)."""
+def to_netcdf_dims(spec: ArraySpec) -> tuple[str, ...]:
+    """Return a name for each dimension: its own, or ``dim_<length>`` (numbered where an array has several of that
+    length)."""
     names: list[str] = []
     for dim, size in zip(spec.dims, spec.shape, strict=True):
         name, number = dim or f"dim_{size}", 2
@@ -359,9 +366,9 @@ def regular_dims(spec: ArraySpec) -> tuple[str, ...]:
     return tuple(names)
 
 
-def regular_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
-    """The attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
-    attrs = {name: attribute_value(value, model) for name, value in spec.attrs.items()}
+def to_netcdf_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
+    """Return the attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
+    attrs = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
     if isinstance(spec, ArraySpec) and _FILL in attrs:
         attrs[_FILL] = _fill_attribute(attrs[_FILL], spec.dtype)
     return attrs
@@ -376,7 +383,7 @@ def _fill_attribute(value: Any, dtype: DataType) -> Any:
 
 
 def _fill_problem(value: Any, dtype: DataType) -> str | None:
-    """Why this cannot be the ``_FillValue`` of such cells, which netCDF wants to have their type."""
+    """Return why this cannot be the ``_FillValue`` of such cells, which netCDF wants to have their type."""
     base = dtype.base if isinstance(dtype, Enum) else dtype
     if isinstance(base, np.dtype) and base.kind in "iuf":
         given = np.asarray(value)
@@ -391,37 +398,37 @@ def _fill_problem(value: Any, dtype: DataType) -> str | None:
     return None
 
 
-def regular_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
-    """The array ``name`` as netCDF will give it back: named dimensions and types, typed attributes, and
+def to_netcdf_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
+    """Return the array ``name`` as netCDF will give it back: named dimensions and types, typed attributes, and
     a fill value where netCDF has one (zero when none is given)."""
     regular = spec.evolve(
-        dtype=regular_type(spec.dtype, name, model), dims=regular_dims(spec), attrs=regular_attrs(spec, model)
+        dtype=to_netcdf_type(spec.dtype, name, model), dims=to_netcdf_dims(spec), attrs=to_netcdf_attrs(spec, model)
     )
     has_fill = regular.numpy_dtype.kind in "iufS"
     return regular.evolve(fill_value=regular.fill_cell()[()]) if has_fill else regular
 
 
 def is_named(dtype: DataType) -> bool:
-    """Return whether the type has a name in the file."""
+    """Return True if the type has a name in the file."""
     return bool(type_name(dtype))
 
 
 def type_name(dtype: DataType) -> str:
-    """The name of a regular type in the file, empty for types that need none."""
+    """Return the name of a regular type in the file, empty for types that need none."""
     if isinstance(dtype, VlenBytes):
         return BYTES_TYPE_NAME
     return dtype.name if isinstance(dtype, Enum | Opaque | VlenArray | Compound) else ""
 
 
 def named_type(kind: Extension, name: str) -> DataType:
-    """A type of a group under the name that it has there."""
+    """Return a type of a group under the name that it has there."""
     match kind:
         case Enum() | Opaque() | VlenArray() | Compound():
-            return regular_type(replace(kind, name=name), name)
+            return to_netcdf_type(replace(kind, name=name), name)
     return kind
 
 
-def _code(dtype: np.dtype[Any]) -> str:
+def _type_code(dtype: np.dtype[Any]) -> str:
     return dtype.newbyteorder("=").str[1:]
 
 
@@ -430,9 +437,9 @@ def _code(dtype: np.dtype[Any]) -> str:
 # shuffle, then one compressor; netCDF knows no other order. The Blosc filter that comes with netCDF4 fails on chunks
 # that do not get smaller, so what was in Blosc is written with zlib or zstd.
 
-_PLAIN = {"zlib": "zlib", "gzip": "zlib", "zstd": "zstd", "bz2": "bzip2"}
+_COMPRESSORS = {"zlib": "zlib", "gzip": "zlib", "zstd": "zstd", "bz2": "bzip2"}
 _CHECKSUMS = frozenset({"fletcher32", "crc32c", "crc32", "adler32"})
-_IMPLIED = frozenset({"bytes", "vlen-utf8", "vlen-array", "vlen-bytes"})
+_SERIALIZERS = frozenset({"bytes", "vlen-utf8", "vlen-array", "vlen-bytes"})
 _LEVELS = {"zlib": (1, 9), "gzip": (1, 9), "bz2": (1, 9), "zstd": (1, 22)}
 
 
@@ -446,37 +453,37 @@ class Storage:
     compressor: Codec | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of ``createVariable``."""
+        """Return the keyword arguments of ``createVariable``."""
         if self.chunks is None:
             return {"contiguous": True}
         given: dict[str, Any] = {"chunksizes": self.chunks, "fletcher32": self.checksum}
         if self.compressor is None:
             return given
-        name, level = _PLAIN[self.compressor.name], self.compressor.config["level"]
+        name, level = _COMPRESSORS[self.compressor.name], self.compressor.config["level"]
         return given | {"compression": name, "complevel": level, "shuffle": self.shuffle}
 
     def codecs(self, itemsize: int) -> tuple[Codec, ...]:
-        """What a reader of the file will find."""
+        """Return the codecs that a reader of the file will find."""
         found = [Codec("fletcher32")] if self.checksum else []
         found += [Codec("shuffle", {"elementsize": itemsize})] if self.shuffle else []
         return (*found, self.compressor) if self.compressor is not None else tuple(found)
 
 
-def storage_of(spec: ArraySpec, unlimited: tuple[bool, ...]) -> Storage:
-    """Where the cells of ``spec`` go: chunks are cut to the length of limited dimensions; what lay in one piece
+def plan_storage(spec: ArraySpec, unlimited: tuple[bool, ...]) -> Storage:
+    """Return where the cells of ``spec`` go: chunks are cut to the length of limited dimensions; what lay in one piece
     does so again where it can. Unsupported names a codec that netCDF does not have."""
     chunks = tuple(
         cut if free else max(1, min(cut, length))
         for cut, length, free in zip(longest_chunk(spec.chunks), spec.shape, unlimited, strict=True)
     )
-    checksum, shuffle, compressor = _steps(spec)
+    checksum, shuffle, compressor = _plan_filters(spec)
     bare = compressor is None and not checksum and not any(unlimited)
     if not spec.shape or (bare and spec.layout.get("contiguous")):
         return Storage(None)
     return Storage(chunks, checksum, shuffle, compressor)
 
 
-def _steps(spec: ArraySpec) -> tuple[bool, bool, Codec | None]:
+def _plan_filters(spec: ArraySpec) -> tuple[bool, bool, Codec | None]:
     checksum = shuffle = False
     compressor: Codec | None = None
     for codec in spec.codecs:
@@ -484,7 +491,7 @@ def _steps(spec: ArraySpec) -> tuple[bool, bool, Codec | None]:
             checksum = True
         elif codec.name == "shuffle":
             shuffle = True
-        elif codec.name in _PLAIN:
+        elif codec.name in _COMPRESSORS:
             compressor = _compressor(codec.name, codec.config.get("level"))
         elif codec.name == "blosc":
             shuffle = codec.config.get("shuffle", 1) not in (0, "noshuffle")
@@ -492,16 +499,16 @@ def _steps(spec: ArraySpec) -> tuple[bool, bool, Codec | None]:
             compressor = _compressor(name, codec.config.get("clevel"))
         elif codec.name == "hdf5_filter":
             compressor, shuffle = _compressor("zlib", None), True
-        elif codec.name not in _IMPLIED:
+        elif codec.name not in _SERIALIZERS:
             raise Unsupported(f"netCDF has no codec {codec.name!r}", remedy="use zlib, zstd, bz2 or fletcher32")
-    if not is_fixed(spec.dtype) or is_hidden(spec.dtype):
+    if not is_fixed(spec.dtype) or is_h5py_only(spec.dtype):
         return False, False, None
     shuffled = shuffle and compressor is not None and compressor.name == "zlib"
     return checksum, shuffled, compressor
 
 
 def _compressor(name: str, asked: object) -> Codec | None:
-    """The compressor under netCDF's name for it, with a level that it takes; None for level 0 (store)."""
+    """Return the compressor under netCDF's name for it, with a level that it takes; None for level 0 (store)."""
     level = asked if isinstance(asked, int) else 4
     if level == 0 and name != "zstd":
         return None

@@ -21,12 +21,12 @@ from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _FILL = "_FillValue"
-_FILL_FOR_NOW = "_FillValue_"
-_NAME_FOR_NOW = "_hyperslab_for_now"
+_TEMPORARY_FILL = "_FillValue_"
+_TEMPORARY_NAME = "_hyperslab_for_now"
 
 
 def find_group(dataset: Any, path: str) -> Any:
-    """The library's group at ``path``."""
+    """Return the library's group at ``path``."""
     return dataset[f"/{path}"] if path else dataset
 
 
@@ -42,13 +42,13 @@ def define_dimension(work: WorkingCopy, group: str, dim: Dimension) -> None:
         raise Invalid(f"a variable is called {dim.name!r} as the new dimension", remedy=remedy)
     # in HDF5 a dimension and a variable that runs along others share their names: the library stores the variable
     # under another one, but only where it gets its name after the dimension
-    parent.renameVariable(dim.name, _NAME_FOR_NOW)
+    parent.renameVariable(dim.name, _TEMPORARY_NAME)
     parent.createDimension(dim.name, size)
-    parent.renameVariable(_NAME_FOR_NOW, dim.name)
+    parent.renameVariable(_TEMPORARY_NAME, dim.name)
 
 
 def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> None:
-    """A new named type; those that netCDF4 cannot make through h5py."""
+    """Make a named type; those that netCDF4 cannot make through h5py."""
     match kind:
         case Enum(base=base, members=members):
             find_group(work.netcdf(), group).createEnumType(base, name, dict(members))
@@ -56,7 +56,7 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
             find_group(work.netcdf(), group).createVLType(base, name)
         case VlenBytes():
             find_group(work.netcdf(), group).createVLType(np.dtype("u1"), name)
-        case Compound(base=base) if data_model.is_hidden(kind):
+        case Compound(base=base) if data_model.is_h5py_only(kind):
             _define_hidden_compound(work.hdf5(), group, name, base)
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
@@ -65,7 +65,7 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
 
 
 def _define_compound(group: Any, name: str, base: np.dtype[Any]) -> None:
-    """A compound, after the structured types of its fields (``<name>_<field>`` unless one is there)."""
+    """Make a compound, after the structured types of its fields (``<name>_<field>`` unless one is there)."""
     fields: Mapping[str, Any] = base.fields or {}
     for field in base.names or ():
         inner = fields[field][0].base
@@ -83,7 +83,7 @@ def _has_compound(group: Any, base: np.dtype[Any]) -> bool:
 
 
 def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any]) -> None:
-    """A compound whose fields are of named types that lie in its group or further out."""
+    """Make a compound whose fields are of named types that lie in its group or further out."""
     from h5py import h5t
 
     fields: Mapping[str, Any] = base.fields or {}
@@ -102,7 +102,7 @@ def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any
 
 
 def _nearest(file: Any, group: str, name: str) -> Any:
-    """The committed type of this name in a group or further out."""
+    """Return the committed type of this name in a group or further out."""
     return next(file[f"/{above}"][name] for above in outward(group) if name in file[f"/{above}"])
 
 
@@ -117,11 +117,11 @@ def _define_opaque(group: Any, name: str, size: int) -> None:
 def define_variable(
     work: WorkingCopy, path: str, spec: ArraySpec, dims: tuple[Place, ...], kind: Place | None, storage: Storage | None
 ) -> None:
-    """A new variable without attributes, but for a leading ``_FillValue``; ``storage`` is None in netCDF-3.
+    """Make a variable without attributes, but for a leading ``_FillValue``; ``storage`` is None in netCDF-3.
 
-    Unwritten cells read as the spec's fill value where the library can fill with it (:func:`fills_itself`).
+    Unwritten cells read as the spec's fill value where the library can fill with it (:func:`library_fills`).
     """
-    if data_model.is_hidden(spec.dtype):
+    if data_model.is_h5py_only(spec.dtype):
         _define_hidden_variable(work, path, spec, dims, kind, storage)
         return
     dataset = work.netcdf()
@@ -130,7 +130,7 @@ def define_variable(
     base = spec.numpy_dtype
     if base.byteorder == ">":
         arguments["endian"] = "big"
-    fill, named = library_fill(spec), begins_with_fill(spec)
+    fill, named = library_fill(spec), has_leading_fill(spec)
     if named:
         fill = spec.fill_cell()[()]
     scales = tuple(find_group(dataset, owner).dimensions[dim] for owner, dim in dims)
@@ -139,11 +139,11 @@ def define_variable(
     )
     if not named and _FILL in variable.ncattrs():
         variable.delncattr(_FILL)
-    raw(variable)
+    without_conversion(variable)
 
 
-def begins_with_fill(spec: ArraySpec) -> bool:
-    """Return whether the first attribute is a ``_FillValue`` that is the fill value: then the library makes both as
+def has_leading_fill(spec: ArraySpec) -> bool:
+    """Return True if the first attribute is a ``_FillValue`` that is the fill value: then the library makes both as
     one.
     """
     if spec.numpy_dtype.kind not in "iuf" or next(iter(spec.attrs), None) != _FILL or spec.fill_value is None:
@@ -152,15 +152,15 @@ def begins_with_fill(spec: ArraySpec) -> bool:
     return fill.tobytes() == np.asarray(spec.attrs[_FILL]).astype(fill.dtype).tobytes()
 
 
-def raw(variable: Any) -> Any:
-    """The variable giving its cells as they are stored."""
+def without_conversion(variable: Any) -> Any:
+    """Return the variable, made to give its cells as they are stored."""
     variable.set_auto_maskandscale(False)
     variable.set_auto_chartostring(False)
     return variable
 
 
 def library_fill(spec: ArraySpec) -> Any:
-    """The ``fill_value`` argument: None for netCDF's default."""
+    """Return the ``fill_value`` argument: None for netCDF's default."""
     if isinstance(spec.dtype, Compound | VlenArray | VlenBytes | VlenString):
         return None
     default = data_model.default_fill(spec.dtype)
@@ -170,8 +170,8 @@ def library_fill(spec: ArraySpec) -> Any:
     return None if isinstance(spec.dtype, Char) and not fill[()] else fill[()]
 
 
-def fills_itself(spec: ArraySpec, model: str) -> bool:
-    """Return whether unwritten cells read as the fill value by themselves; else all cells are written when they come
+def library_fills(spec: ArraySpec, model: str) -> bool:
+    """Return True if unwritten cells read as the fill value by themselves; else all cells are written when they come
     to be.
     """
     cell = spec.fill_cell()
@@ -226,7 +226,7 @@ def set_attributes(
 ) -> None:
     """Add these attributes, in this order; ``types`` tells where the types of those lie that have one of a user."""
     for name, value in attrs.items():
-        if _is_hidden(spec) or name in types:
+        if _is_h5py_only(spec) or name in types:
             _set_through_hdf5(work, path, name, value, types.get(name))
         else:
             _set(_node(work, path, spec), name, value)
@@ -235,42 +235,42 @@ def set_attributes(
 def remove_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec, names: list[str]) -> None:
     """Take attributes away."""
     for name in names:
-        if _is_hidden(spec) or data_model.needs_hdf5(spec.attrs[name]):
+        if _is_h5py_only(spec) or data_model.is_h5py_only_value(spec.attrs[name]):
             del _hdf5_node(work.hdf5(), path).attrs[name]
         else:
             _node(work, path, spec).delncattr(name)
 
 
-def _is_hidden(spec: ArraySpec | GroupSpec) -> bool:
-    return isinstance(spec, ArraySpec) and data_model.is_hidden(spec.dtype)
+def _is_h5py_only(spec: ArraySpec | GroupSpec) -> bool:
+    return isinstance(spec, ArraySpec) and data_model.is_h5py_only(spec.dtype)
 
 
-def find_cells(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
+def find_variable(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
     """Return the library's variable at ``path``, with its cells as stored; h5py's dataset where netCDF4 has none.
 
     CorruptChunk for a variable with chunks that end the process when the library decodes them.
     """
     if path in work.unreadable:
         raise work.unreadable[path]
-    if _is_hidden(spec):
+    if _is_h5py_only(spec):
         return _hdf5_node(work.hdf5(), path)
-    variable = raw(_node(work, path, spec))
+    variable = without_conversion(_node(work, path, spec))
     is_chunked = not data_model.is_netcdf3(str(work.model)) and not spec.layout.get("contiguous")
-    if is_chunked and not _has_other_name(variable):
+    if is_chunked and not _is_stored_under_prefix(variable):
         cache = work.cache_bytes(prod(longest_chunk(spec.chunks)) * spec.numpy_dtype.itemsize)
         if variable.get_var_chunk_cache()[0] != cache:
             variable.set_var_chunk_cache(cache)
     return variable
 
 
-def _has_other_name(variable: Any) -> bool:
-    """Return whether a variable is called like a dimension of its group that is not its first, and is stored under
+def _is_stored_under_prefix(variable: Any) -> bool:
+    """Return True if a variable is called like a dimension of its group that is not its first, and is stored under
     another name: netCDF-C 4.10, told of a cache, opens the dimension in its place, and writes the cells there."""
     return variable.name in variable.group().dimensions and variable.dimensions[:1] != (variable.name,)
 
 
 def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
-    """The library's group or variable at ``path``."""
+    """Return the library's group or variable at ``path``."""
     if isinstance(spec, GroupSpec):
         return find_group(work.netcdf(), path)
     parent, _, name = path.rpartition("/")
@@ -278,20 +278,21 @@ def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
 
 
 def _hdf5_node(file: Any, path: str) -> Any:
-    """h5py's group or dataset at ``path``; a variable that only shares a dimension's name is stored with a prefix."""
+    """Return h5py's group or dataset at ``path``; a variable that only shares a dimension's name is stored with a
+    prefix."""
     parent, _, name = path.rpartition("/")
     hidden = f"/{parent}/{NON_COORDINATE}{name}" if parent else f"/{NON_COORDINATE}{name}"
     return file[hidden] if hidden in file else file[f"/{path}"]
 
 
 def _set(node: Any, name: str, value: Any) -> None:
-    """One attribute. ``_FillValue`` gets its name last: the library takes it for the fill value of a variable, which
-    it is only when nothing else was said."""
-    key = _FILL_FOR_NOW if name == _FILL else name
+    """Write one attribute. ``_FillValue`` gets its name last: the library takes it for the fill value of a variable,
+    which it is only when nothing else was said."""
+    key = _TEMPORARY_FILL if name == _FILL else name
     if isinstance(value, np.str_):
         node.setncattr_string(key, str(value))
     elif isinstance(value, str):
-        node.setncattr(key, _with_its_length(value.encode()) if key == name else value.encode("latin-1", "replace"))
+        node.setncattr(key, _pad_nuls(value.encode()) if key == name else value.encode("latin-1", "replace"))
     elif isinstance(value, np.ndarray) and value.dtype.kind == "T":
         node.setncattr_string(key, [str(item) for item in value])
     else:
@@ -300,7 +301,7 @@ def _set(node: Any, name: str, value: Any) -> None:
         node.renameAttribute(key, name)
 
 
-def _with_its_length(text: bytes) -> bytes:
+def _pad_nuls(text: bytes) -> bytes:
     """Return text as long as this one that netCDF4 writes whole: it leaves out the NULs at the end, which
     :func:`write_nuls` puts there when all else is written."""
     return text.rstrip(b"\0").ljust(len(text), b" ")
@@ -321,7 +322,7 @@ def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str,
 
 
 def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind: Place | None) -> None:
-    """An attribute of a user type, or of a variable that netCDF4 does not show."""
+    """Write an attribute of a user type, or of a variable that netCDF4 does not show."""
     from h5py import Empty, string_dtype
 
     file = work.hdf5()
@@ -339,8 +340,8 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind:
 
 
 def _set_user_value(attrs: Any, name: str, cells: np.ndarray[Any, Any], named: Any) -> None:
-    """Values of a named type. Their bytes are stored as they are: netCDF's chars are text of HDF5 that ends with a NUL,
-    and HDF5, asked to convert, has no room for one."""
+    """Write values of a named type. Their bytes are stored as they are: netCDF's chars are text of HDF5 that ends with
+    a NUL, and HDF5, asked to convert, has no room for one."""
     if cells.dtype.hasobject:
         attrs.create(name, cells.astype(object), shape=cells.shape, dtype=named)
         return

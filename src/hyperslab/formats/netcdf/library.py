@@ -21,7 +21,7 @@ from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.hdf5.filters import load_filter_plugin
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.library_array import Part, SlicedArray
-from hyperslab.formats.netcdf.data_model import is_hidden
+from hyperslab.formats.netcdf.data_model import is_h5py_only
 from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of
@@ -34,7 +34,7 @@ Version = tuple[int, int, int]
 
 
 def netcdf4() -> Any:
-    """The module netCDF4; MissingLibrary names the extra.
+    """Return the module netCDF4; MissingLibrary names the extra.
 
     Filters of hdf5plugin that are loaded after it find its HDF5 library instead of h5py's, and fail: they come first.
     """
@@ -47,7 +47,7 @@ def netcdf4() -> Any:
 
 
 def h5py() -> Any | None:
-    """The module h5py, or None when it is missing."""
+    """Return the module h5py, or None when it is missing."""
     try:
         import h5py as module
     except ImportError:
@@ -55,8 +55,8 @@ def h5py() -> Any | None:
     return module
 
 
-def needed_h5py(what: str, url: str) -> Any:
-    """The module h5py; MissingLibrary names the extra, and ``what`` cannot be without it."""
+def require_h5py(what: str, url: str) -> Any:
+    """Return the module h5py; MissingLibrary names the extra and says that ``what`` need it."""
     module = h5py()
     if module is None:
         raise MissingLibrary(f"{what} need h5py", url=url, remedy=_INSTALL)
@@ -64,51 +64,53 @@ def needed_h5py(what: str, url: str) -> Any:
 
 
 def open_dataset(path: str, mode: str, url: str, **options: Any) -> tuple[Any, bool]:
-    """The library's dataset with raw cells (no masks, scales or joined chars), and whether it left variables out."""
+    """Return the library's dataset with raw cells (no masks, scales or joined chars), and True if it left variables
+    out."""
     module = netcdf4()
     with LOCK, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _raise_if_held(path, url)
+        _raise_if_kept_open(path, url)
         dataset = module.Dataset.__new__(module.Dataset)
         try:
             dataset.__init__(path, mode, **options)
         except (*_FAILURES, TypeError) as error:
             if dataset.isopen() and _limit_of(error) is None:
                 with suppress(OSError):  # of a file that is gone
-                    hold(dataset, os.stat(path), str(error))
+                    keep_open(dataset, os.stat(path), str(error))
             raise open_error(error, url) from error
     dataset.set_auto_maskandscale(False)
     dataset.set_auto_chartostring(False)
     return dataset, bool(caught)
 
 
-_HELD: dict[tuple[int, int], tuple[Version, str]] = {}
-"""By device and inode: the version of each file that stays open, and what the library said of it."""
+_KEPT_OPEN: dict[tuple[int, int], tuple[Version, str]] = {}
+"""By device and inode: the version of each file that stays open, and what the library message of it."""
 
 
-def hold(dataset: Any, found: os.stat_result, said: str = "") -> None:
+def keep_open(dataset: Any, found: os.stat_result, message: str = "") -> None:
     """Keep a file open for ever, also when the process ends: once an attribute could not be decoded, the library frees
-    memory twice when it closes the file, which ends the process (netCDF 4.10.1). ``said``: why it cannot be opened."""
+    memory twice when it closes the file, which ends the process (netCDF 4.10.1). ``message``: why it cannot be
+    opened."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(dataset))
-    _HELD[found.st_dev, found.st_ino] = version_of(found), said
+    _KEPT_OPEN[found.st_dev, found.st_ino] = version_of(found), message
 
 
-def _raise_if_held(path: str, url: str) -> None:
+def _raise_if_kept_open(path: str, url: str) -> None:
     """Raise what was raised of a file that stays open, whose old bytes the library would give if it was changed."""
     try:
         found = os.stat(path)
     except OSError:
         return
-    version, said = _HELD.get((found.st_dev, found.st_ino), (version_of(found), ""))
+    version, message = _KEPT_OPEN.get((found.st_dev, found.st_ino), (version_of(found), ""))
     if version != version_of(found):
         message = "the netCDF library found this file damaged and has it open as it was before it was changed"
         raise StorageError(message, url=url, remedy="open it in another process, or give its bytes to a new file")
-    if said:
-        raise _damaged(said, url)
+    if message:
+        raise _open_failure(message, url)
 
 
 def open_error(error: Exception, url: str) -> HyperslabError:
-    """What a file that the library cannot open is raised as: damage, or the medium's failure."""
+    """Return the error of a file that the library cannot open: damage, or the medium's failure."""
     number = error.errno if isinstance(error, OSError) else None
     if number is not None and number > 0:
         return StorageError(f"cannot open: {os.strerror(number)}", url=url)
@@ -120,11 +122,11 @@ def open_error(error: Exception, url: str) -> HyperslabError:
             "convert it to a new file: the library changes none whose groups do not keep the order of their members"
         )
         return Unsupported("the netCDF library cannot change this HDF5 file", url=url, remedy=remedy)
-    return _damaged(str(error), url)
+    return _open_failure(str(error), url)
 
 
-def _damaged(said: str, url: str) -> FormatError:
-    message = f"the netCDF library cannot open this file: {said}"
+def _open_failure(message: str, url: str) -> FormatError:
+    message = f"the netCDF library cannot open this file: {message}"
     remedy = "restore the file from a copy; it is damaged, cut off, or no netCDF file"
     return document_error("netcdf-open", message, url=url, remedy=remedy)
 
@@ -138,50 +140,52 @@ def _limit_of(error: Exception) -> str | None:
     return None
 
 
-def reading(url: str, node: str) -> AbstractContextManager[None]:
+def library_read(url: str, node: str) -> AbstractContextManager[None]:
     """Hold the lock; what the library cannot read is damage of this node."""
-    return _calling(lambda error: CorruptChunk(f"the netCDF library cannot read this: {error}", url=url, node=node))
+    return _locked_call(lambda error: CorruptChunk(f"the netCDF library cannot read this: {error}", url=url, node=node))
 
 
-def writing(url: str, node: str) -> AbstractContextManager[None]:
+def library_write(url: str, node: str) -> AbstractContextManager[None]:
     """Hold the lock; what the library cannot write is a failure of the medium."""
-    return _calling(lambda error: StorageError(f"the netCDF library cannot write this: {error}", url=url, node=node))
+    return _locked_call(
+        lambda error: StorageError(f"the netCDF library cannot write this: {error}", url=url, node=node)
+    )
 
 
 @contextmanager
-def _calling(said: Callable[[Exception], HyperslabError]) -> Iterator[None]:
+def _locked_call(to_error: Callable[[Exception], HyperslabError]) -> Iterator[None]:
     with LOCK:
         try:
             yield
         except HyperslabError:
             raise
         except _FAILURES as error:
-            raise said(error) from error
+            raise to_error(error) from error
 
 
 # -- Cells of one variable ---------------------------------------------------------------------------------------------
 # Through the netCDF library, and through h5py where netCDF4 has no such cells.
 
-Find = Callable[[], Any]
+FindVariable = Callable[[], Any]
 """Gives the library's variable (h5py's dataset where netCDF4 has none) of the file that is open at that moment."""
-Changing = Callable[[], AbstractContextManager[None]]
+ChangeGuard = Callable[[], AbstractContextManager[None]]
 """Guards a change of the working copy: holds the lock, and remembers a failure."""
-Wrote = Callable[[tuple[int, ...]], None]
+OnWrite = Callable[[tuple[int, ...]], None]
 """Is told where a chunk ends that was written."""
 
 
 class LibraryChunks(SlicedArray):
     """Chunks as slices of the variable that ``find`` gives. Read-only."""
 
-    def __init__(self, find: Find, spec: ArraySpec, url: str, node: str) -> None:
+    def __init__(self, find: FindVariable, spec: ArraySpec, url: str, node: str) -> None:
         super().__init__(spec)
         self._find = find
         self._url = url
         self._node = node
 
     def take(self, coords: Coords, part: Part, out: Block) -> None:
-        """A part of the variable, as cells of the model."""
-        with reading(self._url, self._node):
+        """Read a part of the variable as cells of the model."""
+        with library_read(self._url, self._node):
             cells = from_library(self._find()[part or ...], self._spec)
         if (
             cells.ndim == out.ndim and cells.shape != out.shape
@@ -194,7 +198,9 @@ class LibraryChunks(SlicedArray):
 class WorkingChunks(LibraryChunks):
     """The same of a working copy."""
 
-    def __init__(self, find: Find, spec: ArraySpec, url: str, node: str, changing: Changing, wrote: Wrote) -> None:
+    def __init__(
+        self, find: FindVariable, spec: ArraySpec, url: str, node: str, changing: ChangeGuard, wrote: OnWrite
+    ) -> None:
         super().__init__(find, spec, url, node)
         self._changing = changing
         self._wrote = wrote
@@ -207,17 +213,17 @@ class WorkingChunks(LibraryChunks):
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the working copy, which no other process knows of, against other threads."""
-        return _held()
+        return _locked()
 
 
 @contextmanager
-def _held() -> Iterator[None]:
+def _locked() -> Iterator[None]:
     with LOCK:
         yield
 
 
 def from_library(cells: Any, spec: ArraySpec) -> Block:
-    """What the library gives for a slice, as cells of the model."""
+    """Return what the library gives for a slice as cells of the model."""
     if isinstance(spec.dtype, VlenArray | VlenBytes):
         found = cells
         if not (isinstance(cells, np.ndarray) and cells.dtype == object):
@@ -235,7 +241,7 @@ def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> N
     match spec.dtype:
         case VlenString():
             texts = cells.astype(object)
-            _refuse_nul(texts)
+            _raise_if_nul(texts)
             variable[extent or ...] = texts if cells.ndim else str(cells[()])
         case VlenArray() | VlenBytes():
             arrays = _each(cells, _array_of(spec.dtype))
@@ -244,7 +250,7 @@ def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> N
             # assignment refuses values without a name, such as the fill value of unwritten cells
             start = [part.start for part in extent]
             variable._put(np.ascontiguousarray(cells, base), start, list(cells.shape), [1] * cells.ndim)
-        case kind if is_hidden(kind):
+        case kind if is_h5py_only(kind):
             _write_hidden(variable, extent, cells)
         case _:
             variable[extent or ...] = cells if cells.ndim else cells[()]
@@ -262,7 +268,7 @@ def _write_hidden(dataset: Any, extent: Part, cells: Block) -> None:
     dataset.id.write(memory, place, np.ascontiguousarray(cells, dataset.dtype), mtype=dataset.id.get_type())
 
 
-def _refuse_nul(texts: Block) -> None:
+def _raise_if_nul(texts: Block) -> None:
     """Raise Unsupported for a text that the library would store up to its first NUL."""
     cut = next((text for text in texts.flat if "\0" in str(text)), None)
     if cut is not None:
@@ -271,7 +277,7 @@ def _refuse_nul(texts: Block) -> None:
 
 
 def _array_of(dtype: VlenArray | VlenBytes) -> Callable[[Any], Block]:
-    """What makes the 1-D array that the library wants of a cell; None counts as empty."""
+    """Return the function that makes the 1-D array that the library wants of a cell; None counts as empty."""
     if isinstance(dtype, VlenBytes):
         return lambda cell: np.frombuffer(cell or b"", np.uint8)
     base = dtype.base
@@ -279,7 +285,7 @@ def _array_of(dtype: VlenArray | VlenBytes) -> Callable[[Any], Block]:
 
 
 def _each(cells: Block, change: Callable[[Any], Any]) -> Block:
-    """Object cells, each changed."""
+    """Return object cells, each changed."""
     out = np.empty(cells.shape, object)
     for place, cell in np.ndenumerate(cells):
         out[place] = change(cell)

@@ -47,7 +47,7 @@ class ScaleDimension:
         return self.size
 
     def isunlimited(self) -> bool:
-        """Return whether the dimension grows."""
+        """Return True if the dimension grows."""
         return self._unlimited
 
     def group(self) -> ScaleGroup:
@@ -95,7 +95,7 @@ class ScaleTree(ScaleGroup):
         for _, dataset in datasets:
             _lengthen(axes[dataset.name][1], dataset.shape)
         self.axes: dict[str, Axes] = {
-            path: [dim and _seen_from(group, dim) for dim in dims] for path, (group, dims) in axes.items()
+            path: [dim and _visible_from(group, dim) for dim in dims] for path, (group, dims) in axes.items()
         }
 
     def _read_group(self, group: ScaleGroup, stored: Any) -> Iterator[tuple[ScaleGroup, Any]]:
@@ -137,7 +137,7 @@ def _lengthen(axes: Axes, shape: tuple[int, ...]) -> None:
             dim.size = max(dim.size, size)
 
 
-def _seen_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
+def _visible_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
     """Return the dimension itself, or what stands for it in a group from which it cannot be seen."""
     if any(above is dim.group() for above in group.outward()):
         return dim
@@ -158,16 +158,16 @@ def _names(dim: ScaleDimension) -> Iterator[str]:
 
 # -- Open files --------------------------------------------------------------------------------------------------------
 
-_HDF5_PLACES = (0, *(512 << n for n in range(12)))
-_TRIES = 5
+_HDF5_OFFSETS = (0, *(512 << n for n in range(12)))
+_OPEN_ATTEMPTS = 5
 
 
 def file_kind(descriptor: int) -> str | None:
-    """``classic`` or ``hdf5`` by the magic bytes (HDF5's also behind a user block), None for anything else."""
+    """Return ``classic`` or ``hdf5`` by the magic bytes (HDF5's also behind a user block), None for anything else."""
     if _bytes_at(descriptor, 0)[:4] in classic.MAGICS:
         return "classic"
     size = os.fstat(descriptor).st_size
-    found = (_bytes_at(descriptor, place) == HDF5_MAGIC for place in _HDF5_PLACES if place < size)
+    found = (_bytes_at(descriptor, place) == HDF5_MAGIC for place in _HDF5_OFFSETS if place < size)
     return "hdf5" if any(found) else None
 
 
@@ -176,7 +176,7 @@ def _bytes_at(descriptor: int, place: int) -> bytes:
     return os.read(descriptor, len(HDF5_MAGIC))
 
 
-class OpenedFile:
+class OpenNetcdfFile:
     """One version of a netCDF file, seen through the library, h5py (None for netCDF-3 or without h5py) and pread.
 
     All ``users`` in the process share it: HDF5 2.2.0, as the wheels of netCDF4 have it, reads freed memory once a file
@@ -196,11 +196,11 @@ class OpenedFile:
         self.scales: ScaleTree | None = None
         self.limit: Unsupported | None = None
         self.is_overwritten = False
-        self.is_held = False
+        self.is_kept_open = False
         self.version: tuple[int, int, int] = (0, 0, 0)
         self.types = NamedTypes()
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
-        self._finish: weakref.finalize[..., OpenedFile] | None = None
+        self._finish: weakref.finalize[..., OpenNetcdfFile] | None = None
         try:
             self._open(path)
         except BaseException:
@@ -208,7 +208,7 @@ class OpenedFile:
             raise
 
     def _open(self, path: str) -> None:
-        for _ in range(_TRIES):
+        for _ in range(_OPEN_ATTEMPTS):
             self.close()
             self.descriptor = _open_plain(path, self.url)
             kind = file_kind(self.descriptor)
@@ -218,14 +218,14 @@ class OpenedFile:
             self.version = version_of(os.fstat(self.descriptor))
             _forget_older(self)
             if kind == "classic":
-                self.header = _checked_header(self.descriptor, self.url)
+                self.header = _read_header(self.descriptor, self.url)
             else:
                 check_heaps(self.descriptor, self.url)
-                self.hdf5 = self._confined(path)
+                self.hdf5 = self._open_confined(path)
             self._open_dataset(path)
-            if _is_still(self.descriptor, path):
-                self._finish = _finisher(self)
-                _OPENED.add(self)
+            if _is_current(self.descriptor, path):
+                self._finish = _close_at_collection(self)
+                _OPEN_FILES.add(self)
                 return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
 
@@ -237,12 +237,12 @@ class OpenedFile:
         except Unsupported as limit:
             if self.hdf5 is None:
                 raise
-            with library.reading(self.url, ""):
+            with library.library_read(self.url, ""):
                 self.dataset = self.scales = ScaleTree(self.hdf5)
             self.incomplete, self.limit = True, limit
 
-    def _confined(self, path: str) -> Any:
-        """The file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
+    def _open_confined(self, path: str) -> Any:
+        """Return the file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
         with LOCK:
             file = _open_hdf5(path)
             try:
@@ -262,7 +262,7 @@ class OpenedFile:
 
     @cached_property
     def repeated_dimensions(self) -> frozenset[str]:
-        """The names that several groups declare dimensions by."""
+        """Return the names that several groups declare dimensions by."""
         seen: set[str] = set()
         repeated: set[str] = set()
         waiting = [self.dataset]
@@ -274,7 +274,7 @@ class OpenedFile:
         return frozenset(repeated)
 
     def group(self, path: str) -> Any:
-        """The library's group at ``path``, or None."""
+        """Return the library's group at ``path``, or None."""
         found = self.dataset
         for name in path.split("/") if path else ():
             found = found.groups.get(name)
@@ -298,7 +298,7 @@ class OpenedFile:
         return None if stored is not None and holds_references(stored.id.get_type()) else found
 
     def is_now(self, path: str) -> bool:
-        """Return whether this is what lies at ``path`` at this moment, and can be read."""
+        """Return True if this is what lies at ``path`` at this moment, and can be read."""
         if self.descriptor < 0 or self.is_overwritten:
             return False
         try:
@@ -314,19 +314,19 @@ class OpenedFile:
             if not self.users:
                 self.close()
 
-    def is_older_than(self, other: OpenedFile) -> bool:
-        """Return whether the other one is a later version of this file, in the same place of the disk."""
+    def is_older_than(self, other: OpenNetcdfFile) -> bool:
+        """Return True if the other one is a later version of this file, in the same place of the disk."""
         if self.descriptor < 0 or self.is_overwritten or self.version == other.version:
             return False
         return os.path.sameopenfile(self.descriptor, other.descriptor)
 
     def hdf5_group(self, path: str) -> Any:
-        """h5py's group at ``path``, or None."""
+        """Return h5py's group at ``path``, or None."""
         return None if self.hdf5 is None else self.hdf5[f"/{path}"]
 
     def hdf5_dataset(self, path: str) -> Any:
-        """h5py's dataset of the variable at ``path``, or None. A variable named like a dimension that it does not
-        run along is stored under a name with a prefix."""
+        """Return h5py's dataset of the variable at ``path``, or None. A variable named like a dimension that it does
+        not run along is stored under a name with a prefix."""
         if self.hdf5 is None:
             return None
         parent, _, name = path.rpartition("/")
@@ -337,86 +337,86 @@ class OpenedFile:
     def close(self) -> None:
         """Let go of all handles; closing twice is fine."""
         descriptor, self.descriptor = self.descriptor, -1
-        self._leave_libraries()
+        self._close_libraries()
         if descriptor >= 0:
             os.close(descriptor)
 
-    def hold(self) -> None:
-        """Never close the library's dataset (:func:`~.library.hold`)."""
+    def keep_open(self) -> None:
+        """Never close the library's dataset (:func:`~.library.keep_open`)."""
         with LOCK:
-            if not self.is_held and self._finish is not None:
-                self.is_held = True
-                library.hold(self.dataset, os.fstat(self.descriptor))
+            if not self.is_kept_open and self._finish is not None:
+                self.is_kept_open = True
+                library.keep_open(self.dataset, os.fstat(self.descriptor))
                 self._finish.detach()
-                self._finish = _finisher(self)
+                self._finish = _close_at_collection(self)
 
-    def give_up(self) -> None:
+    def close_overwritten(self) -> None:
         """Let go of the libraries' handles, since the file was overwritten. The descriptor may be in use by threads, so
         it stays, of an empty file: what they read by the old layout would be other cells."""
         self.is_overwritten = True
-        self._leave_libraries()
+        self._close_libraries()
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, self.descriptor, inheritable=False)
         os.close(empty)
-        self._finish = _finisher(self)
+        self._finish = _close_at_collection(self)
 
-    def _leave_libraries(self) -> None:
+    def _close_libraries(self) -> None:
         if self._finish is not None:
             self._finish.detach()
         dataset, self.dataset = self.dataset, None
         hdf5, self.hdf5 = self.hdf5, None
-        with library.reading(self.url, ""), suppress(HyperslabError, RuntimeError):
+        with library.library_read(self.url, ""), suppress(HyperslabError, RuntimeError):
             if hdf5 is not None:
                 hdf5.close()
-            if dataset is not None and not self.is_held:
+            if dataset is not None and not self.is_kept_open:
                 dataset.close()
 
 
 class FileDescriptor(int):
     """The descriptor of a file, for cells that are read when nobody has the reader any more: it keeps the file open."""
 
-    file: OpenedFile
+    file: OpenNetcdfFile
 
     @classmethod
-    def of(cls, file: OpenedFile) -> FileDescriptor:
+    def of(cls, file: OpenNetcdfFile) -> FileDescriptor:
         """Return that of a file."""
         found = cls(file.descriptor)
         found.file = file
         return found
 
 
-def _finisher(opened: OpenedFile) -> weakref.finalize[..., OpenedFile]:
+def _close_at_collection(opened: OpenNetcdfFile) -> weakref.finalize[..., OpenNetcdfFile]:
     """Return what closes a file that nobody closed."""
-    dataset = None if opened.is_held else opened.dataset
-    finish = weakref.finalize(opened, _let_go, opened.descriptor, opened.hdf5, dataset)
+    dataset = None if opened.is_kept_open else opened.dataset
+    finish = weakref.finalize(opened, _close_abandoned, opened.descriptor, opened.hdf5, dataset)
     finish.atexit = False
     return finish
 
 
-def _let_go(descriptor: int, *handles: Any) -> None:
+def _close_abandoned(descriptor: int, *handles: Any) -> None:
     """Close a file; called by the garbage collector, which must not wait for the libraries."""
     LOCK.close_later(*handles)
     os.close(descriptor)
 
 
-_OPENED: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
+_OPEN_FILES: weakref.WeakSet[OpenNetcdfFile] = weakref.WeakSet()
 
 
-def open_for(user: object, path: str, url: str) -> OpenedFile:
+def share_open_file(user: object, path: str, url: str) -> OpenNetcdfFile:
     """Return the file at ``path`` as it is open in this process, else open it; ``user`` is to leave it."""
     with LOCK:
-        opened = next((each for each in _OPENED if each.is_now(path)), None) or OpenedFile(path, url)
+        opened = next((each for each in _OPEN_FILES if each.is_now(path)), None) or OpenNetcdfFile(path, url)
         opened.users.add(user)
         return opened
 
 
-def _forget_older(opened: OpenedFile) -> None:
+def _forget_older(opened: OpenNetcdfFile) -> None:
     """Close what this process has open of older versions of the file: HDF5 tells files by their inode, and shares what
     it remembers of a file that is open already, so that one overwritten in place would be read by its old layout."""
     with LOCK:
-        for other in list(_OPENED):
+        for other in list(_OPEN_FILES):
             if other.is_older_than(opened):
-                other.give_up()
+                other.close_overwritten()
 
 
 def _open_plain(path: str, url: str) -> int:
@@ -430,12 +430,12 @@ def _open_plain(path: str, url: str) -> int:
         raise read_error(error, url, path.rpartition(os.sep)[2]) from error
 
 
-def _checked_header(descriptor: int, url: str) -> classic.ClassicHeader:
-    """The header of a netCDF-3 file whose cells are all there."""
+def _read_header(descriptor: int, url: str) -> classic.ClassicHeader:
+    """Return the header of a netCDF-3 file whose cells are all there."""
     size = os.fstat(descriptor).st_size
     try:
         with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-            header = classic.parse(data)
+            header = classic.parse_header(data)
     except FormatError as error:
         raise error.locate(url=url) from None
     if size < header.size:
@@ -454,7 +454,7 @@ def _open_hdf5(path: str) -> Any:
         return None
 
 
-def _is_still(descriptor: int, path: str) -> bool:
+def _is_current(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

@@ -19,7 +19,7 @@ from hyperslab.formats.hdf5.file import find_external_storage
 from hyperslab.formats.hdf5.filters import read_filters
 from hyperslab.formats.hdf5.types import BYTES_TYPE_NAMES, describe_hdf5_type, holds_references, is_representable
 from hyperslab.formats.netcdf import data_model
-from hyperslab.formats.netcdf.open_file import NON_COORDINATE, OpenedFile
+from hyperslab.formats.netcdf.open_file import NON_COORDINATE, OpenNetcdfFile
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -42,25 +42,25 @@ Kinds = Callable[[Any], Extension | None]
 """Tells the named type that an HDF5 type is."""
 _NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 _PROVENANCE = "_NCProperties"
-HIDDEN = frozenset(
+INTERNAL_ATTRIBUTES = frozenset(
     {_PROVENANCE, "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict", "_NCCOPY"}
     | {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
 )
 
 
-def children(opened: OpenedFile, path: str) -> list[str]:
+def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
     """Return names of the variables, then of the groups, in the order of the file; those that lead to no node are left
     out."""
     group = opened.group(path)
     names = filter(is_name, group.variables)
     variables = [name for name in names if opened.variable(child(path, name)) is not None]
     if opened.incomplete:
-        variables = _with_hidden(opened, path, variables)
+        variables = _add_h5py_variables(opened, path, variables)
     return [*variables, *filter(is_name, group.groups)]
 
 
-def _with_hidden(opened: OpenedFile, path: str, variables: list[str]) -> list[str]:
-    """The variables together with those of types that netCDF4 leaves out, in the order of the file."""
+def _add_h5py_variables(opened: OpenNetcdfFile, path: str, variables: list[str]) -> list[str]:
+    """Return the variables together with those of types that netCDF4 leaves out, in the order of the file."""
     from h5py import Dataset
 
     group = opened.hdf5_group(path)
@@ -77,11 +77,11 @@ def _with_hidden(opened: OpenedFile, path: str, variables: list[str]) -> list[st
 
 
 def is_bare_dimension(stored: Any) -> bool:
-    """Return whether an h5py dataset is no more than a dimension of netCDF."""
+    """Return True if an h5py dataset is no more than a dimension of netCDF."""
     return bytes(stored.attrs.get("NAME", b"")).startswith(_NO_VARIABLE)
 
 
-def _hidden_type(opened: OpenedFile, group: str, stored: Any) -> DataType | None:
+def _hidden_type(opened: OpenNetcdfFile, group: str, stored: Any) -> DataType | None:
     """Return the type of the cells of an h5py dataset that netCDF4 does not show, None for any other."""
     from h5py import h5t
 
@@ -101,21 +101,22 @@ def _hidden_type(opened: OpenedFile, group: str, stored: Any) -> DataType | None
     return opened.types.find(group, handle)
 
 
-def group_spec(opened: OpenedFile, path: str) -> GroupSpec:
-    """The group at ``path``: its attributes, dimensions and types."""
+def parse_group(opened: OpenNetcdfFile, path: str) -> GroupSpec:
+    """Return the group at ``path``: its attributes, dimensions and types."""
     group = opened.group(path)
     dims = tuple(Dimension(name, len(dim), dim.isunlimited()) for name, dim in group.dimensions.items())
-    attrs = attributes(group if opened.scales is None else None, opened.hdf5_group(path), _kinds(opened, path))
+    attrs = parse_attributes(group if opened.scales is None else None, opened.hdf5_group(path), _kinds(opened, path))
     return GroupSpec(attrs=_with_nuls(opened, None, attrs), dims=dims, types=_types(opened, path))
 
 
-def _kinds(opened: OpenedFile, group: str) -> Kinds | None:
-    """What tells the named types of attributes as seen from a group, None where the file has no such types."""
+def _kinds(opened: OpenNetcdfFile, group: str) -> Kinds | None:
+    """Return the function that finds the named types of attributes as seen from a group, None where the file has no
+    such types."""
     return partial(opened.types.find, group) if opened.types else None
 
 
-def _types(opened: OpenedFile, path: str) -> dict[str, Extension]:
-    """The named types of a group, in the order of the file where h5py tells it."""
+def _types(opened: OpenNetcdfFile, path: str) -> dict[str, Extension]:
+    """Return the named types of a group, in the order of the file where h5py tells it."""
     group = opened.group(path)
     known = {**group.cmptypes, **group.enumtypes, **group.vltypes}
     stored = opened.types.of(path)
@@ -126,7 +127,7 @@ def _types(opened: OpenedFile, path: str) -> dict[str, Extension]:
 
 
 def _user_type(kind: Any) -> Extension:
-    """One of netCDF4's user types as ours."""
+    """Return one of netCDF4's user types as a type of the model."""
     if hasattr(kind, "enum_dict"):
         return Enum(np.dtype(kind.dtype), tuple((name, int(v)) for name, v in kind.enum_dict.items()), kind.name)
     if type(kind).__name__ == "VLType":
@@ -135,8 +136,8 @@ def _user_type(kind: Any) -> Extension:
     return Compound(packed(np.dtype(kind.dtype)), kind.name)
 
 
-def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
-    """The variable at ``path``."""
+def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
+    """Return the spec of the variable at ``path``."""
     variable = opened.variable(path)
     stored = opened.hdf5_dataset(path)
     if variable is None:
@@ -160,7 +161,7 @@ def array_spec(opened: OpenedFile, path: str) -> ArraySpec:
         chunks=chunks,
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
-        attrs=_with_nuls(opened, path, attributes(variable, stored, _kinds(opened, group))),
+        attrs=_with_nuls(opened, path, parse_attributes(variable, stored, _kinds(opened, group))),
         problem=None if stored is None else find_external_storage(stored),
         layout=({} if chunked else {"contiguous": True}) | ({MISREAD: True} if is_misread else {}),
     )
@@ -170,7 +171,7 @@ MISREAD = "misread"
 """In the layout of a variable: the netCDF library takes its dimensions for others of the same name."""
 
 
-def _extent(opened: OpenedFile, group: str, variable: Any, stored: Any) -> list[tuple[str, int]]:
+def _extent(opened: OpenNetcdfFile, group: str, variable: Any, stored: Any) -> list[tuple[str, int]]:
     """Return name and length of each dimension of a variable. The library finds them by their names, from the group
     outward, so that where a name is declared again the scales are asked that the cells are attached to."""
     dims = variable.get_dims()
@@ -179,11 +180,11 @@ def _extent(opened: OpenedFile, group: str, variable: Any, stored: Any) -> list[
         and stored.ndim == len(dims)
         and not opened.repeated_dimensions.isdisjoint(d.name for d in dims)
     ):
-        dims = [_attached(opened, stored, axis) or dim for axis, dim in enumerate(dims)]
+        dims = [_attached_dimension(opened, stored, axis) or dim for axis, dim in enumerate(dims)]
     return [(_dimension_name(dim), len(dim)) for dim in dims]
 
 
-def _attached(opened: OpenedFile, stored: Any, axis: int) -> Any:
+def _attached_dimension(opened: OpenNetcdfFile, stored: Any, axis: int) -> Any:
     """Return the library's dimension whose scale an axis of an h5py dataset is attached to, None where it has none."""
     scales = stored.dims[axis].values()
     owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
@@ -192,18 +193,18 @@ def _attached(opened: OpenedFile, stored: Any, axis: int) -> Any:
 
 
 def _dimension_name(dim: Any) -> str:
-    """The name of one of the library's dimensions as it was given."""
-    return strip_suffix(dim.name, len(dim), lambda name: _is_seen(dim.group(), name))
+    """Return the name of one of the library's dimensions as it was given."""
+    return strip_suffix(dim.name, len(dim), lambda name: _is_visible(dim.group(), name))
 
 
-def _is_seen(group: Any, name: str) -> bool:
+def _is_visible(group: Any, name: str) -> bool:
     while group is not None and name not in group.dimensions:
         group = group.parent
     return group is not None
 
 
 def cell_type(variable: Any) -> DataType:
-    """The type of a variable's cells; in netCDF-4 files with the byte order that they are stored in."""
+    """Return the type of a variable's cells; in netCDF-4 files with the byte order that they are stored in."""
     kind = variable.datatype
     if variable.dtype is str:
         return VlenString()
@@ -215,7 +216,7 @@ def cell_type(variable: Any) -> DataType:
 
 
 def _codecs(variable: Any, stored: Any) -> tuple[Codec, ...]:
-    """The filters in their order; without h5py as far as the library tells."""
+    """Return the filters in their order; without h5py those that the library knows."""
     if stored is not None:
         return read_filters(stored)
     filters = variable.filters() or {}
@@ -235,7 +236,7 @@ def _codecs(variable: Any, stored: Any) -> tuple[Codec, ...]:
 
 
 def _fill_value(variable: Any, stored: Any, dtype: DataType) -> Any:
-    """What unwritten cells read as; None: zero, or undefined."""
+    """Return what unwritten cells read as; None: zero, or undefined."""
     base = numpy_dtype(dtype)
     if base.names is not None or base.kind not in "iufS":
         return None
@@ -248,8 +249,8 @@ def _fill_value(variable: Any, stored: Any, dtype: DataType) -> Any:
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
 
 
-def _hidden_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
-    """A variable of a type that netCDF4 has no cells for, as h5py sees it."""
+def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: Any) -> ArraySpec:
+    """Return the spec of a variable of a type that netCDF4 has no cells for, as h5py sees it."""
     group = path.rpartition("/")[0]
     dtype = _hidden_type(opened, group, stored)
     if dtype is None:
@@ -263,13 +264,13 @@ def _hidden_spec(opened: OpenedFile, path: str, stored: Any) -> ArraySpec:
         chunks=stored.chunks or data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
         codecs=read_filters(stored) if stored.chunks else (),
         fill_value=_fill_value(None, stored, dtype),
-        attrs=attributes(None, stored, _kinds(opened, group)),
+        attrs=parse_attributes(None, stored, _kinds(opened, group)),
         problem=find_external_storage(stored),
         layout={} if stored.chunks else {"contiguous": True},
     )
 
 
-def _hidden_extent(opened: OpenedFile, stored: Any) -> list[tuple[str | None, int]]:
+def _hidden_extent(opened: OpenNetcdfFile, stored: Any) -> list[tuple[str | None, int]]:
     """Return name and length of each dimension of an h5py dataset."""
     if opened.scales is None:
         return [(_scale_name(stored, axis), size) for axis, size in enumerate(stored.shape)]
@@ -283,13 +284,13 @@ def _scale_name(stored: Any, axis: int) -> str | None:
     return str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
 
 
-def attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
+def parse_attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
     """Return the attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``.
     Those of a type that has no form here are left out."""
     if node is None:
-        found = {name: _from_hdf5(stored, name, kinds) for name in stored.attrs if name not in HIDDEN}
+        found = {name: _from_hdf5(stored, name, kinds) for name in stored.attrs if name not in INTERNAL_ATTRIBUTES}
     else:
-        hidden = HIDDEN if stored is not None else frozenset()
+        hidden = INTERNAL_ATTRIBUTES if stored is not None else frozenset()
         found = {name: _attribute(node, stored, name, kinds) for name in node.ncattrs() if name not in hidden}
     return {name: value for name, value in found.items() if value is not _ABSENT}
 
@@ -297,7 +298,7 @@ def attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
 _ABSENT = object()
 
 
-def _with_nuls(opened: OpenedFile, name: str | None, attrs: dict[str, Any]) -> dict[str, Any]:
+def _with_nuls(opened: OpenNetcdfFile, name: str | None, attrs: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a variable (None: of the file) with the NULs that the library takes out of netCDF-3."""
     texts = {} if opened.header is None else opened.header.texts.get(name, {})
     with_nuls = {key: data.decode("utf-8", "replace") for key, (_, data) in texts.items() if b"\0" in data != b"\0"}
@@ -345,7 +346,7 @@ def _text(value: str, stored: Any, name: str) -> str:
 
 
 def _type_of(stored: Any, name: str) -> Any:
-    """The HDF5 type of an attribute's values."""
+    """Return the HDF5 type of an attribute's values."""
     return stored.attrs.get_id(name).get_type()
 
 
@@ -365,14 +366,14 @@ def _user_value(value: Any, kind: Extension) -> Any:
 
 
 def _is_string(stored: Any, name: str) -> bool:
-    """Return whether the attribute is an NC_STRING: a variable-length string in HDF5."""
+    """Return True if the attribute is an NC_STRING: a variable-length string in HDF5."""
     if name not in stored.attrs:
         return False
     return bool(getattr(_type_of(stored, name), "is_variable_str", bool)())
 
 
 def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
-    """An attribute that netCDF4 cannot read (of opaque type, say), through h5py."""
+    """Return an attribute that netCDF4 cannot read (of opaque type, say), through h5py."""
     from h5py import Empty
 
     handle = _type_of(stored, name)
@@ -399,32 +400,32 @@ def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
 # in cells, in fields of rows and in attributes.
 
 
-def omitted(opened: OpenedFile, path: str, spec: GroupSpec | ArraySpec) -> Iterator[Problem]:
+def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpec) -> Iterator[Problem]:
     """Return the attributes and types of a node that ``spec`` lacks, and the datasets right below it that are no
     variables."""
     is_group = isinstance(spec, GroupSpec)
     if is_group:
-        yield from _badly_named(opened, path)
+        yield from _find_bad_names(opened, path)
     stored = opened.hdf5_group(path) if is_group else opened.hdf5_dataset(path)
     if stored is None:
         return
     group = path if is_group else path.rpartition("/")[0]
     for name in stored.attrs:
-        if name not in spec.attrs and name not in HIDDEN:
-            yield _left_out(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
+        if name not in spec.attrs and name not in INTERNAL_ATTRIBUTES:
+            yield _omission(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
     if not isinstance(spec, GroupSpec):
         return
     for name, handle in _datasets(stored):
         shown = name.removeprefix(NON_COORDINATE)
-        if opened.variable(child(path, shown)) is None and shown not in children(opened, path):
-            yield _left_out(opened, child(path, shown), group, "the array", handle.get_type())
+        if opened.variable(child(path, shown)) is None and shown not in list_children(opened, path):
+            yield _omission(opened, child(path, shown), group, "the array", handle.get_type())
     for name, handle in opened.types.unread(path).items():
         if name not in spec.types:
             message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
             yield Problem(path, Feature.USER_TYPES, message)
 
 
-def _badly_named(opened: OpenedFile, path: str) -> Iterator[Problem]:
+def _find_bad_names(opened: OpenNetcdfFile, path: str) -> Iterator[Problem]:
     """Return variables and groups whose names lead to no node: netCDF-3 takes any text for one, the empty one too."""
     group = opened.group(path)
     for what, names in (("variable", group.variables), ("group", group.groups)):
@@ -435,7 +436,7 @@ def _badly_named(opened: OpenedFile, path: str) -> Iterator[Problem]:
             yield Problem(path, NAME_PROBLEM, message)
 
 
-def _left_out(opened: OpenedFile, node: str, group: str, what: str, kind: Any) -> Problem:
+def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: Any) -> Problem:
     text = opened.types.describe(group, kind)
     if holds_references(kind):
         words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
@@ -444,7 +445,7 @@ def _left_out(opened: OpenedFile, node: str, group: str, what: str, kind: Any) -
 
 
 def _datasets(group: Any) -> Iterator[tuple[str, Any]]:
-    """Name and handle of each dataset in an h5py group that is more than the name of a dimension."""
+    """Yield name and handle of each dataset in an h5py group that is more than the name of a dimension."""
     from h5py import Dataset
 
     for name, node in group.items():

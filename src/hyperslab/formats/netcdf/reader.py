@@ -12,8 +12,8 @@ from hyperslab.formats.format_errors import dataset_closed, node_not_found, requ
 from hyperslab.formats.hdf5.cells import HAS_PREAD, LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
 from hyperslab.formats.netcdf import classic, library, parser
 from hyperslab.formats.netcdf.library import LibraryChunks
-from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenedFile, open_for
-from hyperslab.formats.netcdf.parser import omitted
+from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenNetcdfFile, share_open_file
+from hyperslab.formats.netcdf.parser import find_omissions
 from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.files import version_of
@@ -23,7 +23,7 @@ class NetcdfReader:
     """One version of a netCDF file, read-only. ``fast=False`` reads every cell through the library."""
 
     def __init__(self, path: str, url: str, *, fast: bool = True) -> None:
-        self._file: OpenedFile | None = open_for(self, path, url)
+        self._file: OpenNetcdfFile | None = share_open_file(self, path, url)
         self._url = url
         self._fast = fast
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
@@ -39,7 +39,7 @@ class NetcdfReader:
         """Why the netCDF library does not open the file, so that it is read through h5py alone."""
         return self._opened().limit
 
-    def _opened(self) -> OpenedFile:
+    def _opened(self) -> OpenNetcdfFile:
         if self._file is None:
             raise dataset_closed(self._url)
         if self._file.is_overwritten:
@@ -48,43 +48,44 @@ class NetcdfReader:
         return self._file
 
     def children(self, path: str) -> list[str]:
-        """Names of the variables, then of the groups, right below a group."""
+        """Return the names of the variables, then of the groups, right below a group."""
         opened = self._opened()
-        with library.reading(self._url, path):
+        with library.library_read(self._url, path):
             if opened.group(path) is not None:
-                return parser.children(opened, path)
+                return parser.list_children(opened, path)
         self.node(path)
         return []
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """What lies at ``path``."""
+        """Return the group or array at ``path``."""
         self._opened()
         found = self._specs.get(path)
         if found is None:
             try:
                 found = self._specs[path] = self._parse(path)
             except CorruptChunk:  # perhaps of an attribute
-                self._opened().hold()
+                self._opened().keep_open()
                 raise
         return found
 
     def _parse(self, path: str) -> GroupSpec | ArraySpec:
         opened = self._opened()
-        with library.reading(self._url, path):
+        with library.library_read(self._url, path):
             if opened.group(path) is not None:
-                return parser.group_spec(opened, path)
+                return parser.parse_group(opened, path)
             known = opened.variable(path) is not None
             if known or (opened.incomplete and path.rpartition("/")[2] in self._names_beside(path)):
-                return parser.array_spec(opened, path)
+                return parser.parse_array(opened, path)
         raise node_not_found(path, self._url)
 
     def _names_beside(self, path: str) -> list[str]:
         parent = path.rpartition("/")[0]
         opened = self._opened()
-        return [] if opened.group(parent) is None else parser.children(opened, parent)
+        return [] if opened.group(parent) is None else parser.list_children(opened, parent)
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of the variable at ``path``: by pread and our codecs where they are known, else by the library."""
+        """Return the chunks of the variable at ``path``: by pread and our codecs where they are known, else by the
+        library."""
         spec = require_array(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
@@ -109,7 +110,7 @@ class NetcdfReader:
         for path, spec in self._specs.items():
             try:
                 if isinstance(spec, ArraySpec) and spec.codecs:
-                    with library.reading(self._url, path):
+                    with library.library_read(self._url, path):
                         self._check_sizes(path)
             except CorruptChunk as error:
                 found[path] = error.locate(node=path)
@@ -130,19 +131,19 @@ class NetcdfReader:
         file, kinds = self._stored_in()
         if opened.header is not None:
             return _classic_cells(opened.header, path, spec, self._url, file, kinds)
-        with library.reading(self._url, path):
+        with library.library_read(self._url, path):
             stored = opened.hdf5_dataset(path)
             return None if stored is None else open_chunk_source(stored, file, spec, self._url, kinds)
 
     def _stored_in(self) -> tuple[Any, SourceTypes]:
-        """What the cells are read from, and as what."""
+        """Return what the cells are read from, and the classes that read them."""
         return FileDescriptor.of(self._opened()), LOCAL_SOURCES
 
     def omitted(self, path: str) -> list[Problem]:
-        """What HDF5 holds at a node and netCDF has no type for: references above all."""
+        """Return what HDF5 holds at a node and netCDF has no type for: references above all."""
         opened = self._opened()
-        with library.reading(self._url, path):
-            return list(omitted(opened, path, self.node(path)))
+        with library.library_read(self._url, path):
+            return list(find_omissions(opened, path, self.node(path)))
 
     def lost_by_rewriting(self) -> list[Problem]:
         """Return what a file that is made of what is shown of this one would lack."""
@@ -157,7 +158,7 @@ class NetcdfReader:
         ]
 
     def stamp(self, path: str) -> tuple[int, int, int]:
-        """What identifies the version of the file that is open here."""
+        """Return what identifies the version of the file that is open here."""
         return version_of(os.fstat(self._opened().descriptor))
 
     def close(self) -> None:
@@ -170,7 +171,7 @@ class NetcdfReader:
 def _classic_cells(
     header: classic.ClassicHeader, path: str, spec: ArraySpec, url: str, file: Any, kinds: SourceTypes
 ) -> ChunkSource | None:
-    """The cells of a netCDF-3 variable without records lie in one piece, big-endian."""
+    """Return the cells of a netCDF-3 variable without records, which lie in one piece, big-endian."""
     found = header.find(path)
     if found is None or found.record or not HAS_PREAD:
         return None

@@ -46,7 +46,7 @@ from hyperslab.stores.requests import each_request
 # What a batch of chunks needs comes by few requests.
 
 
-class _FetchedCells:
+class FetchedHdf5Chunks:
     """Stored bytes of some chunks, to be decoded."""
 
     def __init__(self, chunks: Hdf5Chunks, parts: Mapping[Coords, bytes]) -> None:
@@ -73,12 +73,12 @@ class RemoteChunks(Hdf5Chunks):
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
-    def fetch(self, coords: Sequence[Coords]) -> _FetchedCells:
-        """The stored bytes of these chunks."""
+    def fetch(self, coords: Sequence[Coords]) -> FetchedHdf5Chunks:
+        """Fetch the stored bytes of these chunks."""
         table = self.table()
         wanted = {place: table[place] for place in coords if place in table}
         parts = self._file.preads([(offset, offset + size) for offset, size, _ in wanted.values()]) if wanted else []
-        return _FetchedCells(self, dict(zip(wanted, parts, strict=True)))
+        return FetchedHdf5Chunks(self, dict(zip(wanted, parts, strict=True)))
 
 
 class RemoteCells(ContiguousCells):
@@ -105,9 +105,11 @@ class RemoteCells(ContiguousCells):
 
 Span = tuple[int, int]
 _PAGE = 64 << 10  # bytes that one read of h5py brings at least
-_SMALL = 256 << 10  # cells of fewer bytes come with the structures: another request would cost more
-_NEAR = 32 << 10  # bytes between two nodes that cost less than another of many requests at once (50 ms, 20 MB/s)
-_FEW = 4096  # texts that are read one after the other; of more of them, all that is no cell comes by few requests
+_SMALL_CELLS = 256 << 10  # cells of fewer bytes come with the structures: another request would cost more
+_MAX_GAP = 32 << 10  # bytes between two nodes that cost less than another of many requests at once (50 ms, 20 MB/s)
+_MAX_SINGLE_TEXTS = (
+    4096  # texts that are read one after the other; of more of them, all that is no cell comes by few requests
+)
 _FAILURES = (OSError, RuntimeError, ValueError, KeyError)
 
 
@@ -119,8 +121,8 @@ class SparseCopy:
         descriptor, self.path = tempfile.mkstemp(prefix="hyperslab-", suffix=".nc")
         self._descriptor = descriptor
         self._removal = weakref.finalize(self, _remove, descriptor, self.path)
-        self._have: list[Span] = []
-        self._maps: set[str] = set()
+        self._present: list[Span] = []
+        self._fetched_maps: set[str] = set()
         self.concurrency = file.concurrency
         self.is_whole = file.head[:4] in classic.MAGICS
         self._node, self._pauses_at_trees = b"", False
@@ -132,13 +134,13 @@ class SparseCopy:
     def _put(self, spans: Sequence[Span], parts: Sequence[bytes]) -> None:
         for (start, _), data in zip(spans, parts, strict=True):
             os.pwrite(self._descriptor, data, start)
-        self._have = list(_joined(sorted([*self._have, *spans])))
+        self._present = list(_merge_spans(sorted([*self._present, *spans])))
 
     def _missing(self, spans: Iterable[Span]) -> list[Span]:
-        return [hole for span in _joined(sorted(spans)) for hole in _holes(span, self._have)]
+        return [hole for span in _merge_spans(sorted(spans)) for hole in _missing_parts(span, self._present)]
 
     def fetch(self, spans: Iterable[Span]) -> None:
-        """Have these bytes, those that are missing by few requests."""
+        """Fetch those of these bytes that are missing, by few requests."""
         if missing := self._missing(spans):
             self._put(missing, self.file.preads(missing))
 
@@ -155,7 +157,7 @@ class SparseCopy:
     def _read_scattered(self, spans: list[Span]) -> list[bytes]:
         """Return small pieces of the file, fetched by many requests at once; of those that reach out of it none."""
         within = [(start, stop) for start, stop in spans if stop <= self.file.size]
-        missing = merge(self._missing(within), _NEAR)
+        missing = merge(self._missing(within), _MAX_GAP)
         self._put(missing, each_request([partial(self.file.pread, stop - start, start) for start, stop in missing]))
         return [os.pread(self._descriptor, stop - start, start) for start, stop in within]
 
@@ -164,36 +166,36 @@ class SparseCopy:
         return self.file.preads(ranges)
 
     def fetch_map(self, name: str) -> None:
-        """Have what tells where the chunks of the HDF5 dataset ``name`` lie."""
+        """Fetch the map of where the chunks of the HDF5 dataset ``name`` lie."""
         with LOCK:
-            if self.is_whole or name in self._maps:
+            if self.is_whole or name in self._fetched_maps:
                 return
             if self._has_trees:
                 self._fetch_tree(name)
-            with library.reading(self.file.url, name), _walked(self) as file:
+            with library.library_read(self.file.url, name), _open_through_h5py(self) as file:
                 file[name].id.chunk_iter(lambda chunk: None)
-            self._maps.add(name)
+            self._fetched_maps.add(name)
 
     def _fetch_tree(self, name: str) -> None:
-        """Have the tree of a dataset's chunks, whose first node HDF5 finds. The rest is read when HDF5 has ended: it
+        """Fetch the tree of a dataset's chunks, whose first node HDF5 finds. The rest is read when HDF5 has ended: it
         holds h5py's lock, which the threads of requests need when they collect garbage."""
         self._node, self._pauses_at_trees = b"", True
         try:
-            with suppress(*_FAILURES), _walked(self) as file:
+            with suppress(*_FAILURES), _open_through_h5py(self) as file:
                 file[name].id.chunk_iter(lambda chunk: None)
         finally:
             self._pauses_at_trees = False
         read_below(self._node, self._read_scattered)
 
-    def fetch_texts(self, name: str) -> None:
-        """Have the cells of the HDF5 dataset ``name`` that lie in heaps: what h5py touches when it reads them."""
+    def fetch_heap_cells(self, name: str) -> None:
+        """Fetch the cells of the HDF5 dataset ``name`` that lie in heaps: what h5py touches when it reads them."""
         with LOCK:
             if self.is_whole:
                 return
             try:
-                with _walked(self) as file:
+                with _open_through_h5py(self) as file:
                     stored = file[name]
-                    is_touched = stored.size <= _FEW and not stored.is_virtual and not stored.external
+                    is_touched = stored.size <= _MAX_SINGLE_TEXTS and not stored.is_virtual and not stored.external
                     if is_touched:
                         stored[()]
             except (*_FAILURES, TypeError):
@@ -202,19 +204,19 @@ class SparseCopy:
                 self.fetch_structures()
 
     def fetch_structures(self) -> None:
-        """Have all that is no cell, of an HDF5 file."""
+        """Fetch all of an HDF5 file that is no cell."""
         with LOCK:
             try:
-                with _walked(self) as file:
-                    cells = sorted(span for dataset in _datasets(file) for span in _skipped(dataset))
+                with _open_through_h5py(self) as file:
+                    cells = sorted(span for dataset in _datasets(file) for span in _cells_left_remote(dataset))
             except _FAILURES as error:
                 raise library.open_error(error, self.file.url) from error
-            self.fetch(_between(cells, self.file.size))
+            self.fetch(_complement(cells, self.file.size))
             self.is_whole = True
             check_heaps(self._descriptor, self.file.url)
 
     def fetch_heaps(self) -> None:
-        """Have the heaps whole whose beginning is here."""
+        """Fetch the rest of the heaps whose beginning is here."""
         self.fetch(find_heaps(self._descriptor))
 
     def close(self) -> None:
@@ -278,7 +280,7 @@ class RemoteNetcdfReader(NetcdfReader):
         self._copy = SparseCopy(file)
         self._fetched: set[str] = set()
         try:
-            _fill(self._copy)
+            _fetch_metadata(self._copy)
             if not self._copy.is_whole and not self._is_readable(fast):
                 self._copy.fetch_structures()
             if self._copy.is_whole:
@@ -327,19 +329,19 @@ class RemoteNetcdfReader(NetcdfReader):
     def _cells_of(self, path: str) -> list[Span]:
         opened = self._opened()
         if opened.header is not None:
-            return classic.spans(opened.header, path)
-        with library.reading(self._url, path):
+            return classic.cell_spans(opened.header, path)
+        with library.library_read(self._url, path):
             stored = opened.hdf5_dataset(path)
             if stored is None:
                 return []
-            if _lies_apart(stored):
-                self._copy.fetch_texts(stored.name)
+            if _is_outside_chunks(stored):
+                self._copy.fetch_heap_cells(stored.name)
             if stored.chunks is not None:
                 self._copy.fetch_map(stored.name)
-            return list(_extents(stored))
+            return list(_cell_spans(stored))
 
     def stamp(self, path: str) -> Any:
-        """What identifies the version of the remote file."""
+        """Return what identifies the version of the remote file."""
         return self._copy.file.stamp
 
     def close(self) -> None:
@@ -349,22 +351,22 @@ class RemoteNetcdfReader(NetcdfReader):
 
 
 @contextmanager
-def _walked(copy: SparseCopy) -> Iterator[Any]:
+def _open_through_h5py(copy: SparseCopy) -> Iterator[Any]:
     """Yield the remote file as h5py opens it: what it touches is in the copy from then on."""
-    module = library.needed_h5py("files of netCDF-4 on a server", copy.file.url)
+    module = library.require_h5py("files of netCDF-4 on a server", copy.file.url)
     with LOCK, module.File(_Stream(copy), "r") as file:
         yield file
 
 
-def _fill(copy: SparseCopy) -> None:
+def _fetch_metadata(copy: SparseCopy) -> None:
     """Fetch what the libraries look for before they read cells."""
     if copy.is_whole:
-        _fill_header(copy)
+        _fetch_header(copy)
         return
     if HDF5_MAGIC not in copy.file.head:
         raise FormatError("the file has the mark of neither netCDF-3 nor HDF5", url=copy.file.url)
     try:
-        with _walked(copy) as file:
+        with _open_through_h5py(copy) as file:
             _touch_below(file, set())
         copy.fetch_heaps()
     except HyperslabError:
@@ -405,13 +407,13 @@ def _touch(item: Any) -> None:
         _ = item.attrs[name]
 
 
-def _fill_header(copy: SparseCopy) -> None:
-    """The header of a netCDF-3 file, however long it is."""
+def _fetch_header(copy: SparseCopy) -> None:
+    """Fetch the header of a netCDF-3 file, however long it is."""
     size = len(copy.file.head)
     while True:
         data = copy.read(0, min(size, copy.file.size))
         try:
-            classic.parse(data)
+            classic.parse_header(data)
             return
         except FormatError as error:
             if size >= copy.file.size:
@@ -420,27 +422,31 @@ def _fill_header(copy: SparseCopy) -> None:
 
 
 def _datasets(file: Any) -> Iterator[Any]:
-    """Every dataset of the file, met once."""
+    """Return every dataset of the file, once."""
     module: Any = library.h5py()
     found: list[Any] = []
     file.visititems(lambda name, item: found.append(item))
     return (item for item in found if isinstance(item, module.Dataset))
 
 
-def _skipped(dataset: Any) -> list[Span]:
-    """The cells that stay on the server: of fixed size, and many."""
-    if _lies_apart(dataset):
+def _cells_left_remote(dataset: Any) -> list[Span]:
+    """Return where the cells lie that stay on the server: of fixed size, and many."""
+    if _is_outside_chunks(dataset):
         return []
-    return [(start, stop) for start, stop in _extents(dataset) if stop - start >= _SMALL or dataset.nbytes > 4 * _SMALL]
+    return [
+        (start, stop)
+        for start, stop in _cell_spans(dataset)
+        if stop - start >= _SMALL_CELLS or dataset.nbytes > 4 * _SMALL_CELLS
+    ]
 
 
-def _lies_apart(dataset: Any) -> bool:
-    """Return whether cells lie elsewhere than in the chunks: in heaps, or in other datasets or files."""
+def _is_outside_chunks(dataset: Any) -> bool:
+    """Return True if cells lie elsewhere than in the chunks: in heaps, or in other datasets or files."""
     return bool(dataset.dtype.hasobject or dataset.dtype.metadata or dataset.is_virtual or dataset.external)
 
 
-def _extents(dataset: Any) -> Iterator[Span]:
-    """Where the cells of a dataset lie."""
+def _cell_spans(dataset: Any) -> Iterator[Span]:
+    """Yield where the cells of a dataset lie."""
     if dataset.chunks is None:
         start = dataset.id.get_offset()
         if start is not None:
@@ -451,8 +457,8 @@ def _extents(dataset: Any) -> Iterator[Span]:
     yield from places
 
 
-def _joined(spans: Iterable[Span]) -> Iterator[Span]:
-    """Sorted spans, those that touch as one."""
+def _merge_spans(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield sorted spans, those that touch as one."""
     low, high = -1, -1
     for start, stop in spans:
         if start <= high:
@@ -465,8 +471,8 @@ def _joined(spans: Iterable[Span]) -> Iterator[Span]:
         yield low, high
 
 
-def _holes(span: Span, have: list[Span]) -> Iterator[Span]:
-    """The parts of a span that are not in ``have`` (sorted, apart)."""
+def _missing_parts(span: Span, have: list[Span]) -> Iterator[Span]:
+    """Yield the parts of a span that are not in ``have`` (sorted, apart)."""
     start, stop = span
     for place in range(max(bisect_right(have, span) - 1, 0), len(have)):
         low, high = have[place]
@@ -481,10 +487,10 @@ def _holes(span: Span, have: list[Span]) -> Iterator[Span]:
         yield start, stop
 
 
-def _between(cells: list[Span], size: int) -> Iterator[Span]:
-    """What is left of the file between the cells."""
+def _complement(cells: list[Span], size: int) -> Iterator[Span]:
+    """Yield what is left of the file between the cells."""
     start = 0
-    for low, high in _joined(cells):
+    for low, high in _merge_spans(cells):
         if start < low:
             yield start, low
         start = max(start, high)

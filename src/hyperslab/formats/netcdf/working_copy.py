@@ -53,10 +53,10 @@ class WorkingCopy:
         self.unreadable: Mapping[str, CorruptChunk] = {}
         folder, name = os.path.split(self._target)
         self.path = os.path.join(folder, temporary_name(name))
-        self._before: Version | None = of._before if of is not None else self._version()
-        if mode == "x" and self._before is not None:
+        self._version_at_start: Version | None = of._version_at_start if of is not None else self._version()
+        if mode == "x" and self._version_at_start is not None:
             raise already_exists(url)
-        self._finish = weakref.finalize(self, _remove, self.path, os.getpid())
+        self._removal = weakref.finalize(self, _remove, self.path, os.getpid())
         self._abandoned: weakref.finalize[..., WorkingCopy] | None = None
         self._dataset: Any = None
         self._hdf5: Any = None
@@ -67,7 +67,7 @@ class WorkingCopy:
             raise
 
     def renewed(self, model: str) -> WorkingCopy:
-        """An empty working copy for the same place, to be published in place of this one."""
+        """Return an empty working copy for the same place, to be published in place of this one."""
         return WorkingCopy(self._target, self._url, self._mode, model, self._settings, of=self)
 
     def _make(self, *, copy: bool) -> None:
@@ -76,7 +76,7 @@ class WorkingCopy:
             if copy:
                 shutil.copyfile(self._target, self.path)
                 shutil.copymode(self._target, self.path)
-                if self._version() != self._before:
+                if self._version() != self._version_at_start:
                     raise Conflict("the file changed while it was copied", url=self._url)
         except OSError as error:
             if isinstance(error, HyperslabError):
@@ -85,7 +85,9 @@ class WorkingCopy:
                 raise file_not_found(self._url) from None
             raise write_error(error, self._url, os.path.basename(self._target)) from error
         if not copy:
-            self._dataset = self._kept(library.open_dataset(self.path, "w", self._url, format=self.model)[0])
+            self._dataset = self._close_when_abandoned(
+                library.open_dataset(self.path, "w", self._url, format=self.model)[0]
+            )
 
     def cache_bytes(self, chunk: int) -> int:
         """Return the bytes of decoded chunks that the library may keep of a variable until it encodes and writes them,
@@ -97,25 +99,25 @@ class WorkingCopy:
         return max(cache // max(self.variables, 1), min(chunk, cache), 1)
 
     def netcdf(self) -> Any:
-        """The library's dataset of the working copy."""
+        """Return the library's dataset of the working copy."""
         if self._dataset is None:
             self._close_handles()
-            self._dataset = self._kept(library.open_dataset(self.path, "r+", self._url)[0])
+            self._dataset = self._close_when_abandoned(library.open_dataset(self.path, "r+", self._url)[0])
         return self._dataset
 
     def hdf5(self) -> Any:
-        """h5py's file of the working copy; MissingLibrary without h5py."""
+        """Return h5py's file of the working copy; MissingLibrary without h5py."""
         if self._hdf5 is None:
-            module = library.needed_h5py("opaque and structured values", self._url)
+            module = library.require_h5py("opaque and structured values", self._url)
             self._close_handles()
-            self._hdf5 = self._kept(module.File(self.path, "r+"))
+            self._hdf5 = self._close_when_abandoned(module.File(self.path, "r+"))
         return self._hdf5
 
     def header(self) -> classic.ClassicHeader:
         """Return the header of a netCDF-3 working copy, which is closed."""
         self._close_handles()
         with open(self.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return classic.parse(data)
+            return classic.parse_header(data)
 
     def patch(self, pieces: Mapping[int, bytes]) -> None:
         """Write bytes at their places into the working copy, which is closed."""
@@ -124,8 +126,8 @@ class WorkingCopy:
                 file.seek(start)
                 file.write(data)
 
-    def _kept(self, handle: Any) -> Any:
-        """The handle, which the garbage collector is not to close itself."""
+    def _close_when_abandoned(self, handle: Any) -> Any:
+        """Return the handle, which is closed under the lock once the working copy is abandoned."""
         self._abandoned = weakref.finalize(self, LOCK.close_later, handle)
         self._abandoned.atexit = False
         return handle
@@ -135,7 +137,7 @@ class WorkingCopy:
         hdf5, self._hdf5 = self._hdf5, None
         if self._abandoned is not None:
             self._abandoned.detach()
-        with library.writing(self._url, ""):
+        with library.library_write(self._url, ""):
             if hdf5 is not None:
                 hdf5.close()
             if dataset is not None:
@@ -160,14 +162,14 @@ class WorkingCopy:
         except BaseException:
             self.discard()
             raise
-        self._finish.detach()
+        self._removal.detach()
         remove_leftovers(self._target)
 
     def _rename(self) -> None:
         now = self._version()
         if self._mode == "x" and now is not None:
             raise AlreadyExists("another writer made the target meanwhile", url=self._url)
-        if self._mode == "r+" and now != self._before:
+        if self._mode == "r+" and now != self._version_at_start:
             remedy = "open it again and repeat the changes"
             raise Conflict("another writer changed the file meanwhile", url=self._url, remedy=remedy)
         os.replace(self.path, self._target)
@@ -185,7 +187,7 @@ class WorkingCopy:
         """Close and remove the working copy; the old file, or nothing, stays."""
         with suppress(HyperslabError):
             self._close_handles()
-        self._finish()
+        self._removal()
 
 
 def _remove(path: str, owner: int) -> None:
@@ -208,11 +210,11 @@ class DeclaredDimensions(Generic[T]):
     items: dict[Place, T] = field(default_factory=dict)
 
     def find(self, group: str, name: str) -> Place | None:
-        """Where ``name`` is declared, as seen from ``group``."""
+        """Return where ``name`` is declared, as seen from ``group``."""
         return next(((above, name) for above in outward(group) if (above, name) in self.items), None)
 
     def of(self, group: str) -> dict[str, T]:
-        """What this group itself declares."""
+        """Return what this group itself declares."""
         return {name: item for (owner, name), item in self.items.items() if owner == group}
 
     def forget(self, group: str) -> None:
@@ -224,7 +226,7 @@ class Dimensions(DeclaredDimensions[Dimension]):
     """The dimensions of a file; unlimited ones grow."""
 
     def find_of(self, group: str, name: str, size: int) -> Place | None:
-        """Where the dimension of an array is declared, which may be called apart from others of its name."""
+        """Return where the dimension of an array is declared, which may have a suffix that tells it from others."""
         plain, other = self._of_length(group, name, size), self.find(group, add_suffix(name, size))
         return plain if plain is None or other is None else other
 
@@ -234,7 +236,7 @@ class Dimensions(DeclaredDimensions[Dimension]):
         return next((place for place in named if self.items[place].size == size), named[0] if named else None)
 
     def place_of(self, group: str, name: str, size: int) -> tuple[Place, Dimension | None]:
-        """Where an array in ``group`` finds its dimension, and the new one when it brings it along.
+        """Return where an array in ``group`` finds its dimension, and the new one when it brings it along.
 
         An unlimited one takes a longer array (and grows) or one of length 0 (which is as long as it is). One of another
         length further out is hidden by a new one; in the same group that is Invalid.
@@ -256,7 +258,7 @@ class Types(DeclaredDimensions[Extension]):
     """The named types of a file."""
 
     def place_of(self, group: str, name: str, kind: Extension) -> tuple[Place, bool]:
-        """Where an array in ``group`` finds its type, and whether it must be made there first."""
+        """Return where an array in ``group`` finds its type, and True if it must be made there first."""
         for above in outward(group):
             for known, other in self.of(above).items():
                 if other == kind:
@@ -266,8 +268,8 @@ class Types(DeclaredDimensions[Extension]):
         return (group, name), True
 
     def kind_of(self, group: str, dtype: np.dtype[Any]) -> Extension:
-        """The type of an attribute's values: the one that they are tagged with; else one of such cells that is seen
-        from the group; else a new one, ``attribute_<n>_t``."""
+        """Return the type of an attribute's values: the one that they are tagged with; else one of such cells that is
+        seen from the group; else a new one, ``attribute_<n>_t``."""
         kind = tag_of(dtype)
         if kind is not None and getattr(kind, "name", None) != "":
             return kind
@@ -292,19 +294,20 @@ Spec = GroupSpec | ArraySpec
 class Contents:
     """Specs by path; arrays are as long as their dimensions, which belong to the file.
 
-    ``given``: how far an array was given cells, where that may be less than its dimensions are long.
+    ``written_lengths``: how far an array was given cells, where that may be less than its dimensions are long.
+    ``dimension_places``: where the dimensions of each array are declared.
     """
 
     specs: dict[str, Spec] = field(default_factory=lambda: {"": GroupSpec()})
-    below: dict[str, list[str]] = field(default_factory=lambda: {"": []})
+    children: dict[str, list[str]] = field(default_factory=lambda: {"": []})
     dims: Dimensions = field(default_factory=Dimensions)
     types: Types = field(default_factory=Types)
-    places: dict[str, tuple[Place, ...]] = field(default_factory=dict)
-    given: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dimension_places: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    written_lengths: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reader: Reader) -> Contents:
-        """All that a file holds."""
+        """Return all that a file holds."""
         found = cls()
         found._load_group(reader, "")
         return found
@@ -314,10 +317,10 @@ class Contents:
         if not isinstance(spec, GroupSpec):
             raise Invalid("an array stands where a group should", node=path)
         self.specs[path] = spec
-        self.below[path] = list(reader.children(path))
+        self.children[path] = list(reader.children(path))
         self.dims.items.update({(path, dim.name): dim for dim in spec.dims})
         self.types.items.update({(path, name): kind for name, kind in spec.types.items()})
-        for name in self.below[path]:
+        for name in self.children[path]:
             child = f"{path}/{name}" if path else name
             node = reader.node(child)
             if not isinstance(node, ArraySpec):  # netCDF has no links
@@ -326,43 +329,44 @@ class Contents:
             self.specs[child] = node
             axes = zip(node.dims, node.shape, strict=True)
             found = (self.dims.find_of(path, dim or "", size) for dim, size in axes)
-            self.places[child] = tuple(place for place in found if place is not None)
+            self.dimension_places[child] = tuple(place for place in found if place is not None)
 
     def node(self, path: str) -> Spec | None:
-        """What lies at ``path`` now: an array grows with its unlimited dimensions, whoever made them grow."""
+        """Return the group or array at ``path`` now: an array grows with its unlimited dimensions, whoever made them
+        grow."""
         spec = self.specs.get(path)
         if isinstance(spec, GroupSpec):
             return replace(spec, dims=tuple(self.dims.of(path).values()), types=self.types.of(path))
-        if spec is None or len(self.places[path]) != len(spec.shape):
+        if spec is None or len(self.dimension_places[path]) != len(spec.shape):
             return spec
-        return spec.evolve(shape=tuple(self.dims.items[place].size for place in self.places[path]))
+        return spec.evolve(shape=tuple(self.dims.items[place].size for place in self.dimension_places[path]))
 
     def array(self, path: str) -> ArraySpec:
-        """The array at ``path``."""
+        """Return the array at ``path``."""
         spec = self.node(path)
         if not isinstance(spec, ArraySpec):
             raise Invalid("there is no such array", node=path)
         return spec
 
     def add(self, path: str, spec: Spec) -> None:
-        """A new node, the last one of its group."""
+        """Add a node as the last one of its group."""
         parent, _, name = path.rpartition("/")
         self.specs[path] = spec
-        self.below[parent].append(name)
+        self.children[parent].append(name)
         if isinstance(spec, GroupSpec):
-            self.below[path] = []
+            self.children[path] = []
 
     def remove(self, path: str) -> None:
         """Forget a node with all below it; the root stays, empty."""
         for other in [other for other in self.specs if is_within(other, path)]:
             del self.specs[other]
-            if self.below.pop(other, None) is not None:
+            if self.children.pop(other, None) is not None:
                 self.dims.forget(other)
                 self.types.forget(other)
-            self.places.pop(other, None)
-            self.given.pop(other, None)
+            self.dimension_places.pop(other, None)
+            self.written_lengths.pop(other, None)
         if path:
             parent, _, name = path.rpartition("/")
-            self.below[parent].remove(name)
+            self.children[parent].remove(name)
         else:
-            self.specs[""], self.below[""] = GroupSpec(), []
+            self.specs[""], self.children[""] = GroupSpec(), []

@@ -16,7 +16,7 @@ from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, Sto
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import data_model, definitions, library
-from hyperslab.formats.netcdf.data_model import is_hidden, storage_of
+from hyperslab.formats.netcdf.data_model import is_h5py_only, plan_storage
 from hyperslab.formats.netcdf.library import LibraryChunks, WorkingChunks, write_cells
 from hyperslab.formats.netcdf.parser import MISREAD
 from hyperslab.formats.netcdf.reader import NetcdfReader
@@ -42,37 +42,37 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
     A length of 0 along an unlimited dimension of a new array means: as long as the dimension is.
     """
     known = contents.array(path)
-    places = contents.places[path]
+    places = contents.dimension_places[path]
     if new:
-        contents.given[path] = shape
+        contents.written_lengths[path] = shape
         shape = tuple(size or old for size, old in zip(shape, known.shape, strict=True))
-        _fill(work, path, known, (0,) * len(shape), known.shape, contents)
+        _fill_new_cells(work, path, known, (0,) * len(shape), known.shape, contents)
     if known.shape == shape:
         return
     for place, old, size in zip(places, known.shape, shape, strict=True):
         if size != old:
-            _check(contents.dims.items[place].unlimited, place[1], old, size)
-    _remember(contents, path, known.shape, shape)
-    before = {other: contents.array(other).shape for other in contents.places}
+            _raise_if_fixed(contents.dims.items[place].unlimited, place[1], old, size)
+    _note_written_length(contents, path, known.shape, shape)
+    before = {other: contents.array(other).shape for other in contents.dimension_places}
     for place, size in zip(places, shape, strict=True):
         contents.dims.items[place] = replace(contents.dims.items[place], size=size)
     _write_last_cell(work, path, contents.array(path))
     for other, old_shape in before.items():
         now = contents.array(other)
         if now.shape != old_shape:
-            contents.given.setdefault(other, old_shape)
-            _fill(work, other, now, old_shape, now.shape, contents)
+            contents.written_lengths.setdefault(other, old_shape)
+            _fill_new_cells(work, other, now, old_shape, now.shape, contents)
 
 
-def _remember(contents: Contents, path: str, old: Shape, new: Shape) -> None:
-    """An array that is made longer itself counts as given up to there."""
-    given = contents.given.get(path, old)
-    contents.given[path] = tuple(
+def _note_written_length(contents: Contents, path: str, old: Shape, new: Shape) -> None:
+    """Note that an array that is made longer itself was written up to there."""
+    given = contents.written_lengths.get(path, old)
+    contents.written_lengths[path] = tuple(
         size if size != before else known for known, before, size in zip(given, old, new, strict=True)
     )
 
 
-def _check(unlimited: bool, name: str, old: int, new: int) -> None:
+def _raise_if_fixed(unlimited: bool, name: str, old: int, new: int) -> None:
     if new < old:
         raise Unsupported("an array of a netCDF file cannot shrink", remedy="convert a part of it to a new file")
     if not unlimited:
@@ -85,30 +85,30 @@ def _check(unlimited: bool, name: str, old: int, new: int) -> None:
 def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
     if 0 in spec.shape:
         return
-    variable = definitions.find_cells(work, path, spec)
-    if is_hidden(spec.dtype):
+    variable = definitions.find_variable(work, path, spec)
+    if is_h5py_only(spec.dtype):
         variable.resize(spec.shape)
         return
     last = tuple(slice(length - 1, length) for length in spec.shape)
     write_cells(variable, last, spec.filled((1,) * len(last)), spec)
 
 
-def _fill(work: WorkingCopy, path: str, spec: ArraySpec, old: Shape, new: Shape, contents: Contents) -> None:
+def _fill_new_cells(work: WorkingCopy, path: str, spec: ArraySpec, old: Shape, new: Shape, contents: Contents) -> None:
     """Write the fill value into the cells inside ``new`` and outside ``old``, unless the library does."""
-    if is_hidden(spec.dtype) and old != new:
-        variable = definitions.find_cells(work, path, spec)
+    if is_h5py_only(spec.dtype) and old != new:
+        variable = definitions.find_variable(work, path, spec)
         if variable.shape != new:
             variable.resize(new)
-    if definitions.fills_itself(spec, str(work.model)):
+    if definitions.library_fills(spec, str(work.model)):
         return
-    variable = definitions.find_cells(work, path, spec)
-    for extent in _outside(spec, old):
+    variable = definitions.find_variable(work, path, spec)
+    for extent in _extents_outside(spec, old):
         shape = tuple(part.stop - part.start for part in extent)
         write_cells(variable, extent, spec.filled(shape), spec)
 
 
-def _outside(spec: ArraySpec, old: Shape) -> list[tuple[slice, ...]]:
-    """Parts of chunks that cover the cells outside ``old``."""
+def _extents_outside(spec: ArraySpec, old: Shape) -> list[tuple[slice, ...]]:
+    """Return the parts of chunks that cover the cells outside ``old``."""
     if not spec.shape:
         return [()]
     parts = []
@@ -134,11 +134,11 @@ class NetcdfWriter:
         self._url = url
         self._path = path
         self._model = model
-        self._hidden: list[Problem] | None = None if mode == "r+" else []
+        self._omissions: list[Problem] | None = None if mode == "r+" else []
         self._settings = settings
         self._closed = False
         self._failed = False
-        self._dropped = False
+        self._needs_rewrite = False
         self._contents = Contents()
         unreadable: dict[str, CorruptChunk] = {}
         if mode == "r+":
@@ -151,10 +151,10 @@ class NetcdfWriter:
             finally:
                 reader.close()
         self._work = WorkingCopy(path, url, mode, self._model, settings)
-        self._work.variables = len(self._contents.places)
+        self._work.variables = len(self._contents.dimension_places)
         self._work.unreadable = unreadable
-        self._held_back = Unclosed(self, url)
-        self._held_back.changed = mode != "r+"
+        self._unclosed = Unclosed(self, url)
+        self._unclosed.changed = mode != "r+"
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -164,21 +164,22 @@ class NetcdfWriter:
         return self._model
 
     def children(self, path: str) -> list[str]:
-        """Names of the variables and groups right below a group, in the order in which they were made."""
-        if path not in self._contents.below:
+        """Return the names of the variables and groups right below a group, in the order in which they were made."""
+        if path not in self._contents.children:
             self.node(path)
             return []
-        return list(self._contents.below[path])
+        return list(self._contents.children[path])
 
     def node(self, path: str) -> Spec:
-        """What lies at ``path``; an array is as long as its unlimited dimensions, which others may have made grow."""
+        """Return the group or array at ``path``; an array is as long as its unlimited dimensions, which others may have
+        made grow."""
         spec = self._contents.node(path)
         if spec is None:
             raise node_not_found(path, self._url)
         return spec
 
     def chunks(self, path: str) -> ChunkSource:
-        """The chunks of the array at ``path``, as slices of the working copy."""
+        """Return the chunks of the array at ``path``, as slices of the working copy."""
         spec = require_array(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
@@ -189,24 +190,25 @@ class NetcdfWriter:
         return WorkingChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
 
     def written_length(self, path: str, axis: int) -> int:
-        """How far the array was given cells along ``axis``, itself: others may have made its dimension longer."""
-        return self._contents.given.get(path, self._contents.array(path).shape)[axis]
+        """Return how far the array was given cells along ``axis``, itself: others may have made its dimension
+        longer."""
+        return self._contents.written_lengths.get(path, self._contents.array(path).shape)[axis]
 
     def appended(self, path: str, axis: int, stop: int) -> None:
-        """The array was given cells up to ``stop``, though the chunk that holds them may reach further."""
-        given = self._contents.given.get(path, self._contents.array(path).shape)
-        self._contents.given[path] = (*given[:axis], stop, *given[axis + 1 :])
+        """Note that the array was given cells up to ``stop``, though the chunk that holds them may reach further."""
+        given = self._contents.written_lengths.get(path, self._contents.array(path).shape)
+        self._contents.written_lengths[path] = (*given[:axis], stop, *given[axis + 1 :])
 
     def _wrote(self, path: str, stops: tuple[int, ...]) -> None:
-        given = self._contents.given.get(path)
+        given = self._contents.written_lengths.get(path)
         if given is not None:
-            self._contents.given[path] = tuple(map(max, given, stops))
+            self._contents.written_lengths[path] = tuple(map(max, given, stops))
 
     def _find(self, path: str) -> Any:
         self._check_open()
-        if path not in self._contents.places:
+        if path not in self._contents.dimension_places:
             raise node_not_found(path, self._url)
-        return definitions.find_cells(self._work, path, self._contents.array(path))
+        return definitions.find_variable(self._work, path, self._contents.array(path))
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -214,9 +216,9 @@ class NetcdfWriter:
     def _changing(self, node: str) -> Iterator[None]:
         """Hold the lock; after a failure of the library nothing will be published."""
         self._check_open()
-        self._held_back.changed = True
+        self._unclosed.changed = True
         try:
-            with library.writing(self._url, node):
+            with library.library_write(self._url, node):
                 yield
         except StorageError:
             self._failed = True
@@ -231,17 +233,17 @@ class NetcdfWriter:
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish with named dimensions and typed attributes; Unsupported names what this file cannot
         hold, Invalid a dimension whose name netCDF does not take."""
-        self._refuse(spec, "")
+        self._raise_if_unsupported(spec, "")
         for dim in spec.dims:
             if dim is not None and "/" in dim:
                 remedy = "a name holds no slash: name the dimension otherwise"
                 raise Invalid(f"{dim!r} is no name of a dimension in netCDF", url=self._url, remedy=remedy)
         if not data_model.is_netcdf3(self._model):
-            storage_of(spec, (False,) * len(spec.shape))
-        return spec.evolve(dims=data_model.regular_dims(spec), attrs=data_model.regular_attrs(spec, self._model))
+            plan_storage(spec, (False,) * len(spec.shape))
+        return spec.evolve(dims=data_model.to_netcdf_dims(spec), attrs=data_model.to_netcdf_attrs(spec, self._model))
 
-    def _refuse(self, spec: Spec, node: str) -> None:
-        problems = data_model.problems_for(spec, node, self._model)
+    def _raise_if_unsupported(self, spec: Spec, node: str) -> None:
+        problems = data_model.find_problems(spec, node, self._model)
         if problems:
             message = "; ".join(problem.message for problem in problems)
             raise Unsupported(message, url=self._url, node=node, remedy="convert the values, or use another format")
@@ -258,12 +260,12 @@ class NetcdfWriter:
                 "a netCDF file is a group, no array can stand in its place",
                 remedy="convert the dataset that holds the array, or write the array with get -o",
             )
-        self._refuse(spec, path)
+        self._raise_if_unsupported(spec, path)
         with self._changing(path):
             known = self._contents.specs.get(path)
             if known is not None and type(known) is not type(spec):
                 raise Invalid("a group and an array cannot replace one another", remedy="delete the old one first")
-            if known is None and self._dropped:
+            if known is None and self._needs_rewrite:
                 self._rewrite()
             if isinstance(spec, GroupSpec):
                 self._put_group(path, spec)
@@ -283,7 +285,7 @@ class NetcdfWriter:
                 self._make_dimension(path, dim)
             elif known.size != dim.size and not known.unlimited:
                 raise Invalid(f"dimension {dim.name!r} has length {known.size}, not {dim.size}")
-        self._put_attributes(path, data_model.regular_attrs(spec, self._model))
+        self._put_attributes(path, data_model.to_netcdf_attrs(spec, self._model))
 
     def _make_groups(self, path: str) -> None:
         for above in reversed(list(outward(path))):
@@ -296,14 +298,15 @@ class NetcdfWriter:
                 self._contents.add(above, GroupSpec())
 
     def _make_dimension(self, group: str, dim: Dimension) -> None:
-        """An unlimited dimension begins with length 0, and one of length 0 can only be unlimited."""
+        """Make a dimension. An unlimited one begins with length 0, and one of length 0 can only be unlimited."""
         unlimited = dim.unlimited or not dim.size
         made = Dimension(dim.name, 0 if unlimited else dim.size, unlimited)
         definitions.define_dimension(self._work, group, made)
         self._contents.dims.items[group, dim.name] = made
 
     def _put_attributes(self, path: str, wanted: dict[str, Any]) -> None:
-        """What is equal at the beginning stays, all after it is written anew: the order becomes the one asked for."""
+        """Write attributes: what is equal at the beginning stays, all after it is written anew, in the order of
+        ``wanted``."""
         spec = self._contents.specs[path]
         group = path if isinstance(spec, GroupSpec) else path.rpartition("/")[0]
         wanted, types = self._with_types(group, wanted)
@@ -317,17 +320,17 @@ class NetcdfWriter:
         self._contents.specs[path] = replace(spec, attrs=wanted)
 
     def _with_types(self, group: str, attrs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Place]]:
-        """The attributes, those of user types tagged with a type of the file, and where these types lie."""
+        """Return the attributes, those of user types tagged with a type of the file, and where these types lie."""
         typed, places = {}, {}
         for name, value in attrs.items():
-            if data_model.needs_hdf5(value):
+            if data_model.is_h5py_only_value(value):
                 kind = self._contents.types.kind_of(group, value.dtype)
                 places[name] = self._place_of_type(group, kind)
-                typed[name] = data_model.attribute_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
+                typed[name] = data_model.to_netcdf_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
         return attrs | typed, places
 
     def _check_free(self, group: str, name: str) -> None:
-        """Refuse a name that a type, variable or group has already: in HDF5 they share their names."""
+        """Raise Invalid for a name that a type, variable or group has already: in HDF5 they share their names."""
         if (group, name) in self._contents.types.items or child(group, name) in self._contents.specs:
             message = f"a type of the group, or a variable with a type of its own, is called {name!r} already"
             raise Invalid(message, remedy="give another name")
@@ -335,7 +338,7 @@ class NetcdfWriter:
     def _make_array(self, path: str, wish: ArraySpec) -> None:
         group, _, name = path.rpartition("/")
         self._make_groups(group)
-        spec = data_model.regular_spec(wish, name, self._model)
+        spec = data_model.to_netcdf_spec(wish, name, self._model)
         self._check_free(group, name)
         places = []
         for dim, size in zip(spec.dims, spec.shape, strict=True):
@@ -345,7 +348,7 @@ class NetcdfWriter:
             places.append(place)
         kind = self._place_of_type(group, spec.dtype) if data_model.is_named(spec.dtype) else None
         unlimited = tuple(self._contents.dims.items[place].unlimited for place in places)
-        storage = None if data_model.is_netcdf3(self._model) else storage_of(spec, unlimited)
+        storage = None if data_model.is_netcdf3(self._model) else plan_storage(spec, unlimited)
         itemsize = spec.numpy_dtype.itemsize
         made = spec.evolve(
             chunks=(storage and storage.chunks) or data_model.virtual_chunks(spec.shape, itemsize),
@@ -353,10 +356,10 @@ class NetcdfWriter:
             layout={} if storage is not None and storage.chunks is not None else {"contiguous": True},
         )
         definitions.define_variable(self._work, path, made, tuple(places), kind, storage)
-        done = dict(list(spec.attrs.items())[:1]) if definitions.begins_with_fill(spec) else {}
+        done = dict(list(spec.attrs.items())[:1]) if definitions.has_leading_fill(spec) else {}
         self._contents.add(path, made.evolve(attrs=done))
-        self._contents.places[path] = tuple(places)
-        self._work.variables = len(self._contents.places)
+        self._contents.dimension_places[path] = tuple(places)
+        self._work.variables = len(self._contents.dimension_places)
         self._put_attributes(path, dict(spec.attrs))
         grow(self._work, self._contents, path, spec.shape, new=True)
 
@@ -368,7 +371,7 @@ class NetcdfWriter:
         return place
 
     def _make_type(self, group: str, name: str, kind: Any) -> None:
-        """A new type of a group, after those of its fields."""
+        """Make a type of a group, after those of its fields."""
         self._check_free(group, name)
         for _, inner in tagged_fields(kind.base) if isinstance(kind, Compound) else ():
             self._place_of_type(group, inner)
@@ -377,7 +380,7 @@ class NetcdfWriter:
 
     def _change_array(self, path: str, wish: ArraySpec) -> None:
         known = self._contents.array(path)
-        spec = data_model.regular_spec(wish, path.rpartition("/")[2], self._model)
+        spec = data_model.to_netcdf_spec(wish, path.rpartition("/")[2], self._model)
         if spec.numpy_dtype != known.numpy_dtype or spec.dims != known.dims:
             what = "the type" if spec.dims == known.dims else "the dimensions"
             raise Unsupported(f"netCDF cannot change {what} of a variable", remedy="delete it and make it anew")
@@ -394,8 +397,8 @@ class NetcdfWriter:
         self._raise_if_rewriting_loses(besides=path)
         self._contents.remove(path)
         self._work.unreadable = {at: error for at, error in self._work.unreadable.items() if not is_within(at, path)}
-        self._dropped = True
-        self._hidden = [problem for problem in self._not_shown() if not is_within(problem.node, path)]
+        self._needs_rewrite = True
+        self._omissions = [problem for problem in self._find_omissions() if not is_within(problem.node, path)]
 
     def move(self, source: str, target: str) -> None:
         """Rename a node with all below it, by a copy of it."""
@@ -413,31 +416,33 @@ class NetcdfWriter:
 
     def omitted(self, path: str) -> list[Problem]:
         """Return what the file that was opened has at a node, or right below it, and is not shown."""
-        return [problem for problem in self._not_shown() if path in self._places_told_at(problem)]
+        return [problem for problem in self._find_omissions() if path in self._nodes_of_problem(problem)]
 
-    def _places_told_at(self, problem: Problem) -> tuple[str, ...]:
+    def _nodes_of_problem(self, problem: Problem) -> tuple[str, ...]:
         """Return the nodes that a problem belongs to: of cells none, which are told by the array's spec."""
         if problem.kind == "cells":
             return ()
         is_shown = self._contents.node(problem.node) is not None
         return (problem.node,) if is_shown else (split(problem.node)[0],)
 
-    def _not_shown(self) -> list[Problem]:
-        if self._hidden is None:
+    def _find_omissions(self) -> list[Problem]:
+        if self._omissions is None:
             reader = NetcdfReader(self._path, self._url)
             try:
-                self._hidden = reader.lost_by_rewriting()
+                self._omissions = reader.lost_by_rewriting()
             finally:
                 reader.close()
-        return self._hidden
+        return self._omissions
 
     def _raise_if_rewriting_loses(self, besides: str | None = None) -> None:
-        """Refuse to write the file anew where it holds, outside of the node ``besides``, what is not shown or cannot
-        be read."""
+        """Raise an error if the file cannot be written anew, since it holds, outside of the node ``besides``, what is
+        not shown or cannot be read."""
         for path, error in self._work.unreadable.items():
             if besides is None or not is_within(path, besides):
                 raise error
-        lost = [problem for problem in self._not_shown() if besides is None or not is_within(problem.node, besides)]
+        lost = [
+            problem for problem in self._find_omissions() if besides is None or not is_within(problem.node, besides)
+        ]
         if lost:
             message = f"the file would be written anew without what is not shown: {'; '.join(map(str, lost))}"
             remedy = "convert what is shown to a new file (allow_loss=True), or change the file with h5py"
@@ -446,7 +451,7 @@ class NetcdfWriter:
     def _rewrite(self) -> None:
         """Copy what is left into a new working copy: netCDF itself removes nothing."""
         work, contents = self._work, self._contents
-        self._work, self._contents, self._dropped = work.renewed(self._model), Contents(), False
+        self._work, self._contents, self._needs_rewrite = work.renewed(self._model), Contents(), False
         try:
             for path in list(contents.specs):
                 spec = contents.node(path)
@@ -454,7 +459,7 @@ class NetcdfWriter:
                     self.put(path, spec)
                 if isinstance(spec, ArraySpec):
                     self._copy_cells(work, path, path, spec)
-            self._contents.given = contents.given
+            self._contents.written_lengths = contents.written_lengths
         except BaseException:
             self._failed = True
             raise
@@ -462,7 +467,7 @@ class NetcdfWriter:
             work.discard()
 
     def _copy_cells(self, work: WorkingCopy, path: str, new: str, spec: ArraySpec) -> None:
-        source = LibraryChunks(lambda: definitions.find_cells(work, path, spec), spec, self._url, path)
+        source = LibraryChunks(lambda: definitions.find_variable(work, path, spec), spec, self._url, path)
         target = self.chunks(new)
         for coords in source.grid:
             block = source.read(coords)
@@ -475,7 +480,7 @@ class NetcdfWriter:
         if self._closed:
             return
         try:
-            if self._dropped and not self._failed:
+            if self._needs_rewrite and not self._failed:
                 with self._changing(""):
                     self._rewrite()
         except BaseException:
@@ -489,7 +494,7 @@ class NetcdfWriter:
         except BaseException:
             self.discard()
             raise
-        self._closed, self._held_back.changed = True, False
+        self._closed, self._unclosed.changed = True, False
         self._work.publish()
 
     def _write_nuls(self) -> None:
@@ -500,5 +505,5 @@ class NetcdfWriter:
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""
-        self._closed, self._held_back.changed = True, False
+        self._closed, self._unclosed.changed = True, False
         self._work.discard()
