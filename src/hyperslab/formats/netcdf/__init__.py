@@ -62,6 +62,8 @@ _NOTES = {
     Feature.REFERENCES: "HDF5 has them, netCDF has no such type",
     Feature.UNITS: "the attribute `units`",
 }
+# HDF5's signature may stand behind a user block. A probe looks behind those that end within the first 4 KiB; a file
+# that is opened as netCDF by name may have a longer one (open_file.file_kind).
 _USER_BLOCKS = (512, 1024, 2048, 4096)
 
 

@@ -17,10 +17,13 @@ from hyperslab.errors import FormatError
 from hyperslab.formats.format_errors import document_error
 
 MAGICS = {b"CDF\x01": 1, b"CDF\x02": 2, b"CDF\x05": 5}
+# The tags of lists, the bytes of each type by its number (NC_BYTE ... NC_UINT64).
 _TAGS = {"dimensions": 0x0A, "variables": 0x0B, "attributes": 0x0C}
 _ITEMSIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 8}
-_CHAR = 2
+_CHAR = 2  # NC_CHAR
+# The number of records that stands for "unknown" (STREAMING), by the width of numbers in bytes.
 _STREAMING = {4: 2**32 - 1, 8: 2**64 - 1}
+# No more of what a header claims is parsed, so that a damaged one takes neither time nor memory.
 _MAX_ELEMENTS = 10**6
 _MAX_RANK = 1024
 

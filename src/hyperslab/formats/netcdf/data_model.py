@@ -71,6 +71,7 @@ FEATURES = frozenset(
 
 _CLASSIC = frozenset({"i1", "i2", "i4", "f4", "f8"})
 _ATOMIC = _CLASSIC | {"u1", "u2", "u4", "u8", "i8"}
+# NC_FILL_BYTE and the others of netcdf.h.
 _FLOAT_FILL = 9.9692099683868690e36
 _FILLS: Mapping[str, int | float] = {
     "i1": -127,
@@ -84,7 +85,7 @@ _FILLS: Mapping[str, int | float] = {
     "f4": _FLOAT_FILL,
     "f8": _FLOAT_FILL,
 }
-_VIRTUAL_BYTES = 8 << 20
+_VIRTUAL_BYTES = 8 << 20  # of one chunk of the grid that is laid over cells in one piece
 _FILL = "_FillValue"
 
 
@@ -438,8 +439,10 @@ def _type_code(dtype: np.dtype[Any]) -> str:
 # that do not get smaller, so what was in Blosc is written with zlib or zstd.
 
 _COMPRESSORS = {"zlib": "zlib", "gzip": "zlib", "zstd": "zstd", "bz2": "bzip2"}
+# Any checksum becomes HDF5's own; what HDF5 does by itself needs no filter.
 _CHECKSUMS = frozenset({"fletcher32", "crc32c", "crc32", "adler32"})
 _SERIALIZERS = frozenset({"bytes", "vlen-utf8", "vlen-array", "vlen-bytes"})
+# The levels that the filters take; others are cut to these.
 _LEVELS = {"zlib": (1, 9), "gzip": (1, 9), "bz2": (1, 9), "zstd": (1, 22)}
 
 

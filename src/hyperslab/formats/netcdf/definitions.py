@@ -21,6 +21,8 @@ from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _FILL = "_FillValue"
+# Names that an attribute and a variable have until they are renamed (_set, define_dimension): netCDF itself would take
+# them for something else under their own names.
 _TEMPORARY_FILL = "_FillValue_"
 _TEMPORARY_NAME = "_hyperslab_for_now"
 

@@ -28,7 +28,7 @@ from hyperslab.stores.files import version_of
 
 _FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
 """What the libraries raise for what they cannot do."""
-_NOT_CHANGED = -103  # NC_ECANTWRITE
+_NOT_CHANGED = -103  # NC_ECANTWRITE of netcdf.h
 _INSTALL = "pip install 'hyperslab[netcdf]'"
 Version = tuple[int, int, int]
 
@@ -84,7 +84,7 @@ def open_dataset(path: str, mode: str, url: str, **options: Any) -> tuple[Any, b
 
 
 _KEPT_OPEN: dict[tuple[int, int], tuple[Version, str]] = {}
-"""By device and inode: the version of each file that stays open, and what the library message of it."""
+"""By device and inode: the version of each file that stays open, and the library's error if it cannot be opened."""
 
 
 def keep_open(dataset: Any, found: os.stat_result, message: str = "") -> None:
@@ -140,12 +140,12 @@ def _limit_of(error: Exception) -> str | None:
     return None
 
 
-def library_read(url: str, node: str) -> AbstractContextManager[None]:
+def read_locked(url: str, node: str) -> AbstractContextManager[None]:
     """Hold the lock; what the library cannot read is damage of this node."""
     return _locked_call(lambda error: CorruptChunk(f"the netCDF library cannot read this: {error}", url=url, node=node))
 
 
-def library_write(url: str, node: str) -> AbstractContextManager[None]:
+def write_locked(url: str, node: str) -> AbstractContextManager[None]:
     """Hold the lock; what the library cannot write is a failure of the medium."""
     return _locked_call(
         lambda error: StorageError(f"the netCDF library cannot write this: {error}", url=url, node=node)
@@ -185,7 +185,7 @@ class LibraryChunks(SlicedArray):
 
     def take(self, coords: Coords, part: Part, out: Block) -> None:
         """Read a part of the variable as cells of the model."""
-        with library_read(self._url, self._node):
+        with read_locked(self._url, self._node):
             cells = from_library(self._find()[part or ...], self._spec)
         if (
             cells.ndim == out.ndim and cells.shape != out.shape

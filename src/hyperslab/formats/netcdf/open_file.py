@@ -158,7 +158,10 @@ def _names(dim: ScaleDimension) -> Iterator[str]:
 
 # -- Open files --------------------------------------------------------------------------------------------------------
 
+# HDF5's signature stands at byte 0, or behind a user block of 512 bytes or of 512 doubled some times.
 _HDF5_OFFSETS = (0, *(512 << n for n in range(12)))
+# The descriptor, h5py and the library open the file one after the other. Another writer may replace it meanwhile: then
+# all are opened anew, so that they are of one version.
 _OPEN_ATTEMPTS = 5
 
 
@@ -237,7 +240,7 @@ class OpenNetcdfFile:
         except Unsupported as limit:
             if self.hdf5 is None:
                 raise
-            with library.library_read(self.url, ""):
+            with library.read_locked(self.url, ""):
                 self.dataset = self.scales = ScaleTree(self.hdf5)
             self.incomplete, self.limit = True, limit
 
@@ -365,7 +368,7 @@ class OpenNetcdfFile:
             self._finish.detach()
         dataset, self.dataset = self.dataset, None
         hdf5, self.hdf5 = self.hdf5, None
-        with library.library_read(self.url, ""), suppress(HyperslabError, RuntimeError):
+        with library.read_locked(self.url, ""), suppress(HyperslabError, RuntimeError):
             if hdf5 is not None:
                 hdf5.close()
             if dataset is not None and not self.is_kept_open:

@@ -50,7 +50,7 @@ class NetcdfReader:
     def children(self, path: str) -> list[str]:
         """Return the names of the variables, then of the groups, right below a group."""
         opened = self._opened()
-        with library.library_read(self._url, path):
+        with library.read_locked(self._url, path):
             if opened.group(path) is not None:
                 return parser.list_children(opened, path)
         self.node(path)
@@ -70,7 +70,7 @@ class NetcdfReader:
 
     def _parse(self, path: str) -> GroupSpec | ArraySpec:
         opened = self._opened()
-        with library.library_read(self._url, path):
+        with library.read_locked(self._url, path):
             if opened.group(path) is not None:
                 return parser.parse_group(opened, path)
             known = opened.variable(path) is not None
@@ -110,7 +110,7 @@ class NetcdfReader:
         for path, spec in self._specs.items():
             try:
                 if isinstance(spec, ArraySpec) and spec.codecs:
-                    with library.library_read(self._url, path):
+                    with library.read_locked(self._url, path):
                         self._check_sizes(path)
             except CorruptChunk as error:
                 found[path] = error.locate(node=path)
@@ -131,7 +131,7 @@ class NetcdfReader:
         file, kinds = self._stored_in()
         if opened.header is not None:
             return _classic_cells(opened.header, path, spec, self._url, file, kinds)
-        with library.library_read(self._url, path):
+        with library.read_locked(self._url, path):
             stored = opened.hdf5_dataset(path)
             return None if stored is None else open_chunk_source(stored, file, spec, self._url, kinds)
 
@@ -142,7 +142,7 @@ class NetcdfReader:
     def omitted(self, path: str) -> list[Problem]:
         """Return what HDF5 holds at a node and netCDF has no type for: references above all."""
         opened = self._opened()
-        with library.library_read(self._url, path):
+        with library.read_locked(self._url, path):
             return list(find_omissions(opened, path, self.node(path)))
 
     def lost_by_rewriting(self) -> list[Problem]:

@@ -172,7 +172,7 @@ class SparseCopy:
                 return
             if self._has_trees:
                 self._fetch_tree(name)
-            with library.library_read(self.file.url, name), _open_through_h5py(self) as file:
+            with library.read_locked(self.file.url, name), _open_through_h5py(self) as file:
                 file[name].id.chunk_iter(lambda chunk: None)
             self._fetched_maps.add(name)
 
@@ -330,7 +330,7 @@ class RemoteNetcdfReader(NetcdfReader):
         opened = self._opened()
         if opened.header is not None:
             return classic.cell_spans(opened.header, path)
-        with library.library_read(self._url, path):
+        with library.read_locked(self._url, path):
             stored = opened.hdf5_dataset(path)
             if stored is None:
                 return []

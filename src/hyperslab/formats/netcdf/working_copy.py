@@ -137,7 +137,7 @@ class WorkingCopy:
         hdf5, self._hdf5 = self._hdf5, None
         if self._abandoned is not None:
             self._abandoned.detach()
-        with library.library_write(self._url, ""):
+        with library.write_locked(self._url, ""):
             if hdf5 is not None:
                 hdf5.close()
             if dataset is not None:
@@ -147,6 +147,9 @@ class WorkingCopy:
         """Make the file complete and durable, then give it its name; Conflict when the old one changed meanwhile."""
         try:
             self._close_handles()
+            # On the disk are first the bytes, then the name, then the folder: after a power failure the name is that of
+            # the old file or of the new one whole. The folder's lock keeps others from the place between the look at
+            # its version and the rename.
             if self._settings.durable:
                 sync_and_close(os.open(self.path, os.O_RDWR))
             with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):

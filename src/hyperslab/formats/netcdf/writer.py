@@ -218,7 +218,7 @@ class NetcdfWriter:
         self._check_open()
         self._unclosed.changed = True
         try:
-            with library.library_write(self._url, node):
+            with library.write_locked(self._url, node):
                 yield
         except StorageError:
             self._failed = True
