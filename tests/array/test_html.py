@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from html_pages import PAYLOADS, Page, check
-from hyperslab.array import markup
+from hyperslab.array import html
 from hyperslab.array.html import cells_html
 from hyperslab.errors import CorruptChunk
 from hyperslab.group.html import MOST_NODES
@@ -95,26 +95,26 @@ def test_hostile_names_stay_text(payload: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_is_safe_text(value: str) -> None:
-    html = markup.text(value)
-    html.encode()
-    assert not set(html) & set("<>\"'\x00\x1b\u202e")
-    read = Page(f'<span class="{html}">{html}</span>')
+    escaped = html.text(value)
+    escaped.encode()
+    assert not set(escaped) & set("<>\"'\x00\x1b\u202e")
+    read = Page(f'<span class="{escaped}">{escaped}</span>')
     assert read.tags == ["span"]
     assert read.attributes == {"class"}
 
 
 def test_long_values_are_cut() -> None:
-    assert len(markup.text("x" * 10**6)) < 600
-    assert markup.value_text(np.arange(1000)) == markup.text(f"{[*range(20)]}"[:-1] + ", … 1,000 in all]")
-    assert markup.value_text(np.float32(1.5)) == "1.5"
-    assert len(markup.value_text([["y" * 10**5]] * 30)) < 600
+    assert len(html.text("x" * 10**6)) < 600
+    assert html.value_text(np.arange(1000)) == html.text(f"{[*range(20)]}"[:-1] + ", … 1,000 in all]")
+    assert html.value_text(np.float32(1.5)) == "1.5"
+    assert len(html.value_text([["y" * 10**5]] * 30)) < 600
 
 
 def test_many_attributes_are_counted() -> None:
-    html = markup.attributes({f"a{i}": i for i in range(1000)})
-    assert Page(html).tags.count("dt") == markup.MOST_ATTRIBUTES + 1
-    assert "800 more" in html
-    assert "<details>" in html
+    page = html.attributes({f"a{i}": i for i in range(1000)})
+    assert Page(page).tags.count("dt") == html.MOST_ATTRIBUTES + 1
+    assert "800 more" in page
+    assert "<details>" in page
 
 
 def test_groups_with_many_nodes_are_bounded() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.array.picture import LINES, PICTURES, edges, picture
+from hyperslab.array.html import LINES, PICTURES, edges, picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.array import growth, removal, scattering
+from hyperslab.array import growth, removal, sparse_io
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import CellAccess, open_cells
 from hyperslab.array.decoded import Decoded
@@ -298,7 +298,7 @@ class Array(PointsAt, Closes):
         """
         from hyperslab.bridges.sparse import from_coo
 
-        return from_coo(scattering.read(self._cells, select(self._positions(key), self._spec.shape)))
+        return from_coo(sparse_io.read(self._cells, select(self._positions(key), self._spec.shape)))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """Another one after each change that can be seen from here: of the documents, or of cells by this handle."""

@@ -14,8 +14,8 @@ import numpy as np
 from hyperslab.array.cells import open_cells
 from hyperslab.array.coerce import as_given
 from hyperslab.array.narrowing import require_fit
-from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import OpenDataset
+from hyperslab.array.sparse_io import is_sparse
 from hyperslab.array.view import View
 from hyperslab.chunks.edges import blank_outside
 from hyperslab.chunks.grouping import grouped

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.array import scattering
+from hyperslab.array import sparse_io
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.plan import ReadPlan
 from hyperslab.selection.compose import compose
@@ -102,8 +102,8 @@ class View:
 
     def write(self, value: Any, fields: Any = None) -> None:
         """Store ``value``, broadcast to the view's shape; ``fields``: of a structured array, those that it is for."""
-        if scattering.is_sparse(value):
-            scattering.write(self._cells, self._selection, value, fields)
+        if sparse_io.is_sparse(value):
+            sparse_io.write(self._cells, self._selection, value, fields)
         elif not hasattr(value, "__dask_graph__") or not self._write_blocks(value, fields):
             self._cells.write(self._selection, value, fields)
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hyperslab.array.markup import definitions, page, section, text
+from hyperslab.array.html import definitions, page, section, text
 from hyperslab.database.arrays import Array, Subset, VArray, array_of, stored_tiles, tile_schema
 from hyperslab.database.connection import OpenCollection
 from hyperslab.database.dimensions import labels_text

@@ -10,8 +10,8 @@ import numpy as np
 
 from hyperslab.array import references
 from hyperslab.array.coerce import as_given
-from hyperslab.array.scattering import is_sparse
 from hyperslab.array.session import OpenDataset
+from hyperslab.array.sparse_io import is_sparse
 from hyperslab.chunks.auto import auto_chunks, auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.default import parse_codec

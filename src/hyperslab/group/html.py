@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hyperslab.array.html import cells_html
-from hyperslab.array.markup import attributes, dims_text, page, section, text
+from hyperslab.array.html import attributes, cells_html, dims_text, page, section, text
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
