@@ -19,7 +19,7 @@ SCHEMA = ArraySchema(
     [DimensionSchema("x", 2)], int, [AttributeSchema("k", int, True), AttributeSchema("b", int, False)]
 )
 SIZE = 40
-LEFT = {"dangling-key", "leftover", "unsettled", "orphan", "missing-generation", "temporary"}
+LEFT = {"dangling-key", "leftover", "unsettled", "orphan", "missing-generation", "temporary", "unfinished-write"}
 """What a maker that died may leave."""
 MAKER = f"""
 import sys
