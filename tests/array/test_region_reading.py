@@ -21,7 +21,7 @@ from hyperslab.selection import spans
 from hyperslab.selection.region_bounds import region_shape
 from hyperslab.selection.regions import blocks_region, region_of_key
 from hyperslab.stores.memory import MemoryStore
-from hyperslab.testing.strategies import advanced_keys, basic_keys, chunk_grids, shapes
+from hyperslab.testing.datasets import advanced_keys, basic_keys, chunk_grids, shapes
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.array import removal
+from hyperslab.array import growth
 from hyperslab.errors import Invalid, ReadOnly, SelectionError, Unsupported, WrongType
 from hyperslab.stores.memory import MemoryStore
 
@@ -40,13 +40,13 @@ def test_it_is_delete_of_numpy(kind: str, data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)))
     cut = tuple(data.draw(st.lists(st.integers(1, 4), min_size=len(shape), max_size=len(shape))))
     values = np.arange(np.prod(shape), dtype="i4").reshape(shape)
-    budget = removal._BUDGET
+    budget = growth._BUDGET
     with TemporaryDirectory() as folder:
         place: Any = Path(folder) / "a.b2nd" if kind == "b2nd" else MemoryStore()
         with hs.create(place, "zarr3" if kind == "sharded" else kind) as root:
             array = made(root, values, cut, kind)
             try:
-                removal._BUDGET = data.draw(st.sampled_from([1, 100, budget]))
+                growth._BUDGET = data.draw(st.sampled_from([1, 100, budget]))
                 for _ in range(2):
                     axis = data.draw(st.integers(0, len(shape) - 1))
                     where = data.draw(ranges(values.shape[axis]))
@@ -54,7 +54,7 @@ def test_it_is_delete_of_numpy(kind: str, data: st.DataObject) -> None:
                     values = np.delete(values, where, axis)
                     assert np.array_equal(array[...], values)
             finally:
-                removal._BUDGET = budget
+                growth._BUDGET = budget
             grown = tuple(length + 3 for length in values.shape)
             array.resize(grown)
             expected = np.full(grown, -1, "i4")
@@ -131,16 +131,16 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 def test_a_crash_loses_nothing_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with hs.create(tmp_path / "a.zarr") as root:
         array = root.create_array("v", data=np.arange(100), chunks=(10,))
-        monkeypatch.setattr(removal, "_BUDGET", 1)
+        monkeypatch.setattr(growth, "_BUDGET", 1)
         writes = iter(range(4))
-        write = removal.CellAccess.write
+        write = growth.CellAccess.write
 
         def failing(self: Any, *given: Any) -> None:
             if next(writes, None) is None:
                 raise KeyboardInterrupt
             write(self, *given)
 
-        monkeypatch.setattr(removal.CellAccess, "write", failing)
+        monkeypatch.setattr(growth.CellAccess, "write", failing)
         with pytest.raises(KeyboardInterrupt):
             array.remove(slice(0, 15))
     with hs.open_group(tmp_path / "a.zarr") as root:

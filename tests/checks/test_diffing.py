@@ -17,7 +17,7 @@ from planting import CASES, LAYOUTS, Dataset, sound
 
 import hyperslab as hs
 from hyperslab.checks import CellsDiffer
-from hyperslab.checks.cells import unequal
+from hyperslab.checks.diffing import unequal
 from hyperslab.errors import Invalid, StorageError
 from hyperslab.stores.memory import MemoryStore
 

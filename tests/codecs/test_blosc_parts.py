@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.codecs.blosc import Blosc, decode_part
-from hyperslab.codecs.blosc_blocks import decode_chunk
-from hyperslab.codecs.snappy import decompress
+from hyperslab.codecs.blosc import Blosc, decode_chunk, decode_part, decompress
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bloscpack" / "bloscpack-0.16.0.zip"

@@ -13,7 +13,7 @@ from hyperslab.errors import SelectionError
 from hyperslab.selection.compose import compose
 from hyperslab.selection.positional import outer, select, vectorised
 from hyperslab.selection.region import Range
-from hyperslab.testing import strategies
+from hyperslab.testing import datasets
 from hyperslab.testing.selections import canonical_index, random_key, random_shape, take
 
 CHAINS = 1500
@@ -50,10 +50,10 @@ def test_chains_of_random_keys_equal_numpy_in_turn() -> None:
 @settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_chains_of_keys_equal_numpy_in_turn(data: st.DataObject) -> None:
-    base = base_of(data.draw(strategies.shapes(max_dims=3, max_side=4)))
+    base = base_of(data.draw(datasets.shapes(max_dims=3, max_side=4)))
     expected, selection = base, select((), base.shape)
     for _ in range(3):
-        key = data.draw(strategies.basic_keys(expected.shape) | strategies.advanced_keys(expected.shape))
+        key = data.draw(datasets.basic_keys(expected.shape) | datasets.advanced_keys(expected.shape))
         try:
             chosen = expected[key]
         except IndexError:

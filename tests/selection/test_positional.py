@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hyperslab.errors import HyperslabError, Invalid, SelectionError, WrongType
 from hyperslab.selection.positional import outer, select, vectorised
 from hyperslab.selection.region import PositionList, Range, Region, Selection
-from hyperslab.testing import strategies
+from hyperslab.testing import datasets
 from hyperslab.testing.selections import canonical_index, random_key, random_orthogonal_key, random_shape, take
 
 CASES = 4000
@@ -64,15 +64,15 @@ def check_as_numpy(key: Any, shape: tuple[int, ...]) -> bool:
 @settings(max_examples=min(settings.default.max_examples, 600))
 @given(st.data())
 def test_a_key_selects_what_numpy_selects(data: st.DataObject) -> None:
-    shape = data.draw(strategies.shapes(max_dims=4, max_side=5))
-    check_as_numpy(data.draw(strategies.numpy_keys(shape)), shape)
+    shape = data.draw(datasets.shapes(max_dims=4, max_side=5))
+    check_as_numpy(data.draw(datasets.numpy_keys(shape)), shape)
 
 
 @settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_keys_that_numpy_refuses_are_refused_alike(data: st.DataObject) -> None:
-    shape = data.draw(strategies.shapes(max_dims=3, min_dims=1))
-    assert not check_as_numpy(data.draw(strategies.wrong_keys(shape)), shape)
+    shape = data.draw(datasets.shapes(max_dims=3, min_dims=1))
+    assert not check_as_numpy(data.draw(datasets.wrong_keys(shape)), shape)
 
 
 def test_thousands_of_random_keys_select_what_numpy_selects() -> None:
@@ -190,8 +190,8 @@ def test_arrays_that_run_together_are_coupled() -> None:
 @settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_outer_takes_each_axis_for_itself(data: st.DataObject) -> None:
-    shape = data.draw(strategies.shapes(max_dims=3, max_side=5))
-    check_outer(data.draw(strategies.outer_keys(shape)), shape)
+    shape = data.draw(datasets.shapes(max_dims=3, max_side=5))
+    check_outer(data.draw(datasets.outer_keys(shape)), shape)
 
 
 def test_outer_for_many_random_keys() -> None:
@@ -224,8 +224,8 @@ def test_outer_refuses_what_is_not_orthogonal(key: Any) -> None:
 @settings(max_examples=min(settings.default.max_examples, 200))
 @given(st.data())
 def test_vectorised_puts_the_points_first(data: st.DataObject) -> None:
-    shape = data.draw(strategies.shapes(max_dims=3, max_side=5))
-    key = data.draw(strategies.vectorised_keys(shape))
+    shape = data.draw(datasets.shapes(max_dims=3, max_side=5))
+    key = data.draw(datasets.vectorised_keys(shape))
     base = base_of(shape)
     try:
         base[key]

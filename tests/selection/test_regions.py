@@ -15,7 +15,7 @@ from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product
 from hyperslab.selection.region_bounds import checked, isel_of, region_shape, require_fits
 from hyperslab.selection.regions import blocks_region, region_of_key, strided_region
 from hyperslab.selection.spans import boxes_of, count, spans_of_boxes, spans_of_mask
-from hyperslab.testing.strategies import advanced_keys, basic_keys, shapes
+from hyperslab.testing.datasets import advanced_keys, basic_keys, shapes
 
 Array = np.ndarray[Any, Any]
 SHAPE = (5, 8)

@@ -14,7 +14,7 @@ from hyperslab.stores import DirectoryStore, KeyValueMap, MemoryStore, ZipStore
 from hyperslab.stores.keys import check_key, is_key, is_temporary, temporary_name
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.scratch import Scratch
-from hyperslab.testing.keys import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
+from hyperslab.testing.stores import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
 
 CANARY = b"the canary"
 PAYLOADS = [

@@ -20,9 +20,8 @@ from hyperslab.stores.location import Location
 from hyperslab.stores.object import ObjectStore
 from hyperslab.stores.ranges import span
 from hyperslab.stores.scratch import Scratch
-from hyperslab.testing.keys import ODD_KEYS
 from hyperslab.testing.store_machine import store_machine
-from hyperslab.testing.stores import StoreTests
+from hyperslab.testing.stores import ODD_KEYS, StoreTests
 from servers.s3 import S3, SECRET
 
 

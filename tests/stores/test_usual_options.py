@@ -9,7 +9,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import Invalid
-from hyperslab.stores.usual_options import s3_options
+from hyperslab.stores.buckets import s3_options
 
 KEYS = {"access_key_id": "a", "secret_access_key": "b"}
 

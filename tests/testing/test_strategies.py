@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.chunks.grid import Grid
-from hyperslab.testing import strategies
+from hyperslab.testing import datasets
 from hyperslab.testing.selections import random_grid, random_key, random_shape
 
 
 @given(st.data())
 def test_grids_cover_their_shape(data: st.DataObject) -> None:
-    shape = data.draw(strategies.shapes())
-    grid = Grid.of(shape, data.draw(strategies.chunk_grids(shape)))
+    shape = data.draw(datasets.shapes())
+    grid = Grid.of(shape, data.draw(datasets.chunk_grids(shape)))
     assert grid.shape == shape
 
 
 @given(st.data())
 def test_values_have_their_type_and_shape(data: st.DataObject) -> None:
-    dtype = data.draw(strategies.dtypes())
-    shape = data.draw(strategies.shapes(max_dims=3, max_side=4))
-    values = data.draw(strategies.arrays(dtype, shape))
+    dtype = data.draw(datasets.dtypes())
+    shape = data.draw(datasets.shapes(max_dims=3, max_side=4))
+    values = data.draw(datasets.arrays(dtype, shape))
     assert values.shape == shape + (dtype.shape if dtype.subdtype else ())
     assert values.dtype == dtype
 

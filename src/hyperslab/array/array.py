@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.array import growth, removal, sparse_io
+from hyperslab.array import growth, sparse_io
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import CellAccess, open_cells
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
-from hyperslab.array.pointing import PointsAt
+from hyperslab.array.region_reading import PointsAt
 from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
@@ -360,7 +360,7 @@ class Array(PointsAt, Closes):
             key = self.sel_key({name: where})
         try:
             with self._session.located(self._path):
-                removal.remove(self._session, self._path, key[axis], axis)
+                growth.remove(self._session, self._path, key[axis], axis)
         finally:
             self.refresh()
 

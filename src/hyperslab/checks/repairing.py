@@ -15,9 +15,8 @@ from hyperslab.checks.checking import examine_dataset
 from hyperslab.checks.findings import Finding
 from hyperslab.checks.keyed import Walk
 from hyperslab.checks.measuring import extent_of
-from hyperslab.checks.mending import Menders, Mending, Stage, stage_of
+from hyperslab.checks.mending import Menders, Mending, OwnRepair, Stage, mends_itself, stage_of
 from hyperslab.checks.mending_chunks import Act
-from hyperslab.checks.own_remedies import OwnRepair, mends_itself
 from hyperslab.checks.places import CheckedDataset, find_place
 from hyperslab.checks.quarantine import Quarantine, quarantine_folder
 from hyperslab.checks.report import Mend, Report

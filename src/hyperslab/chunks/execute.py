@@ -7,7 +7,7 @@ its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
@@ -17,16 +17,92 @@ import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.cas_writes import new_block, swapper
-from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.grouping import batches, outer_chunks
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.multi_shard import MultiShardOperation
 from hyperslab.chunks.plan import Piece, Plan
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.row_strips import full, lies_contiguous, strips
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
+from hyperslab.errors import HyperslabError, TilesFailed
 from hyperslab.stores import counting
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Reads and writes of several outer chunks, each stored by itself, that count as one.
+
+
+class MultiShardOperation:
+    """A read or write of several outer chunks (``count``) that counts as one: ``source`` is asked for moments of it, or
+    for a target; where some of its chunks fail the others are tried, so that one error tells of all."""
+
+    def __init__(self, source: ChunkSource, count: int, grid: Grid) -> None:
+        self.source = source
+        self._count = count
+        self._grid = grid
+        self._errors: dict[Coords, Exception] = {}
+
+    def noting(self, work: Callable[[Sequence[Piece]], None]) -> Callable[[Sequence[Piece]], None]:
+        """``work``, whose failures are kept for the end; those of a single outer chunk are raised."""
+        if self._count == 1:
+            return work
+
+        def noted(pieces: Sequence[Piece]) -> None:
+            try:
+                work(pieces)
+            except HyperslabError as error:
+                tiles: dict[Coords, list[Piece]] = {}
+                for piece in pieces:
+                    tiles.setdefault(self._grid.outer_of(piece.coords), []).append(piece)
+                if len(tiles) == 1:
+                    self._errors.update(dict.fromkeys(tiles, error))
+                else:  # which of them it was
+                    for tile in tiles.values():
+                        noted(tile)
+
+        return noted
+
+    def check(self, done: str) -> None:
+        """TilesFailed if there were failures."""
+        if self._errors:
+            message = f"{len(self._errors)} of {self._count} tiles could not be {done}"
+            raise TilesFailed(message, exceptions=dict(sorted(self._errors.items())))
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Which chunks lie side by side in the result, so that few copies bring many of them there. Pure.
+
+
+def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
+    """Cut pieces into runs of up to ``most`` that follow each other as neighbours along the last axis."""
+    places = [piece[0] for piece in pieces]
+    start = 0
+    for i in range(1, len(pieces)):
+        *row, last = places[i - 1]
+        if places[i] != (*row, last + 1) or i - start == most:
+            yield pieces[start:i]
+            start = i
+    yield pieces[start:]
+
+
+def full(strip: Sequence[Piece], width: int) -> slice:
+    """Which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be others."""
+    first, last = strip[0], strip[-1]
+    if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
+        return slice(0, 0)
+    span = last.out[-1]
+    short = not last.whole or span.stop - span.start != width
+    return slice(0 if first.whole else 1, len(strip) - short)
+
+
+def lies_contiguous(shape: tuple[int, ...], out: np.ndarray[Any, Any]) -> bool:
+    """Return whether a block of this shape within ``out`` is C-contiguous there."""
+    step = out.itemsize
+    for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
+        if size > 1 and stride != step:
+            return False
+        step *= size
+    return True
+
 
 _SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
 _SERIAL_SMALL = 16 * MEBIBYTE  # the same for small chunks: the threads wait for each other between them

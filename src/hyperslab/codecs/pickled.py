@@ -2,14 +2,15 @@
 
 Old peers stored references, and rows with text, as pickles of NumPy object arrays. A pickle is a program; this reader
 lets it build lists, tuples, text and numbers, and for those names inert values that record what they are told: NumPy's
-scalars become plain values by rules of :mod:`~hyperslab.codecs.pickled_scalars`. They are made anew for
-every pickle, take no attributes but their own and never hash a key that is no text. What comes out is checked as a
-whole; no NumPy object is built from it.
+scalars become plain values by the rules at the end of this file. They are made anew for every pickle, take no
+attributes but their own and never hash a key that is no text. What comes out is checked as a whole; no NumPy object is
+built from it.
 """
 
 from __future__ import annotations
 
 import pickle
+import re
 from collections import deque
 from dataclasses import dataclass
 from io import BytesIO
@@ -18,11 +19,128 @@ from math import prod
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from hyperslab.codecs.pickle_scan import scan
-from hyperslab.codecs.pickled_scalars import ScalarLayout, scalar_of
+import numpy as np
+
 from hyperslab.codecs.reference_json import KEYS, all_sound, reference_of
 from hyperslab.errors import FormatError, UnsafePickle
 from hyperslab.model.refs import ObjectReference
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Which operations a pickle asks for, before any of them is run: only those of data, and no more than its cells need.
+#
+# The standard library's reader trusts numbers that it finds: a place in its memory far beyond all others takes
+# gigabytes, sets of nothing take two hundred times their bytes. So every operation is looked at here first.
+
+
+_AT_ONCE = 64
+_SHORT = b"|".join(b"%s.{%d}" % (re.escape(bytes([length])), length) for length in range(256))
+_RUN = re.compile(  # operations of fixed length, and those whose length is one byte; the most frequent ones first
+    rb"(?s:[()\]NtaesubR012\x81\x85-\x89\x93\x94]|h.|\x8c(?:%s)|K.|[q\x80].|M..|j.{4}|J.{4}|[G\x95].{8}|[CU\x8a](?:%s)){1,%d}+"
+    % (_SHORT, _SHORT, _AT_ONCE)
+)
+_STOP, _EMPTY_DICT, _LONG_BINPUT, _PUT = b".}rp"
+_SIZES = {**dict.fromkeys(b"XBT\x8b", 4), **dict.fromkeys(b"\x8d\x8e\x96", 8)}  # bytes of the length that follows
+_LINES = {**dict.fromkeys(b"SVILFgp", 1), **dict.fromkeys(b"c", 2)}  # lines of text that follow
+
+
+def scan(data: bytes, most: int) -> list[int]:
+    """Where the pickle makes dictionaries.
+
+    UnsafePickle for an operation that is none of data, for more than about ``most`` of them, for a pickle that is cut
+    off and for bytes behind one.
+    """
+    at, count, end = 0, 0, len(data)
+    found: list[int] = []
+    while at < end:
+        run = _RUN.match(data, at)
+        if run is not None:
+            count += min(run.end() - at, _AT_ONCE)
+            at = run.end()
+        elif data[at] == _STOP:
+            if at + 1 < end:
+                raise UnsafePickle(f"a pickle with {end - at - 1} bytes behind it")
+            return found
+        else:
+            count += 1
+            if data[at] == _EMPTY_DICT:
+                found.append(at)
+            at = _behind(data, at, most)
+        if count > most:
+            raise UnsafePickle(f"a pickle of more than {most} operations, far more than its cells need")
+    raise UnsafePickle("a pickle that is cut off")
+
+
+def _behind(data: bytes, at: int, most: int) -> int:
+    """Where the next operation is."""
+    operation = data[at]
+    if operation == _EMPTY_DICT:
+        return at + 1
+    if size := _SIZES.get(operation):
+        return at + 1 + size + int.from_bytes(data[at + 1 : at + 1 + size], "little")
+    if operation == _LONG_BINPUT:
+        _require_near(int.from_bytes(data[at + 1 : at + 5], "little"), most)
+        return at + 5
+    if lines := _LINES.get(operation):
+        stop = at
+        for _ in range(lines):
+            stop = data.find(b"\n", stop + 1)
+            if stop < 0:
+                return len(data)
+        if operation == _PUT:
+            _require_near(_number(data[at + 1 : stop]), most)
+        return stop + 1
+    raise UnsafePickle(f"a pickle with the operation 0x{operation:02x}, which data do not need")
+
+
+def _number(digits: bytes) -> int:
+    return int(digits) if digits.isdigit() and len(digits) < 10 else -1
+
+
+def _require_near(place: int, most: int) -> None:
+    if not 0 <= place <= most:
+        raise UnsafePickle("a pickle that uses a place of its memory far beyond the others")
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# NumPy's scalars in pickles as plain values, made of their bytes by a closed list of types.
+
+
+_TYPES = re.compile(r"[iu][1248]|f[248]|b1|U\d{1,6}|S\d{1,6}")
+_ORDERS = ("<", ">", "|", "=")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarLayout:
+    """What a pickle says of a dtype: its code (``i4``), the order of its bytes, its fields and their places."""
+
+    code: str
+    order: Any
+    fields: tuple[tuple[ScalarLayout, int], ...]
+
+
+def scalar_of(layout: ScalarLayout, data: Any) -> Any:
+    """Return the plain value that these bytes are, of a row a tuple; UnsafePickle for all other types and lengths."""
+    if type(data) is not bytes or layout.order not in _ORDERS:
+        raise UnsafePickle("a pickled scalar without its bytes")
+    if layout.fields:
+        return tuple(_field(kind, at, data) for kind, at in layout.fields)
+    if _TYPES.fullmatch(layout.code) is None:
+        raise UnsafePickle(f"a pickled scalar of type {layout.code[:20]}")
+    dtype = np.dtype(("" if layout.order == "|" else layout.order) + layout.code)
+    if dtype.itemsize != len(data):
+        raise UnsafePickle(f"a pickled {layout.code} of {len(data)} bytes")
+    try:
+        return np.frombuffer(data, dtype)[0].item() if data else dtype.type().item()
+    except (ValueError, OverflowError) as error:  # text that is no Unicode
+        raise UnsafePickle(f"a pickled {layout.code}: {error}") from None
+
+
+def _field(kind: ScalarLayout, at: int, data: bytes) -> Any:
+    length = _TYPES.fullmatch(kind.code) and np.dtype(kind.code).itemsize
+    if not length or not 0 <= at <= len(data) - length:
+        raise UnsafePickle("a pickled row with a field outside of it, or of an unknown type")
+    return scalar_of(kind, data[at : at + length])
+
 
 _NONE = type(None)
 _PLAIN = frozenset({str, int, float, bool, _NONE, bytes})

@@ -10,28 +10,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hyperslab.codecs.base import ArrayCodec, BytesCodec, ChunkLayout, SerialCodec
-from hyperslab.codecs.base64 import Base64
 from hyperslab.codecs.blosc import Blosc
 from hyperslab.codecs.bytes import Bytes
 from hyperslab.codecs.cast import CastValue, ScaleOffset
-from hyperslab.codecs.categorize import Categorize
 from hyperslab.codecs.checksums import WORDS, make_checksum, make_jenkins
 from hyperslab.codecs.deflate import make_gzip, make_zlib
-from hyperslab.codecs.fixed_text import FixedUtf8
+from hyperslab.codecs.enums import Categorize, EnumMembers
 from hyperslab.codecs.iso_time import IsoTime
 from hyperslab.codecs.json2 import Json2
 from hyperslab.codecs.lz4 import Lz4
-from hyperslab.codecs.members import EnumMembers
-from hyperslab.codecs.numbers import AsType, BitRound, Delta, FixedScaleOffset, Quantize
-from hyperslab.codecs.packbits import PackBits, PackBools
+from hyperslab.codecs.numbers import AsType, BitRound, Delta, FixedScaleOffset, PackBits, PackBools, Quantize
 from hyperslab.codecs.pcodec import PCodec
 from hyperslab.codecs.record_text import RecordText
 from hyperslab.codecs.reference_pickle import ReferencePickle
 from hyperslab.codecs.reference_text import ReferenceText
 from hyperslab.codecs.shuffle import Shuffle
 from hyperslab.codecs.streams import make_bz2, make_lzma
+from hyperslab.codecs.text import Base64, FixedUtf8, Utf8Bytes
 from hyperslab.codecs.transpose import Transpose
-from hyperslab.codecs.utf8_bytes import Utf8Bytes
 from hyperslab.codecs.vlen import make_array, make_bytes, make_utf8
 from hyperslab.codecs.zfpy import Zfpy
 from hyperslab.codecs.zstd import Zstd

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.stores.base import Store
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
+from hyperslab.stores.store_base import StoreBase
 
 
 class Scheme(Protocol):
@@ -104,7 +105,6 @@ class _Several:
         return all(place.exists() for place in target.places)
 
     def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        from hyperslab.stores.several import SeveralStore
 
         return SeveralStore([place.url for place in target.places], read_only=read_only)
 
@@ -153,3 +153,31 @@ PLACES: dict[str, Scheme] = {
     **dict.fromkeys(("mongodb", "mongodb+srv"), _Database()),
 }
 """Every scheme that a URL may have. A new kind of place is one more line."""
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Several places named together: no keys of their own; a format that lies on several stores opens each of them.
+
+
+class SeveralStore(StoreBase):
+    """The places by their numbers, without anything in them."""
+
+    def __init__(self, urls: Sequence[str], *, read_only: bool) -> None:
+        url = " + ".join(urls)
+        if not read_only:
+            remedy = "open one of them, or gather them into one dataset (hs.gather)"
+            raise Unsupported("places that are named together are only read", url=url, remedy=remedy)
+        super().__init__(url, read_only=True)
+        self._count = len(urls)
+
+    def get(self, key: str) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Nothing."""
+        return iter(())
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """A folder for each place."""
+        return [], [] if prefix else [str(number) for number in range(self._count)]

@@ -12,13 +12,228 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from hyperslab.formats.base import Feature
 from hyperslab.group import Group
 from hyperslab.model.dtypes import DataType, VlenString, numpy_dtype
 from hyperslab.model.refs import ObjectReference
+from hyperslab.model.spec import Chunks
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells
-from hyperslab.testing.strategies import Array, Shape, Strategy, arrays
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Hypothesis strategies: shapes, chunk lengths, keys in each dialect, data types and values of them.
+#
+# For campaigns of hundreds of thousands use the seeded generators of ``testing.selections``: they are much quicker.
+
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+Strategy = st.SearchStrategy
+
+
+def shapes(max_dims: int = 5, max_side: int = 8, min_dims: int = 0, min_side: int = 0) -> Strategy[Shape]:
+    """Array shapes, axes without cells among them."""
+    return st.lists(st.integers(min_side, max_side), min_size=min_dims, max_size=max_dims).map(tuple)
+
+
+@st.composite
+def chunk_grids(draw: st.DrawFn, shape: Shape, varying: bool = True) -> Chunks:
+    """Chunk lengths for a shape: an int per axis or, where ``varying``, a tuple of sizes; both may pass the edge."""
+    cuts: list[int | tuple[int, ...]] = []
+    for length in shape:
+        several = varying and length > 0 and draw(st.booleans())
+        cuts.append(draw(varying_sizes(length)) if several else draw(st.integers(1, length + 2)))
+    return tuple(cuts)
+
+
+@st.composite
+def varying_sizes(draw: st.DrawFn, length: int) -> tuple[int, ...]:
+    """Sizes of at least 1 that cover ``length`` cells (at least one)."""
+    sizes: list[int] = []
+    while sum(sizes) < length:
+        sizes.append(draw(st.integers(1, length)))
+    return tuple(sizes)
+
+
+@st.composite
+def slices(draw: st.DrawFn, length: int) -> slice:
+    """Slices of an axis, with bounds inside and outside, open ones, and any step but zero."""
+    bound = st.none() | st.integers(-length - 2, length + 2)
+    return slice(draw(bound), draw(bound), draw(st.none() | st.integers(-4, 4).filter(bool)))
+
+
+def positions(length: int) -> Strategy[int]:
+    """Valid positions along an axis that has cells, negative ones too."""
+    return st.integers(-length, length - 1)
+
+
+@st.composite
+def basic_keys(draw: st.DrawFn, shape: Shape) -> Any:
+    """Ints, slices, ``...`` and new axes; sometimes fewer items than dimensions, sometimes no tuple."""
+    items: list[Any] = [_basic_item(draw, length) for length in shape]
+    return _dressed(draw, items)
+
+
+@st.composite
+def advanced_keys(draw: st.DrawFn, shape: Shape) -> Any:
+    """Keys with arrays: integer arrays and lists that broadcast, masks of one or more axes, mixed with all the rest."""
+    common = draw(st.lists(st.integers(0, 3), max_size=2).map(tuple))
+    items: list[Any] = []
+    axis = 0
+    while axis < len(shape):
+        kind = draw(st.sampled_from(["basic", "array", "array", "mask"]))
+        if kind == "mask":
+            wide = draw(st.integers(1, min(2, len(shape) - axis)))
+            items.append(_mask(draw, shape[axis : axis + wide], common))
+            axis += wide
+            continue
+        items.append(_index_array(draw, shape[axis], common) if kind == "array" else _basic_item(draw, shape[axis]))
+        axis += 1
+    if draw(st.integers(0, 9)) == 0:
+        items.insert(draw(st.integers(0, len(items))), draw(st.booleans()))
+    return _dressed(draw, items)
+
+
+def numpy_keys(shape: Shape) -> Strategy[Any]:
+    """Keys of NumPy's whole dialect that fit, and about one in ten that NumPy refuses."""
+    fitting = st.one_of(basic_keys(shape), advanced_keys(shape))
+    return st.integers(0, 9).flatmap(lambda draw: fitting if draw else wrong_keys(shape))
+
+
+def wrong_keys(shape: Shape) -> Strategy[Any]:
+    """Keys that NumPy refuses for every shape of at least one dimension, each in its own way."""
+    length = shape[0] if shape else 0
+    return st.sampled_from(
+        [
+            length,
+            -length - 1,
+            [length],
+            1.5,
+            "name",
+            [0.5],
+            1j,
+            object(),
+            slice(0, 1, 0),
+            slice("a", None),
+            (..., ...),
+            (0,) * (len(shape) + 1),
+            np.ones(length + 1, bool),
+            np.zeros(0),
+            ([0, 0], [0, 0, 0]),
+            [[0], [0, 0]],
+        ]
+    )
+
+
+@st.composite
+def outer_keys(draw: st.DrawFn, shape: Shape) -> tuple[Any, ...]:
+    """Keys of ``oindex``: per axis an int, a slice, a 1-D integer array or a 1-D mask."""
+    items = []
+    for length in shape:
+        kind = draw(st.sampled_from(["basic", "array", "mask"]))
+        if kind == "mask":
+            items.append(draw(npst.arrays(bool, length)))
+        elif kind == "array":
+            items.append(_index_array(draw, length, (draw(st.integers(0, 4)),), flat=True))
+        else:
+            items.append(_basic_item(draw, length))
+    return tuple(items)
+
+
+@st.composite
+def vectorised_keys(draw: st.DrawFn, shape: Shape) -> tuple[Any, ...]:
+    """Keys of ``vindex``: per axis an integer array, an int or a slice; the arrays broadcast."""
+    common = draw(st.lists(st.integers(0, 3), max_size=2).map(tuple))
+    pick = st.booleans()
+    return tuple(_index_array(draw, n, common) if draw(pick) else _basic_item(draw, n) for n in shape)
+
+
+def scalar_dtypes() -> Strategy[np.dtype[Any]]:
+    """Every fixed-size NumPy kind without fields, in either byte order."""
+    names = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "S5", "U3", "V4"]
+    times = [f"{kind}[{unit}]" for kind in ("M8", "m8") for unit in ("D", "h", "s", "ms", "ns", "25s")]
+    return st.builds(lambda name, order: np.dtype(order + name), st.sampled_from(names + times), st.sampled_from("<>"))
+
+
+@st.composite
+def dtypes(draw: st.DrawFn, depth: int = 2) -> np.dtype[Any]:
+    """Scalar types, and packed structured ones with nested fields and sub-arrays."""
+    if not depth or draw(st.integers(0, 3)):
+        return draw(scalar_dtypes())
+    names = draw(st.lists(st.sampled_from(["x", "y", "lat", "t 1", "ü"]), min_size=1, max_size=3, unique=True))
+    fields: list[Any] = []
+    for name in names:
+        shape = draw(st.sampled_from([(), (), (2,), (2, 3)]))
+        fields.append((name, draw(dtypes(depth - 1)), shape))
+    return np.dtype(fields)
+
+
+@st.composite
+def arrays(draw: st.DrawFn, dtype: np.dtype[Any], shape: Shape) -> Array:
+    """Cells of a type: any bit pattern that is a value, NaN and NaT included."""
+    result = np.zeros(shape, dtype)
+    _fill(draw, result)
+    return result
+
+
+def _fill(draw: st.DrawFn, array: Array) -> None:
+    if array.dtype.names is not None:
+        for name in array.dtype.names:
+            _fill(draw, array[name])
+        return
+    if array.dtype.kind == "U":
+        words = draw(st.lists(st.sampled_from(["", "a", "ab ", "äöü", "日本"]), min_size=1, max_size=3))
+        array[...] = np.resize(np.array(words), array.shape)
+        return
+    count = array.size * array.itemsize
+    pattern = draw(st.binary(min_size=min(count, 1), max_size=min(count, 64)))
+    raw = np.resize(np.frombuffer(pattern, np.uint8), count) if count else np.zeros(0, np.uint8)
+    cells = (raw & 1).astype(bool) if array.dtype.kind == "b" else raw.view(array.dtype)
+    array[...] = cells.reshape(array.shape)
+
+
+def _basic_item(draw: st.DrawFn, length: int) -> Any:
+    if length and draw(st.integers(0, 2)) == 0:
+        position: int = draw(positions(length))
+        return np.int32(position) if draw(st.integers(0, 4)) == 0 else position
+    return draw(slices(length))
+
+
+def _index_array(draw: st.DrawFn, length: int, common: Shape, *, flat: bool = False) -> Any:
+    kept = common if flat else common[draw(st.integers(0, len(common))) :]
+    shape = kept if flat else tuple(1 if draw(st.integers(0, 4)) == 0 else side for side in kept)
+    if not length and 0 not in shape:
+        shape = (*shape[:-1], 0)
+    count = int(np.prod(shape))
+    flattened = draw(st.lists(positions(length), min_size=count, max_size=count)) if count else []
+    array = np.array(flattened, np.int64).reshape(shape)
+    return array.tolist() if draw(st.booleans()) else array
+
+
+def _mask(draw: st.DrawFn, shape: Shape, common: Shape) -> Any:
+    """A mask with as many cells as the arrays beside it, so that they broadcast, or with one."""
+    mask = np.zeros(shape, bool)
+    alike: int = draw(st.integers(0, 4))
+    wanted = min(common[-1] if common and alike else 1, mask.size)
+    order: list[int] = draw(st.permutations(range(mask.size)))
+    mask.reshape(-1)[order[:wanted]] = True
+    return mask.tolist() if draw(st.booleans()) and mask.size else mask
+
+
+def _dressed(draw: st.DrawFn, items: list[Any]) -> Any:
+    """Leave whole slices out or stand ``...`` for them, put in new axes, take off the tuple."""
+    form = draw(st.sampled_from(["as is", "ellipsis", "short"]))
+    if form == "short":
+        while items and isinstance(items[-1], slice):
+            items.pop()
+    elif form == "ellipsis":
+        place = draw(st.integers(0, len(items)))
+        items[place : place + (place < len(items) and isinstance(items[place], slice))] = [Ellipsis]
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        items.insert(draw(st.integers(0, len(items))), None)
+    return items[0] if len(items) == 1 and draw(st.booleans()) else tuple(items)
+
 
 Features = frozenset[Feature]
 

@@ -17,21 +17,118 @@ closed.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 
-from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Unsupported
-from hyperslab.formats.base import Batches, Feature, LocksDataset, MovesNodes, Plans
+from hyperslab.errors import Conflict, HyperslabError, Invalid, NodeNotFound, Unsupported
+from hyperslab.formats.base import Batches, Feature, Format, HoldsOne, LocksDataset, MovesNodes, Plans, Writer
 from hyperslab.model.attrs import equal, equal_attrs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import DataType, Enum, Extension, Opaque, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 from hyperslab.stores.location import Location, Probe
-from hyperslab.testing.one_array import OneArrayTests
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells, same_cells
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# A format under test: its datasets opened for the time of a block, and wishes in its own spelling.
+
+
+_F4 = np.dtype("f4")
+
+
+class OpenedTests:
+    """What the tests of one format share."""
+
+    format: ClassVar[Format]
+
+    def need(self, feature: Feature | None) -> None:
+        """Skip the test unless the format has the feature."""
+        if feature is not None and feature not in self.format.features:
+            pytest.skip(f"{self.format.name} has no {feature.value}")
+
+    @property
+    def holds_one(self) -> bool:
+        """Return whether a dataset of the format is one array with its coordinates."""
+        return not self.format.features & {Feature.GROUPS, Feature.ARRAYS}
+
+    def opened(self, place: Location, mode: Any) -> Writer:
+        """The dataset, to be closed by the test."""
+        return cast(Writer, self.format.open(place, mode))
+
+    @contextmanager
+    def writing(self, place: Location, mode: Any = "x") -> Iterator[Writer]:
+        """The dataset open for writing for the time of a block."""
+        writer = self.opened(place, mode)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+    @contextmanager
+    def reading(self, place: Location) -> Iterator[Writer]:
+        """The dataset opened anew."""
+        with self.writing(place, "r") as reader:
+            yield reader
+
+    def wish(self, writer: Writer, dtype: DataType = _F4, **more: Any) -> ArraySpec:
+        """A new array's spec in the format's own spelling."""
+        given: dict[str, Any] = {"shape": (7, 4), "chunks": (3, 4), "dims": ("y", "x")} | more
+        spec = ArraySpec(dtype=dtype, **given)
+        return writer.new_array(spec) if isinstance(writer, Plans) else spec
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What a format promises of an array with its coordinates, and one that holds a single array besides.
+
+
+class OneArrayTests(OpenedTests):
+    """Part of :class:`~hyperslab.testing.formats.FormatTests`."""
+
+    def test_the_one_array_keeps_its_name(self, place: Location) -> None:
+        with self.writing(place) as writer:
+            writer.put("v", self.wish(writer))
+        assert self.format.sniff(Probe(place))
+        with self.reading(place) as reader:
+            assert (list(reader.children("")), list(reader.children("v"))) == (["v"], [])
+            with pytest.raises(NodeNotFound):
+                list(reader.children("nothing"))
+            assert isinstance(reader, HoldsOne) is self.holds_one
+            assert not isinstance(reader, HoldsOne) or reader.main == "v"
+
+    def test_no_other_array_and_no_group_beside_the_one(self, place: Location) -> None:
+        if not self.holds_one:
+            pytest.skip(f"{self.format.name} has groups")
+        with self.writing(place) as writer, pytest.raises(Unsupported, match=self.format.name):
+            writer.put("g", GroupSpec())
+        with pytest.raises(Invalid, match="v, w"), self.writing(place, "w" if place.exists() else "x") as writer:
+            writer.put("v", self.wish(writer))
+            writer.put("w", self.wish(writer))
+
+    @pytest.mark.parametrize(
+        ("dtype", "feature"),
+        [(np.dtype("f8"), None), (np.dtype("M8[ns]"), Feature.DATETIME), (VlenString(), Feature.STRINGS)],
+    )
+    def test_coordinates_stand_beside_their_array(
+        self, place: Location, dtype: DataType, feature: Feature | None
+    ) -> None:
+        self.need(feature)
+        self.need(Feature.DIMENSIONS)
+        with self.writing(place) as writer:
+            writer.put("v", self.wish(writer))
+            writer.put("y", self.wish(writer, dtype, shape=(7,), chunks=(7,), dims=("y",), attrs={"axis": "Y"}))
+            writer.chunks("y").write((0,), cells(dtype, 7))
+        with self.reading(place) as reader:
+            assert sorted(reader.children("")) == ["v", "y"]
+            assert not isinstance(reader, HoldsOne) or reader.main == "v"
+            found, block = cast(ArraySpec, reader.node("y")), reader.chunks("y").read((0,))
+            assert (found.shape, found.dims, dict(found.attrs)) == ((7,), ("y",), {"axis": "Y"})
+            assert block is not None
+            assert same_cells(block, cells(dtype, 7))
 
 
 class FormatTests(OneArrayTests):

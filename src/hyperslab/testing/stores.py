@@ -1,4 +1,3 @@
-# mypy: disable-error-code="type-abstract"
 """What every store promises, as tests: subclass :class:`StoreTests`; beside it there is a state machine.
 
 ::
@@ -17,7 +16,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,8 +26,163 @@ from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from hyperslab.stores import base
 from hyperslab.stores.base import WritableStore
 from hyperslab.stores.scratch import Scratch
-from hyperslab.testing.keys import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
-from hyperslab.testing.store_abilities import AbilityTests, in_threads, need
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Strings that are keys, that are none, and every call of a store that takes one.
+
+
+BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", "a\\b", "a\0b", "C:/a", "c:", "\ud800"]
+"""Strings that no store takes for a key, nor (but for the empty one) for a prefix."""
+KEPT_KEYS = [".lock", "a/.lock", "a/.lock/b", ".x.0123456789abcdef.tmp", "a/.x.0123456789abcdef.tmp/b"]
+"""Names kept for locks and unfinished writes; no key has such a segment."""
+ODD_KEYS = ["a b", "ä/ö", "0.0", ".zattrs", "c/0/0", "x.tmp", ".x.tmp", "ab:c", "-", "\n", "~", "%2e%2e", "...", "日本"]
+"""Strings that look suspicious and are keys."""
+
+
+def calls_of(store: Any, key: str) -> list[Callable[[], object]]:
+    """Every call of the store that takes a key or a folder, given this one; ``""`` is given only as a key."""
+    buffer = bytearray(8)
+    calls: dict[type, list[Callable[[], object]]] = {
+        base.Get: [lambda: store.get(key)],
+        base.GetInto: [lambda: store.get_into(key, Scratch())],
+        base.ReadInto: [lambda: store.read_exactly(key, memoryview(buffer))],
+        base.GetRanges: [lambda: store.get_ranges(key, [(0, 1)])],
+        base.Put: [lambda: store.put(key, b"1"), lambda: store.put(key, b"1", durable=True)],
+        base.PutMany: [lambda: store.put_many([(key, b"1")])],
+        base.PutIf: [lambda: store.put_if(key, b"1", None)],
+        base.PutNew: [lambda: store.put_new([(key, b"1")])],
+        base.Touches: [lambda: store.touch(key)],
+        base.Stamps: [lambda: store.stamp(key)],
+        base.Size: [lambda: store.size(key)],
+        base.Delete: [lambda: store.delete(key)],
+        base.Rename: [lambda: store.rename(key, "x"), lambda: store.rename("x", key)],
+    }
+    folders: dict[type, list[Callable[[], object]]] = {
+        base.Delete: [lambda: store.delete_prefix(key)],
+        base.List: [lambda: list(store.list(key)), lambda: store.list_dir(key)],
+        base.Tells: [lambda: list(store.entries(key)), lambda: store.nbytes_below(key)],
+        base.Locks: [lambda: _enter(store.lock_chunks(key, [0], 0)), lambda: _enter(store.lock_node(key, 0))],
+    }
+    tables = [calls, folders] if key else [calls]
+    return [
+        call for table in tables for ability, found in table.items() if isinstance(store, ability) for call in found
+    ]
+
+
+def _enter(lock: AbstractContextManager[None]) -> None:
+    with lock:
+        pass
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# What stores promise that do more than read and write values: many new ones, stamps of many, other keys for many.
+
+
+# mypy: disable-error-code="type-abstract"
+
+
+Ability = TypeVar("Ability")
+
+
+def need(store: object, ability: type[Ability]) -> Ability:
+    """The store, as one that has the ability; else the test is skipped."""
+    if not isinstance(store, ability):
+        pytest.skip(f"{type(store).__name__} does not claim {ability.__name__}")
+    return store
+
+
+def in_threads(count: int, job: Callable[[], None]) -> None:
+    """Run the job in so many threads at once; the first error of one is raised."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(job) for _ in range(count)]:
+            done.result()
+
+
+class AbilityTests:
+    """See :class:`~hyperslab.testing.stores.StoreTests`."""
+
+    def test_put_new(self, store: WritableStore) -> None:
+        """All values or, when one of the keys is taken, none; many are flushed at once where the system can."""
+        writer = need(store, base.PutNew)
+        for durable, count in ((False, 3), (True, 3), (True, 100)):
+            pairs = [(f"{durable}{count}/{n}/x", bytes([n])) for n in range(count)]
+            writer.put_new(pairs, durable=durable)
+            assert {key: store.get(key) for key, _ in pairs} == dict(pairs)
+            before = list(store.list())
+            with pytest.raises(Conflict, match="another writer was faster"):
+                writer.put_new([("new/a", b""), ("new/b", b"1"), (pairs[0][0], b"other"), ("new/c", b"2")])
+            assert list(store.list()) == before
+            assert store.get(pairs[0][0]) == b"\0"
+
+    def test_put_new_in_threads(self, store: WritableStore) -> None:
+        """Of several writers of one key one succeeds."""
+        writer = need(store, base.PutNew)
+        won: list[tuple[int, str]] = []
+
+        def compete() -> None:
+            name = str(len(won)) + str(time.perf_counter_ns())
+            for number in range(20):
+                try:
+                    writer.put_new([(f"k/{number}", name.encode())])
+                    won.append((number, name))
+                except Conflict:
+                    continue
+
+        in_threads(4, compete)
+        assert sorted(number for number, _ in won) == list(range(20))
+        assert all(store.get(f"k/{number}") == name.encode() for number, name in won)
+
+    def test_touch(self, store: WritableStore) -> None:
+        """A stamp that the key never had, each time, for many times."""
+        touches, stamps = need(store, base.Touches), need(store, base.Stamps)
+        seen = set()
+        for number in range(5000):
+            touches.touch("a/b", durable=number % 1000 == 0)
+            seen.add(stamps.stamp("a/b"))
+        assert None not in seen
+        assert len(seen) == 5000
+        assert len(store.get("a/b") or b"") < 5000
+
+    def test_entries(self, store: WritableStore) -> None:
+        """Names, stamps and sizes of what lies right in a folder, or in each of its folders under one name."""
+        tells, stamps = need(store, base.Tells), need(store, base.Stamps)
+        keys = ["a/x", "a/y", "a/b/x", "a/b/z", "a/c/x", "a/c/d/x", "ab/x", "x"]
+        for number, key in enumerate(keys):
+            store.put(key, bytes(number + 1))
+        for folder, tail, expected in (
+            ("a", "", "xy"),
+            ("a", "x", "bc"),
+            ("a", "z", "b"),
+            ("", "", "x"),
+            ("q", "", ""),
+        ):
+            below, behind = folder and f"{folder}/", tail and f"/{tail}"
+            found = {name: (stamp, size) for name, stamp, size in tells.entries(folder, tail)}
+            whole = {name: below + name + behind for name in expected}
+            assert found == {name: (stamps.stamp(key), keys.index(key) + 1) for name, key in whole.items()}
+        assert tells.nbytes_below("a") == sum(range(1, 7))
+        assert tells.nbytes_below("") == sum(range(1, 9))
+        assert tells.nbytes_below("q") == 0
+
+    @pytest.mark.parametrize("durable", [False, True])
+    def test_move(self, store: WritableStore, durable: bool) -> None:
+        """Over what is there, into new folders, with its stamp; a missing one is passed over, a bad key is refused."""
+        moves = need(store, base.Moves)
+        for key in ("a/one", "a/two", "b/two"):
+            store.put(key, key.encode())
+        stamp = store.stamp("a/two") if isinstance(store, base.Stamps) else None
+        moves.move([("a/one", "new/x/one"), ("a/none", "b/none"), ("a/two", "b/two")], durable=durable)
+        assert {key: store.get(key) for key in store.list()} == {"new/x/one": b"a/one", "b/two": b"a/two"}
+        assert not isinstance(store, base.Stamps) or store.stamp("b/two") == stamp
+        moves.move([("a/one", "new/x/one")], durable=durable)
+        assert store.get("new/x/one") == b"a/one"
+        moves.move([])
+        for pair in (("../a", "b"), ("b", "a/../b")):
+            with pytest.raises(Invalid):
+                moves.move([pair])
+
+
+# mypy: disable-error-code="type-abstract"
 
 
 class StoreTests(AbilityTests):

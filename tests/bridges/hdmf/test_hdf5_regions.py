@@ -21,7 +21,7 @@ from hyperslab.errors import BrokenLink, RegionOutOfBounds
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
 from hyperslab.selection.regions import blocks_region, region_of_key
 from hyperslab.stores.memory import MemoryStore
-from hyperslab.testing.strategies import shapes
+from hyperslab.testing.datasets import shapes
 
 Array = np.ndarray[Any, Any]
 SHAPE = (5, 8)

@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, MissingChunks, NotFound, ReadOnly, Unsupported
-from hyperslab.testing.strategies import basic_keys
+from hyperslab.testing.datasets import basic_keys
 
 CELLS = np.random.default_rng(0).integers(0, 50, (40, 7, 5)).astype("<f4")
 

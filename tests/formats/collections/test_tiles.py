@@ -26,8 +26,8 @@ from hyperslab.selection.positional import select
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.object import ObjectStore
+from hyperslab.testing.datasets import advanced_keys, basic_keys
 from hyperslab.testing.sources import SourceTests
-from hyperslab.testing.strategies import advanced_keys, basic_keys
 
 CELLS = np.arange(1, 65, dtype="i4").reshape(8, 8)
 

@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 import xarray as xr
-from xarray.backends import BackendEntrypoint
+from xarray.backends import BackendEntrypoint, NetCDF4BackendEntrypoint
 
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
-from hyperslab.bridges.xarray.precedence import is_database
 from hyperslab.bridges.xarray.reading import open_group, open_groups
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats import detect
+from hyperslab.formats import SCHEMES, detect
 from hyperslab.formats.base import HoldsCollections, HoldsMany, HoldsOne
 from hyperslab.group import Group
 from hyperslab.stores.location import Location, Probe
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# URLs of databases are ours: xarray asks its netCDF engine before any other, and that one claims every URL.
+#
+# The engines of xarray have an order and no way to change it, and a library of netCDF opens no database. So it is not
+# asked about those, from when xarray looks for engines, which loads this module.
+
+
+_ASKED = "guess_can_open"
+
+
+def is_database(target: Any) -> bool:
+    """Return whether it is the URL of a database."""
+    return isinstance(target, str) and target.partition("://")[0].lower() in SCHEMES and "://" in target
+
+
+def _but_databases(asked: Any) -> Any:
+    @wraps(asked)
+    def guess_can_open(self: Any, filename_or_obj: Any) -> Any:
+        return not is_database(filename_or_obj) and asked(self, filename_or_obj)
+
+    return guess_can_open
+
+
+setattr(NetCDF4BackendEntrypoint, _ASKED, _but_databases(getattr(NetCDF4BackendEntrypoint, _ASKED)))
+
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")

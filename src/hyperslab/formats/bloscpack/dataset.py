@@ -11,8 +11,7 @@ from typing import Any
 
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.codecs.blosc import HEADER, may_move
-from hyperslab.codecs.blosc_blocks import used_bytes
+from hyperslab.codecs.blosc import HEADER, may_move, used_bytes
 from hyperslab.codecs.digests import Digest
 from hyperslab.errors import FormatError, HyperslabError, MemoryLimit, Problem, Unsupported
 from hyperslab.formats.base import Remedy

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs import json2, pickle_writing
+from hyperslab.codecs import json2, reference_pickle
 from hyperslab.codecs.pickled import fill_of_pickle
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems
@@ -129,7 +129,7 @@ JSON2 = {
 PICKLE = "reference_pickle"
 CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
-_ZERO = {"json2": bytes_to_base64(json2.ZERO), PICKLE: bytes_to_base64(pickle_writing.ZERO)}
+_ZERO = {"json2": bytes_to_base64(json2.ZERO), PICKLE: bytes_to_base64(reference_pickle.ZERO)}
 """The fill value of rows: the number 0 as each codec encodes it."""
 OBJECT_DTYPES = ("|O", "O", "object")
 _TEXT = "vlen-utf8"

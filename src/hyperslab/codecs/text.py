@@ -1,13 +1,72 @@
-"""``fixed_utf8``: text as UTF-8 in cells of one width, NUL bytes behind; how NCZarr stores strings (dtype ``|Sn``)."""
+"""Bytes as text and text as bytes of one width: ``base64``, ``utf8_bytes`` and ``fixed_utf8``.
+
+``base64`` is RFC 4648 with padding. ``utf8_bytes`` takes bytes for the text that they spell, for formats that store
+bytes as text (HDMF on Zarr v3). ``fixed_utf8`` stores text as UTF-8 in cells of one width with NUL bytes behind, as
+NCZarr does (dtype ``|Sn``).
+"""
 
 from __future__ import annotations
 
+from binascii import Error, a2b_base64, b2a_base64
+
 import numpy as np
 
-from hyperslab.codecs.base import ChunkLayout, Values
+from hyperslab.codecs.base import Buffer, ChunkLayout, Values
+from hyperslab.codecs.bounds import check_size, damaged
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import VlenString
+from hyperslab.model.dtypes import VlenBytes, VlenString
+
+
+class Base64:
+    """Four characters for three bytes."""
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("base64", config)
+
+    def encoded_size(self, size: int) -> int:
+        """A third more."""
+        return (size + 2) // 3 * 4
+
+    def encode(self, data: Buffer) -> Buffer:
+        """Text without line breaks."""
+        return b2a_base64(data, newline=False)
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """The bytes; CorruptChunk at the first character that is not base64."""
+        try:
+            out = a2b_base64(data, strict_mode=True)
+        except (Error, ValueError) as error:
+            raise damaged("base64", error, size) from error
+        check_size("base64", out, size)
+        return out
+
+
+class Utf8Bytes:
+    """Cells of bytes to cells of text and back."""
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("utf8_bytes", config)
+        if not isinstance(cells.dtype, VlenBytes):
+            raise unfit("utf8_bytes", "byte strings", cells.dtype)
+        self.cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
+
+    def encode(self, array: Values) -> Values:
+        """Text; Invalid for a cell that is not UTF-8."""
+        texts = [_text(cell) for cell in array.reshape(-1).tolist()]
+        return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
+
+    def decode(self, array: Values) -> Values:
+        """Bytes."""
+        cells = [str(cell).encode() for cell in array.reshape(-1).tolist()]
+        return np.fromiter(cells, object, len(cells)).reshape(array.shape)
+
+
+def _text(cell: bytes | None) -> str:
+    try:
+        return "" if cell is None else str(memoryview(cell), "utf-8")
+    except (TypeError, UnicodeDecodeError) as error:
+        raise Invalid(f"these bytes are no UTF-8: {cell!r:.60}: {error}", remedy="use profile='v2'") from None
 
 
 class FixedUtf8:

@@ -1,4 +1,8 @@
-"""``categorize``: words as numbers, 1 for the first label, 0 for a word that is no label (read back as ``""``)."""
+"""Cells of which only some values are allowed: ``categorize`` and ``enum_members``.
+
+``categorize`` stores words as numbers: 1 for the first label, 0 for a word that is no label, which is read back as
+``""``. ``enum_members`` lets only members of an enumeration be written, and any whole number be read.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ChunkLayout, Values
 from hyperslab.codecs.config import Config, only, unfit
 from hyperslab.errors import CorruptChunk, Invalid
-from hyperslab.model.dtypes import VlenString
+from hyperslab.model.dtypes import Enum, VlenString
 
 
 class Categorize:
@@ -45,3 +49,33 @@ class Categorize:
             found = (int(array.min()), int(array.max()))
             raise CorruptChunk("categorize: no such label", expected=f"0 to {len(self._words) - 1}", found=found)
         return self._words[array]
+
+
+class EnumMembers:
+    """The cells as they are. What is no member of their type, nor the fill value, is Invalid when it is encoded."""
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("enum_members", config)
+        if not isinstance(cells.dtype, Enum):
+            raise unfit("enum_members", "enumerations", cells.dtype)
+        self._kind = cells.dtype
+        self._cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
+        fill = 0 if cells.fill_value is None else int(cells.fill_value)
+        self._allowed = np.array([*dict(cells.dtype.members).values(), fill], cells.numpy_dtype)
+
+    @property
+    def cells(self) -> ChunkLayout:
+        """The whole numbers."""
+        return self._cells
+
+    def encode(self, array: Values) -> Values:
+        """The same cells; Invalid names one that is no member."""
+        wrong = array[~np.isin(array, self._allowed)]
+        if wrong.size:
+            members = ", ".join(f"{name} = {value}" for name, value in self._kind.members[:20])
+            raise Invalid(f"{wrong.flat[0]} is no member of enum {self._kind.name}", remedy=f"it has {members}")
+        return array
+
+    def decode(self, array: Values) -> Values:
+        """The same cells."""
+        return array
