@@ -17,6 +17,7 @@ from hyperslab.errors import Invalid
 from hyperslab.formats.mongo import objects, search
 from hyperslab.formats.mongo.chunk_documents import DerivedIds
 from hyperslab.formats.mongo.completeness import is_complete
+from hyperslab.formats.mongo.document import EXTENSION
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.repair import collect_garbage, find_orphans, find_problems, find_remedies, remove_orphan
 from servers.mongo import running_mongod
@@ -308,3 +309,16 @@ def test_a_put_that_was_broken_off_is_garbage(db: Database[Any], layout: Any, st
     assert {info.id for info in xdb.list()} == {whole, damaged, resumed}
     assert set(xdb.chunks.distinct("meta_id")) == {whole, damaged, resumed}
     assert all("hyperslab" not in doc for doc in xdb.meta.find())
+
+
+def test_an_object_that_is_long_in_the_making_stays_alive_beside_many_others(db: Database[Any]) -> None:
+    """The ids of 1,000 others push its own out of what is remembered: it is touched again, not counted anew."""
+    heartbeats, meta, id = objects.Heartbeats(), db["test.meta"], ObjectId()
+    meta.insert_one({"_id": id, EXTENSION: {"putting": datetime(2020, 1, 1, tzinfo=UTC)}})
+    heartbeats.start(id)
+    heartbeats.beat(meta, id)
+    assert meta.find_one({"_id": id, objects.PUTTING: datetime(2020, 1, 1, tzinfo=UTC)})
+    for _ in range(1100):
+        heartbeats.start(ObjectId())
+    heartbeats.beat(meta, id)
+    assert not meta.find_one({"_id": id, objects.PUTTING: datetime(2020, 1, 1, tzinfo=UTC)})

@@ -138,24 +138,31 @@ class Heartbeats:
 
     # Far less than the age at which an unfinished object counts as garbage (repair.GARBAGE_AGE, an hour).
     SECONDS = 60.0
+    # Ids that are remembered, some 100 KiB; those of objects that are complete are never taken out one by one.
     _MOST = 1000
 
     def __init__(self) -> None:
-        self._last: dict[Any, float] = {}
+        self._last: dict[ObjectId, float] = {}
+        self._has_forgotten = False
 
     def start(self, id: ObjectId) -> None:
         """Count from now."""
         if len(self._last) > self._MOST:
             self._last.clear()
+            self._has_forgotten = True
         self._last[id] = time.monotonic()
 
     def beat(self, meta: DocumentCollection, id: ObjectId) -> None:
-        """Touch the object, unless that was done lately; the first time only starts the count."""
+        """Touch the object, unless that was done lately; the first time only starts the count.
+
+        Once ids were forgotten, an unknown one may be that of an object that is long in the making: it is touched.
+        """
         last = self._last.get(id)
         if last is not None and time.monotonic() - last < self.SECONDS:
             return
+        is_due = last is not None or self._has_forgotten
         self.start(id)
-        if last is not None:
+        if is_due:
             touch_object(meta, id)
 
 
