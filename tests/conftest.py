@@ -70,13 +70,13 @@ _ONLY_IN_THE_SOAK = (
     "formats/hdmf/test_hostile.py::test_pickles_in_every_position",
     "formats/mongo/test_exclusive_names.py::*[[][ag]*-few]",
     "formats/netcdf/test_remote.py::test_real_files*[[]False-*[!n]]",
+    "stores/test_object_datasets.py::test_many_writers[[]zarr2]",
     "stores/test_object_faults.py::test_every_request_of_a_change*",
     "stores/test_object_faults.py::test_reads[[][!g]*-hang]",
     "stores/test_object_faults.py::test_writers_on_a_bad_line[[]chunks]",
     "stores/test_object_faults.py::test_writes[[]d*-hang]",
     "trust/test_kill_points.py::*[[]zarr3-plain]",
     "trust/test_leftovers.py::*a.b2nd-[ac][pe]*-few]",
-    "trust/test_many_writers.py::*[[]zarr2]",
 )
 
 
