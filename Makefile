@@ -9,6 +9,9 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 BIN := .venv/bin
 # One process more than cores, for many tests wait for others: servers, writers that are killed, the disk.
 SPREAD := -n $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder --max-worker-restart 2
+# The tests' files are removed in one go when all passed, and kept otherwise. pytest would keep those of three runs, and
+# remove those of the run before, file by file: a quarter of a million.
+TESTS = files=$$(mktemp -d) && $(1) -m pytest $(SPREAD) --basetemp $$files/pytest && rm -rf $$files
 # What is imported is compiled then, and kept, whatever this machine says: thousands of processes import it in a run of
 # the suite. To compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
@@ -34,8 +37,8 @@ help: ## what there is
 tour: .venv/.with-tour ## real data through every format, step by step
 	@$(BIN)/hyperslab tour
 
-test: .venv/.with-test,peers ## the whole suite
-	@$(BIN)/python -m pytest $(SPREAD)
+test: .venv/.with-test,peers ## every format, command and promise once, in six minutes
+	@$(call TESTS,$(BIN)/python)
 
 check: .venv/.with-check,peers ## format, lint, types, floors, house measures
 	@$(BIN)/ruff format --check .
@@ -56,7 +59,7 @@ format: .venv/.with-check ## ruff's own formatting and safe fixes
 	@touch $@
 
 test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of every library
-	@.venvs/oldest/bin/python -m pytest $(SPREAD)
+	@$(call TESTS,.venvs/oldest/bin/python)
 
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py

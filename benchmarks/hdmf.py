@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import nwb
 from benchmarks.harness import OURS, Contender, Row, Target
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.model.dtypes import ObjectRef
 from hyperslab.model.spec import Codec
 

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +18,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+from covering import find_left_out
+
 if TYPE_CHECKING:
     from servers.mongo import Mongo
     from servers.s3 import S3
 
+if os.environ.get("HYPOTHESIS_PROFILE") != "soak":  # arrays of a few cells take less than to compile what sparse does
+    os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+gc.disable()  # until all tests are collected: they are no garbage, and to look at so many again and again takes seconds
 with suppress(ImportError):  # before any test brings netCDF4, whose HDF5 library its filters would take for h5py's
     import_module("hdf5plugin")
 with suppress(ImportError):
@@ -43,9 +47,9 @@ _LONGEST = (
     "bridges/test_xarray_places.py",
     "docs/test_pages.py",
     "trust/test_caches.py",
-    "checks/test_hostile.py",
+    "integrity/test_hostile.py",
     "bridges/test_xarray.py",
-    "checks/test_repairing.py",
+    "integrity/test_repairing.py",
     "stores/test_object_faults.py",
     "formats/hdmf/test_hostile.py",
     "formats/bloscpack/test_transactions.py",
@@ -58,47 +62,24 @@ _LONGEST = (
 )
 
 
-# Cases that repeat a promise which another case or test keeps in the suite: 200 s of one core.
-_ONLY_IN_THE_SOAK = (
-    "bridges/hdmf/test_appending.py::*room_for[[]v3]",
-    "bridges/mongo/test_killed_writers.py::*-save_rows]",
-    "bridges/test_xarray.py::test_real_files*[!n]-stored]",
-    "bridges/test_xarray_places.py::test_identical[[][!hov]*",
-    "checks/test_hostile.py::*[[]bombs-*",
-    "conversion/test_killed_in_buckets.py::*True*",
-    "formats/collections/test_tiles_between.py::test_a_writer_who_dies*-False-*",
-    "formats/hdmf/test_hostile.py::test_pickles_in_every_position",
-    "formats/mongo/test_exclusive_names.py::*[[][ag]*-few]",
-    "formats/netcdf/test_remote.py::test_real_files*[[]False-*[!n]]",
-    "stores/test_object_datasets.py::test_many_writers[[]zarr2]",
-    "stores/test_object_faults.py::test_every_request_of_a_change*",
-    "stores/test_object_faults.py::test_reads[[][!g]*-hang]",
-    "stores/test_object_faults.py::test_writers_on_a_bad_line[[]chunks]",
-    "stores/test_object_faults.py::test_writes[[]d*-hang]",
-    "trust/test_kill_points.py::*[[]zarr3-plain]",
-    "trust/test_leftovers.py::*a.b2nd-[ac][pe]*-few]",
-)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: of the processes that share the files, none is left alone with one at the end.
 
-    What only the soak runs is left out, unless it is named on the command line.
+    What covering tests repeat is left out but in the soak, and where a test is named on the command line.
     """
     tests = Path(__file__).parent
     ranks = {tests / name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     if os.environ.get("HYPOTHESIS_PROFILE") != "soak" and not any("::" in argument for argument in config.args):
-        names = {item: item.nodeid.removeprefix("tests/") for item in items}
-        left_out = {item for item in items if any(fnmatchcase(names[item], each) for each in _ONLY_IN_THE_SOAK)}
+        left_out = find_left_out(items)
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:
-    """The many tests themselves are no garbage: to look at each again and again takes a second of every collection."""
-    gc.collect()
+    """Begin to collect garbage, but never among the tests themselves."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

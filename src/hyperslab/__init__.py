@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from hyperslab.api import create, list_formats, open, open_array, open_group
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
-    from hyperslab.checks import Report, check, diff, repair
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.formats.nczarr.adopt import adopt
     from hyperslab.group import Group
+    from hyperslab.integrity import Report, check, diff, repair
     from hyperslab.model.dims import Dimension
     from hyperslab.stores.counting import trace
 
@@ -60,14 +60,14 @@ _HOMES = {
     "Loss": "conversion",
     "Problem": "errors",
     "Progress": "conversion",
-    "Report": "checks",
+    "Report": "integrity",
     "adopt": "formats.nczarr.adopt",
-    "check": "checks",
+    "check": "integrity",
     "convert": "conversion",
     "create": "api",
-    "diff": "checks",
+    "diff": "integrity",
     "gather": "conversion",
-    "repair": "checks",
+    "repair": "integrity",
     "list_formats": "api",
     "open": "api",
     "open_array": "api",

@@ -19,15 +19,13 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly
 from hyperslab.formats import format_for_new, get_format, names
-from hyperslab.formats.base import Format, FormatInfo, KnowsItsPlace, Mode, Reader, Variant
-from hyperslab.formats.opening import check_free, check_mode, choose_format
-from hyperslab.formats.zarr.dialect import FormatOfDocuments
+from hyperslab.formats.base import Format, FormatInfo, Mode, Variant
+from hyperslab.formats.opening import check_free, check_mode, check_option_names, choose_format
+from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
-from hyperslab.model.guessing import meant
 from hyperslab.model.paths import normalize
-from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Size, Store
+from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, local_path, unpublished
 
@@ -73,13 +71,16 @@ def open(
     return _in_its_group(node, "r" if mode == "r" else "r+", format, settings, options)
 
 
+_COMMON_OPTIONS = tuple(name for name in signature(open).parameters if name not in ("url", "options"))
+
+
 def open_alone(
     url: Target,
     mode: Mode = "r",
     *,
     format: str | None = None,
     path: str = "",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     **options: Any,
 ) -> Group | Array:
     """:func:`open`, but for an array that is opened by its own place: that is the whole of its dataset."""
@@ -88,7 +89,7 @@ def open_alone(
 
 
 def _open(
-    where: Location, mode: Mode, format: str | None, path: str, settings: Settings, given: Mapping[str, Any]
+    where: Location, mode: Mode, format: str | None, path: str, settings: Settings, given: Mapping[str, object]
 ) -> Group | Array:
     """Open the dataset at a place, and give its root or the node at ``path``."""
     check_mode(mode)
@@ -98,6 +99,7 @@ def _open(
     if node and mode in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
+    check_option_names(chosen, options, _COMMON_OPTIONS, where.url)
     origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
     if remembered:
         options["remembered"] = remembered
@@ -105,35 +107,24 @@ def _open(
         reader = chosen.open(where, mode, settings=settings, **options)
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
-    except TypeError as error:
-        unknown = [name for name in options if f"unexpected keyword argument {name!r}" in str(error)]
-        if not unknown:
-            raise
-        raise _no_option(chosen, unknown[0], where) from None
-    relocated, variant = _ability(reader, "location"), _ability(reader, "variant")
-    if relocated is not None:
-        origin = replace(origin, where=relocated)
+    if reader.location is not None:
+        origin = replace(origin, where=reader.location)
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    session = OpenDataset(reader, variant or chosen, where.url, mode != "r", settings, cache, origin)
-    led, place, spec = follow(session, node or _main(session) or "")
+    session = OpenDataset(reader, reader.variant or chosen, where.url, mode != "r", settings, cache, origin)
+    led, place, spec = follow(session, node or reader.main or "")
     if led is not session:  # it goes on by itself
         session.linked.keep(led)
         session.close()
-    return Array(led, place, spec) if isinstance(spec, ArraySpec) else Group(led, place)
+    return Array(led, place, spec) if spec.is_array else Group(led, place)
 
 
 def _in_its_group(
-    node: Group | Array, mode: Mode, format: str | None, settings: Settings, options: Mapping[str, Any]
+    node: Group | Array, mode: Mode, format: str | None, settings: Settings, options: Mapping[str, object]
 ) -> Group | Array:
     """Return an array that was opened by its own place as one of the dataset around it, whose other arrays label it
     and whose consolidated metadata follows its changes; as it is where it stands alone."""
     session = node._session
-    if (
-        isinstance(node, Group)
-        or node.path
-        or session.origin is None
-        or not isinstance(session.format, FormatOfDocuments)
-    ):
+    if isinstance(node, Group) or node.path or session.origin is None or not isinstance(session.format, ZarrFormat):
         return node
     *_, document = session.format.metadata_dialect.nodes  # that of a group
     where, root = session.origin.where, None
@@ -154,28 +145,8 @@ def _is_there(where: Location, key: str) -> bool:
     """Return whether a value is stored under the key at this place."""
     with suppress(HyperslabError):
         store = where.store(read_only=True)
-        return (store.size(key) if isinstance(store, Size) else store.get(key)) is not None
+        return store.size(key) is not None
     return False
-
-
-def _no_option(chosen: Format, name: str, where: Location) -> Invalid:
-    known = {*signature(open).parameters, *signature(chosen.open).parameters}
-    remedy = meant(name, sorted(known - {"url", "where", "settings", "remembered", "options"}))
-    return Invalid(f"format {chosen.name} has no option {name!r}", url=where.url, remedy=remedy)
-
-
-def _main(session: OpenDataset) -> str | None:
-    """Return the name of the array that stands for the dataset, where the format holds one (``HoldsOne``)."""
-    main: str | None = _ability(session.reader, "main")
-    return main
-
-
-def _ability(reader: Reader, name: str) -> Any:
-    """Return what a reader has by an ability (``Relocated``, ``IsVariant``, ``HoldsOne``), else None.
-
-    Asked by name: ``isinstance`` with a protocol takes 10 us before Python 3.12, a fifth of opening in all.
-    """
-    return getattr(reader, name, None)
 
 
 def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
@@ -184,7 +155,7 @@ def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
     A dataset of one array is given as the group that holds the array and its coordinates.
     """
     node = open(url, mode, **options)
-    if isinstance(node, Array) and not normalize(options.get("path", "")) and node.path == _main(node._session):
+    if isinstance(node, Array) and not normalize(options.get("path", "")) and node.path == node._session.reader.main:
         return Group(node._session, "")
     if not isinstance(node, Group):
         raise Invalid("this is an array", url=node.url, remedy="use open_array")
@@ -218,11 +189,11 @@ def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> G
     return root
 
 
-def whole_options(where: Location, format: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def whole_options(where: Location, format: str | None, options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options of a dataset that is made whole: in Zarr it ends with consolidated metadata, without which
     xarray's own engine warns at each opening, unless ``consolidated=False`` leaves it out."""
-    name = format or format_for_new(where.url)
-    return {"consolidated": True, **options} if name in ("zarr2", "zarr3") else dict(options)
+    chosen = get_format(format or format_for_new(where.url))
+    return {"consolidated": True, **options} if chosen.traits.keeps_consolidated else dict(options)
 
 
 @contextmanager
@@ -246,8 +217,7 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
         _create(unpublished(temporary), chosen, durable=False, **options) as root,
     ):
         yield root
-    if isinstance(made := get_format(chosen), KnowsItsPlace):
-        made.placed(where)
+    get_format(chosen).placed(where)
 
 
 def list_formats() -> dict[str, FormatInfo]:

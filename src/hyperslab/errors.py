@@ -101,11 +101,11 @@ class HyperslabError(Exception):
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.said}{place}{remedy}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str, Any]) -> HyperslabError:
+def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str, object]) -> HyperslabError:
     error = kind(*args)
     error.args = args
     error.__dict__.update(state)

@@ -25,7 +25,10 @@ CHILD = """
 import json, sys, threading
 import hyperslab as hs
 from hyperslab.chunks import pool
+from hyperslab.codecs import libblosc2
 
+if sys.argv[2] == "numcodecs":
+    libblosc2.load_library = lambda: None
 KEYS = {"one": (0, 0), "part": (slice(1, 3), slice(1, 3)), "ten": (slice(0, 4), slice(0, 40)), "all": ()}
 
 def count(array, key):
@@ -44,7 +47,7 @@ def counts(url):
     found = {name: count(root["a"], key) for name, key in KEYS.items()} if "a" in root else {}
     return {**found, "row": count(root["line"], slice(0, 100)), "rows": count(root["line"], slice(0, 6400))}
 
-print(json.dumps({url: counts(url) for url in sys.argv[2:]}))
+print(json.dumps({url: counts(url) for url in sys.argv[3:]}))
 """
 ONE, FURTHER = 60, 12
 WITHIN = [name for name, variant in VARIANTS.items() if variant.keyed]
@@ -54,6 +57,8 @@ PINNED = {
     "mongo": (560, 170),
 }
 """Calls of one chunk, and of each further one, of formats that the budget is not for."""
+BY_NUMCODECS = {"zarr2": (60, 30), "zarr3": (60, 30), "sharded": (80, 30), "bloscpack": (60, 30)}
+"""Those of Blosc where blosc2 is not installed and numcodecs decodes its chunks by Python calls of its own."""
 Counts = dict[str, dict[str, int]]
 
 
@@ -76,12 +81,22 @@ def urls(mongo: Mongo, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 @pytest.fixture(scope="module", params=[1, 3], ids=["one worker", "all threads"])
 def counted(urls: dict[str, str], request: pytest.FixtureRequest) -> Iterator[Counts]:
     """Python calls of reads of each dataset, in a process of its own."""
-    command = [sys.executable, "-c", CHILD, str(request.param), *urls.values()]
+    yield count_in_child(urls, request.param, "libblosc2")
+
+
+@pytest.fixture(scope="module")
+def counted_by_numcodecs(urls: dict[str, str]) -> Iterator[Counts]:
+    """Those of an installation without blosc2."""
+    yield count_in_child({name: url for name, url in urls.items() if name in BY_NUMCODECS}, 1, "numcodecs")
+
+
+def count_in_child(urls: dict[str, str], workers: int, decoder: str) -> Counts:
+    command = [sys.executable, "-c", CHILD, str(workers), decoder, *urls.values()]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     print(counts := {name: found[url] for name, url in urls.items()})
-    yield counts
+    return counts
 
 
 def check(counts: dict[str, int], one: int, further: int) -> None:
@@ -103,6 +118,11 @@ def test_within_the_budget(counted: Counts, name: str) -> None:
 @pytest.mark.parametrize("name", PINNED)
 def test_what_the_others_cost(counted: Counts, name: str) -> None:
     check(counted[name], *PINNED[name])
+
+
+@pytest.mark.parametrize("name", BY_NUMCODECS)
+def test_what_numcodecs_costs(counted_by_numcodecs: Counts, name: str) -> None:
+    check(counted_by_numcodecs[name], *BY_NUMCODECS[name])
 
 
 def test_every_format_is_counted() -> None:

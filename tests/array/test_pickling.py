@@ -86,6 +86,7 @@ def test_another_interpreter(place):
     assert elsewhere(root, "print(list(value), value['g/t'][47.5, 2])") == f"{list(root)} {CELLS[1, 2]}"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_pools_of_processes(place, method):
     array = hs.open(place)["g/t"]
@@ -326,7 +327,7 @@ class Vault(DirectoryStore):
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
     """``vault://`` URLs, whose folders open with ``access_key`` alone, and a module that knows the key."""
-    from hyperslab.stores import schemes
+    from hyperslab.stores import location
 
     class Place:
         def exists(self, target):
@@ -337,7 +338,7 @@ def vault(tmp_path, monkeypatch):
                 raise Invalid("wrong key")
             return Vault(tmp_path / target.rpartition("/")[2], read_only=read_only)
 
-    monkeypatch.setitem(schemes.PLACES, "vault", Place())
+    monkeypatch.setitem(location.PLACES, "vault", Place())
     (tmp_path / "vault_keys.py").write_text(
         "def key():\n    return {'access_key': 'canary-key'}\n\ndef nothing():\n    return None\n"
     )

@@ -146,21 +146,3 @@ def test_a_crash_loses_nothing_that_stays(tmp_path: Path, monkeypatch: pytest.Mo
     with hs.open_group(tmp_path / "a.zarr") as root:
         assert set(range(15, 100)) <= set(root["v"][...].tolist())
         assert root["v"].shape == (100,)
-
-
-def test_a_format_that_can_remove_is_asked_first() -> None:
-    with hs.create(MemoryStore(), "zarr3") as root:
-        array = root.create_array("v", data=np.arange(10))
-        asked: list[Any] = []
-        reader = root._session.reader
-
-        def remove(*given: Any) -> bool:
-            asked.append(given)
-            return len(asked) == 1
-
-        reader.remove = remove  # type: ignore[attr-defined]
-        array.remove(slice(2, 4))
-        assert array.shape == (10,)
-        array.remove(slice(2, 4))
-        assert asked == [("v", 0, 2, 4)] * 2
-        assert array[...].tolist() == [0, 1, 4, 5, 6, 7, 8, 9]

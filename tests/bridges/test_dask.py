@@ -26,25 +26,19 @@ from forked import pool
 from hyperslab.bridges.dask import Cuts, fitted, is_dask_array, write
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, Unsupported
 from hyperslab.stores import MemoryStore
-from hyperslab.stores.keys import split_names
+from hyperslab.stores.base import Store
 from hyperslab.testing.selections import random_grid, random_key, random_shape
 
 
-class Plain:
+class Plain(Store):
     """A store that can do no more than it must: no locks, no versions, one call per key."""
 
-    url = "plain://"
-    read_only = False
-
     def __init__(self, values=None):
+        super().__init__("plain://")
         self._values = {} if values is None else values
 
     def get(self, key):
         return self._values.get(key)
-
-    def get_ranges(self, key, ranges):
-        value = self.get(key)
-        return None if value is None else [value[start:stop] for start, stop in ranges]
 
     def put(self, key, value, *, durable=False):
         self._values[key] = bytes(value)
@@ -52,18 +46,8 @@ class Plain:
     def delete(self, key, *, durable=False):
         self._values.pop(key, None)
 
-    def delete_prefix(self, prefix, *, durable=False):
-        for key in [key for key in self._values if not prefix or f"{key}/".startswith(f"{prefix}/")]:
-            del self._values[key]
-
     def list(self, prefix=""):
         return iter(sorted(key for key in self._values if not prefix or key.startswith(f"{prefix}/")))
-
-    def list_dir(self, prefix=""):
-        return split_names(self.list(prefix), prefix)
-
-    def close(self):
-        pass
 
 
 CELLS = np.arange(140, dtype="i4").reshape(10, 14)
@@ -108,6 +92,7 @@ def under(processes):
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_reading(under, place, scheduler):
     array = hs.open(place)["t"]
@@ -280,6 +265,7 @@ def blocks(cells, chunks):
     return da.from_array(cells, chunks=chunks) + 0
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("chunks", [(3, 4), (4, 5), (1, 14), (10, 3)])
 def test_writing(under, root, scheduler, chunks):

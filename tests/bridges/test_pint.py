@@ -33,11 +33,17 @@ def test_the_long_form_whatever_the_registry_prints():
 
 
 @pytest.mark.parametrize(
-    "magnitude",
-    [np.arange(3.0), da.arange(3), sparse.COO(np.eye(2)), da.from_array(sparse.COO(np.eye(2)))],
+    "make",
+    [
+        lambda: np.arange(3.0),
+        lambda: da.arange(3),
+        lambda: sparse.COO(np.eye(2)),
+        lambda: da.from_array(sparse.COO(np.eye(2))),
+    ],
     ids=["numpy", "dask", "sparse", "dask of sparse"],
 )
-def test_what_is_measured_stays_what_it_is(magnitude):
+def test_what_is_measured_stays_what_it_is(make):
+    magnitude = make()
     quantity = join(magnitude, "degree_Celsius")
     assert is_quantity(quantity)
     assert split(quantity) == (magnitude, "degree_Celsius") or split(quantity)[0] is magnitude

@@ -58,6 +58,7 @@ def opened(url: object, **options: object) -> xr.Dataset:
     return xr.open_dataset(str(url), engine="hyperslab", **options)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("decoding", DECODING)
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 def test_real_files_are_identical_through_every_place(tmp_path: Path, file: Path, decoding: str) -> None:

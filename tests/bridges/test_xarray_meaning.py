@@ -44,6 +44,7 @@ def put(dataset: xr.Dataset, place: Path, how: str) -> None:
     dataset.hyperslab.save(place, **options)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", MISFITS)
 @pytest.mark.parametrize("lazily", [False, True])
 @pytest.mark.parametrize("place", PLACES)
@@ -59,6 +60,7 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path: Path, place: str, lazily:
     assert not (tmp_path / place).exists()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("how", ["append", "region", "r+"])
 @pytest.mark.parametrize("name", MISFITS)
 @pytest.mark.parametrize("lazily", [False, True])
@@ -75,6 +77,7 @@ def test_numbers_that_do_not_fit_what_is_there_are_refused(tmp_path: Path, lazil
     np.testing.assert_array_equal(array[1:], before[1:])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("how", ["append", "region", "r+", "a"])
 @pytest.mark.parametrize("kind", LONGER)
 @pytest.mark.parametrize("lazily", [False, True])

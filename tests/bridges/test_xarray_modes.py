@@ -41,6 +41,7 @@ def weather(first: str = "2000-01-01") -> xr.Dataset:
 TREE = {"/": xr.Dataset({"u": ("x", [1, 2, 3])}), "/a": weather(), "/a/b": weather().isel(x=0, drop=True)}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("group", ["", "g/h"])
 @pytest.mark.parametrize("chunks", [None, {"time": 3}])
 def test_times_are_appended_as_xarray_encodes_them(url: str, group: str, chunks: dict | None) -> None:
@@ -51,6 +52,7 @@ def test_times_are_appended_as_xarray_encodes_them(url: str, group: str, chunks:
     assert_identical(opened(url, group), xr.concat([weather(), more], "time").compute())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("stored", "given", "same"),
     [
@@ -114,6 +116,7 @@ def test_cells_of_what_is_there_change_whole(url: str) -> None:
     assert_identical(xr.open_datatree(url, engine="hyperslab").load(), changed)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["x", "a", "w"])
 def test_trees(url: str, mode: str) -> None:
     tree = xr.DataTree.from_dict(TREE)

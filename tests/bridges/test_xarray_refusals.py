@@ -25,6 +25,7 @@ def objects(*cells: object) -> np.ndarray:
     return made
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("dataset", "words"),
     [

@@ -53,6 +53,7 @@ MODES: dict[str, Callable[[xr.Dataset, Path], Any]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("place", ["a.zarr", "a.nczarr", "a.nc", "a.zip"])
 def test_shared_blocks_are_computed_once(tmp_path: Path, place: str, mode: str) -> None:

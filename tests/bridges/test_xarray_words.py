@@ -18,6 +18,7 @@ def dataset() -> xr.Dataset:
     return xr.Dataset({"air": (("time", "x"), np.arange(24.0).reshape(6, 4)), "n": ("time", np.arange(6))})
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("place", ["a.nc", "a.zarr", "a.nczarr"])
 @pytest.mark.parametrize(
     ("options", "said"),

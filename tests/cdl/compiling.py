@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 FOLDER = Path(__file__).parent
 NAMES = [path.stem for path in sorted(FOLDER.glob("*.cdl"))]
+
+
+def every_third(cases: Sequence[Any], first: int) -> list[Any]:
+    """Return the cases with all but every third, from ``first`` on, left to the soak.
+
+    The suite meets each source in one test (of what ``hyperslab dump`` prints), and a third of them in the others.
+    """
+    return [
+        case
+        if number % 3 == first
+        else pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.soak)
+        for number, case in enumerate(cases)
+    ]
+
+
 NEEDS_NCGEN = pytest.mark.skipif(
     shutil.which("ncgen") is None or shutil.which("ncdump") is None,
     reason="ncgen and ncdump are missing: apt-get install netcdf-bin",

@@ -14,13 +14,14 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource, SourceTraits
 from hyperslab.errors import CorruptChunk, MemoryLimit
 from hyperslab.selection.positional import select
 
 ZERO = np.zeros((), "i8")
 
 
-class Blocks:
+class Blocks(ChunkSource):
     """The least a source can be: blocks in a dict, with what was asked of it."""
 
     def __init__(self, shape, chunks):
@@ -43,6 +44,8 @@ class Blocks:
 
 class StampedBlocks(Blocks):
     """Blocks with a version each."""
+
+    traits = SourceTraits(stamped=True)
 
     def __init__(self, shape, chunks):
         super().__init__(shape, chunks)
@@ -169,6 +172,8 @@ def test_batches_are_shared_between_threads():
 
 class TransactingBlocks(Blocks):
     """Blocks that tell what was written within which transaction."""
+
+    traits = SourceTraits(transacts=True)
 
     def __init__(self, shape, chunks):
         super().__init__(shape, chunks)

@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource, SourceTraits
 from hyperslab.chunks.sparse_io import read, read_dense, slabs, takes, write
 from hyperslab.errors import MemoryLimit, Unsupported
 from hyperslab.model.coo import Coo
 from hyperslab.selection.positional import outer, select
 
 
-class Kept:
+class Kept(ChunkSource):
     """Chunks in memory: lists of cells, or blocks."""
+
+    traits = SourceTraits(lists_chunks=True)
 
     def __init__(self, grid):
         self.grid = grid
@@ -37,12 +40,14 @@ class Kept:
     def erase(self, coords):
         self.chunks.pop(coords, None)
 
-    def stored(self):
+    def stored_coords(self):
         return iter(self.chunks)
 
 
 class Listing(Kept):
     """One that takes lists."""
+
+    traits = SourceTraits(lists_chunks=True, reads_sparse=True, writes_sparse=True)
 
     def read_coo(self, coords):
         kept = self.chunks.get(coords)

@@ -15,7 +15,7 @@ import pytest
 from pymongo import MongoClient
 
 import hyperslab as hs
-from hyperslab.stores.base import WritableStore
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 from servers.s3 import S3
 
@@ -142,7 +142,7 @@ class Made:
         """The dataset as a group."""
         return hs.open_group(self.url, mode, storage_options=self.options or None)
 
-    def store(self) -> WritableStore:
+    def store(self) -> Store:
         """Its keys."""
         return Location.of(self.url, self.options).store(read_only=False)
 

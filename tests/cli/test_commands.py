@@ -255,6 +255,7 @@ def test_doctor() -> None:
     assert libraries["numpy"]["version"] == np.__version__ and libraries["numpy"]["state"] == "ok"
     assert told["formats"]["zarr3"] == "read, write"
     assert told["system"]["hyperslab"] == hs.__version__
+    assert told["system"]["blosc, lz4, zstd"].startswith("decoded by libblosc2 ")
     assert "numpy" in run("doctor").stdout
 
 

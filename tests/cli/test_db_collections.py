@@ -139,6 +139,7 @@ def test_arrays(root: Path) -> None:
     assert db("arrays", root, "tiles").stderr == "no arrays\n"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("conditions", "count"),
     [
@@ -187,6 +188,7 @@ def test_query_orders_and_limits(root: Path) -> None:
     assert [array["custom_attributes"]["height"] for array in found] == [20, 10]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "conditions",
     [

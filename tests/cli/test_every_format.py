@@ -76,6 +76,7 @@ def document(command: str, made: Made, *words: str, code: int = 0) -> Any:
     return found
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_info(made: Made) -> None:
     told = document("info", made)
@@ -93,6 +94,7 @@ def test_info(made: Made) -> None:
     assert "dimensions: time: 24" in text
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_tree(made: Made) -> None:
     nodes = {node["path"]: node for node in document("tree", made)["nodes"]}
@@ -107,6 +109,7 @@ def test_tree(made: Made) -> None:
     assert f"{AIR} (time: 24, latitude: 12, longitude: 10) float32" in run("tree", made).stdout
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_get(made: Made, cells: Any, tmp_path: Path) -> None:
     found = document("get", made, AIR, "-s", "time=3..9..2", "-s", "latitude=15.0..20.0", "-s", "longitude=-1")
@@ -118,6 +121,7 @@ def test_get(made: Made, cells: Any, tmp_path: Path) -> None:
     assert text.split() == ["longitude", AIR, "225.0", str(cells[1, 2, 0]), "226.875", str(cells[1, 2, 1])]
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_plan(made: Made) -> None:
     told = document("plan", made, AIR, "-s", "time=1", "-s", "latitude=2")
@@ -130,6 +134,7 @@ def test_plan(made: Made) -> None:
     assert "1 chunk in " in run("plan", made, AIR, "-s", "time=1", "-s", "latitude=2").stdout
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_dump(made: Made) -> None:
     text = run("dump", made, "-h").stdout
@@ -141,6 +146,7 @@ def test_dump(made: Made) -> None:
     assert document("dump", made, "-h")["cdl"].strip() == text.strip()
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_check_and_repair_of_what_is_sound(made: Made) -> None:
     for words in (["check"], ["check", "--deep"], ["repair"]):
@@ -150,6 +156,7 @@ def test_check_and_repair_of_what_is_sound(made: Made) -> None:
     assert document("repair", made)["mends"] == []
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), CASES)
 def test_diff(made: Made, source: Path) -> None:
     code = 1 if made.variant.lost else 0
@@ -170,6 +177,7 @@ def test_plot(maker: Maker, variant: Variant, tmp_path: Path) -> None:
     assert data.startswith(b"\x89PNG") and 5_000 < len(data) < 200_000
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), HERE)
 def test_diff_names_the_cell(maker: Maker, source: Path, variant: Variant, kind: str) -> None:
     made = maker.fresh(variant, kind)
@@ -189,6 +197,7 @@ def assert_told(made: Made) -> None:
     assert {problem["kind"] for problem in told["problems"]} <= kinds
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), MENDED)
 def test_a_damaged_chunk_is_told_and_mended(
     maker: Maker, cells: Any, variant: Variant, kind: str, tmp_path: Path
@@ -211,6 +220,7 @@ def test_a_damaged_chunk_is_told_and_mended(
     assert np.unique(found[lost]).size == 1 and lost.sum() == np.prod(variant.chunks)
 
 
+@pytest.mark.covering("variant", "kind")
 @pytest.mark.parametrize(("variant", "kind"), TOLD)
 def test_damage_that_nothing_mends_is_told(maker: Maker, variant: Variant, kind: str, tmp_path: Path) -> None:
     made = maker.fresh(variant, kind)

@@ -80,6 +80,7 @@ def test_convert_takes_options_of_the_format(place: Path, tmp_path: Path) -> Non
     assert (tmp_path / "b.blaze" / "data" / "__0.blp").exists()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("option", "said"),
     [

@@ -229,6 +229,7 @@ def test_a_picture_is_complete_or_what_was_there_before(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_words_of_files_stay_words(tmp_path: Path, payload: str, suffix: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
 

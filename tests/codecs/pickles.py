@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.reference_json import spelled
+from hyperslab.codecs.references import spelled
 from hyperslab.model.refs import ObjectReference
 
 

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.codecs.blosc import Blosc, decode_chunk, decode_part, decompress
+from hyperslab.codecs.blosc import Blosc, decode_chunk, decode_part, decompress_snappy
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid
+
+pytestmark = pytest.mark.usefixtures("decoder")
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bloscpack" / "bloscpack-0.16.0.zip"
 NAMES = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
@@ -49,6 +51,23 @@ def test_parts_are_those_of_the_whole(made: tuple[bytes, bytes], draw: st.DataOb
         assert out == data[start:stop]
         decode_part(stored, start, memoryview(out), len(data))
         assert out == data[start:stop]
+
+
+@pytest.mark.parametrize("cname", NAMES)
+@pytest.mark.parametrize(("typesize", "blocksize"), [(4, 384), (8, 1000), (2, 250), (17, 4097), (255, 30_000)])
+def test_blocks_that_do_not_say_that_they_are_one_stream(cname: str, typesize: int, blocksize: int) -> None:
+    """As Blosc before 1.14 wrote them: the flag is missing, the size of the block tells."""
+    data = np.repeat(np.arange(1700, dtype="u2"), typesize * 3).astype("u1").tobytes()
+    stored = bytearray(encoded(data, typesize, cname, 1, blocksize))
+    assert stored[2] & 0x10
+    stored[2] &= ~0x10
+    for one in (bytes(stored), memoryview(stored)):
+        out = bytearray(len(data))
+        Blosc.decode_into(one, memoryview(out))
+        assert out == data
+        part = bytearray(3 * typesize)
+        decode_part(one, typesize, memoryview(part), len(data))
+        assert part == data[typesize : 4 * typesize]
 
 
 def test_only_parts_that_are_there() -> None:
@@ -180,20 +199,20 @@ def streams(draw: st.DrawFn) -> tuple[bytes, bytes]:
 @given(streams())
 def test_every_element(made: tuple[bytes, bytes]) -> None:
     stored, expected = made
-    assert decompress(stored, len(expected)) == expected
-    assert decompress(memoryview(stored), len(expected)) == expected
+    assert decompress_snappy(stored, len(expected)) == expected
+    assert decompress_snappy(memoryview(stored), len(expected)) == expected
     with pytest.raises(CorruptChunk):
-        decompress(stored, len(expected) + 1)
+        decompress_snappy(stored, len(expected) + 1)
     for end in range(len(stored)):
         if stored[:end] != stored:
             with pytest.raises(CorruptChunk):
-                decompress(stored[:end], len(expected))
+                decompress_snappy(stored[:end], len(expected))
 
 
 @given(st.binary(max_size=200), st.integers(0, 1000))
 def test_noise(data: bytes, size: int) -> None:
     try:
-        assert len(decompress(data, size)) == size
+        assert len(decompress_snappy(data, size)) == size
     except CorruptChunk as error:
         assert error.expected is not None
 
@@ -208,7 +227,7 @@ def test_noise(data: bytes, size: int) -> None:
 )  # fmt: skip
 def test_what_is_no_snappy(data: bytes, size: int) -> None:
     with pytest.raises(CorruptChunk):
-        decompress(data, size)
+        decompress_snappy(data, size)
 
 
 @pytest.mark.parametrize("length", [-1, 2**31 - 1, 10**6])

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import as_codecs, build_chain
+from hyperslab.codecs.registry import as_codecs, build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString
+
+pytestmark = pytest.mark.usefixtures("decoder")
 
 OLD_PCODEC = version("pcodec").startswith("0.")
 CHUNKS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "golden" / "chunks.json").read_text())

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
-from hyperslab.codecs.iso_time import iso_texts
+from hyperslab.codecs.plain_cells import iso_texts
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import Codec

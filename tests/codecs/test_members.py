@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import Invalid
 from hyperslab.model.dtypes import Enum
 from hyperslab.model.spec import Codec

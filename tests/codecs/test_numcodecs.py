@@ -11,9 +11,11 @@ import pytest
 from chains import STRING, cells_like, chain, objects, strings
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
+
+pytestmark = pytest.mark.usefixtures("decoder")
 
 BYTES: list[dict[str, Any]] = [
     {"id": "zlib", "level": 1},
@@ -81,6 +83,7 @@ def label(value: Any) -> str | None:
     return " ".join(map(str, value.values())) if isinstance(value, dict) else None
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("config", BYTES, ids=label)
 @pytest.mark.parametrize("count", [7, 5000])
 @pytest.mark.parametrize("dtype", ["<i4", ">f8", "|u1"])
@@ -135,6 +138,7 @@ def test_filters_in_any_order(configs: tuple[dict[str, Any], ...]) -> None:
     assert np.asarray(back).tobytes() == block.tobytes()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 719, 720, 721, 131072, 131073, 500001])
 @pytest.mark.parametrize("fill", [0, 255, None])
 def test_fletcher32_of_any_length(size: int, fill: int | None) -> None:

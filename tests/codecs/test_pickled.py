@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pickles import stock
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
 from hyperslab.codecs.pickled import PickleLimits, fill_of_pickle, read_pickled
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import CorruptChunk, FormatError, UnsafePickle
 from hyperslab.model.dtypes import ObjectRef, VlenString, tagged
 from hyperslab.model.refs import ObjectReference

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from pickles import loaded, stock, theirs
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import Chain, build_chain
-from hyperslab.codecs.json2 import ZERO, fill_of_json
+from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.pickled import fill_of_pickle
-from hyperslab.codecs.reference_json import reference_of, references_of, spelled
+from hyperslab.codecs.references import reference_of, references_of, spelled
+from hyperslab.codecs.registry import build_chain
+from hyperslab.codecs.vlen import JSON_ZERO, fill_of_json
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, UnsafePickle, Unsupported
 from hyperslab.formats.zarr2.document import write_codecs
 from hyperslab.formats.zarr3.codecs import write_codecs as write_codecs3
@@ -249,7 +250,7 @@ def test_pickles_of_other_arrays() -> None:
 
 
 def test_fill_values_of_rows() -> None:
-    assert fill_of_json(ZERO) == 0
+    assert fill_of_json(JSON_ZERO) == 0
     assert fill_of_json(bytes(numcodecs.JSON().encode(np.array(0)))) == 0
     assert fill_of_pickle(bytes(numcodecs.Pickle(protocol=5).encode(0))) == 0
     for data in (b"", b"{}", b"[]", b'[{"a":1}]', b"[" * 100_000):

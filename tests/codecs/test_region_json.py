@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from hyperslab.codecs.reference_json import region_of, spelled_region
+from hyperslab.codecs.references import region_of, spelled_region
 from hyperslab.errors import FormatError, SelectionError
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Steps
 from hyperslab.selection.regions import region_of_key

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from hyperslab.codecs.chain import Chain
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
 DTYPES = [
     *("?", "i1", "u1", "<i2", ">u2", "<i4", ">i8", "<u8", "<f2", ">f4", "<f8", ">c8", "<c16"),
     *("<M8[ns]", ">m8[s]", "S3", "<U2", ">U1", "V5"),

@@ -11,10 +11,12 @@ from chains import LITTLE, chain, strings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.codecs.shard_index import MISSING, ShardIndex
+from hyperslab.codecs.sharding import MISSING, ShardIndex
 from hyperslab.errors import CorruptChunk, FormatError, Invalid
 from hyperslab.model.dtypes import VlenBytes, VlenString
 from hyperslab.model.spec import Codec
+
+pytestmark = pytest.mark.usefixtures("decoder")
 
 INDEX = (Codec(*LITTLE), Codec("crc32c"))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.dtypes import VlenBytes, VlenString
 from hyperslab.model.spec import Codec

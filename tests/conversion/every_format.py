@@ -15,9 +15,9 @@ import sparse
 import xarray as xr
 
 import hyperslab as hs
-from hyperslab.checks import diff
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Feature, Varies
+from hyperslab.formats.base import Feature
+from hyperslab.integrity import diff
 from hyperslab.model.paths import outward, split
 
 Place = str | Path
@@ -67,7 +67,7 @@ NEVER = {Feature.DIMENSIONS, Feature.ATTRIBUTES, Feature.TYPED_ATTRIBUTES, Featu
 def features_of(variant: str) -> frozenset[Feature]:
     """What a variant declares that it holds."""
     found = get_format(variant.split("-")[0])
-    return (found.variant(VARIANTS[variant]) if isinstance(found, Varies) else found).features
+    return found.variant(VARIANTS[variant]).features
 
 
 @dataclass

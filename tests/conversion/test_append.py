@@ -52,6 +52,7 @@ def test_the_first_dimension_of_the_array_where_other_coordinates_stand_beside_i
         assert root["age"][...].tolist() == root["time"][...].tolist() == list(range(6))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("suffix", [".zarr", ".nc", ".b2nd", ".blp", ".blaze"])
 @pytest.mark.parametrize("source", [".zarr", ".b2nd"])
 def test_a_dataset_behind_another(tmp_path: Path, suffix: str, source: str) -> None:

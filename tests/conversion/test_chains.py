@@ -18,7 +18,7 @@ import hyperslab as hs
 from conversion.chain_model import Told, alone, assert_allowed, mains, settled
 from hyperslab.errors import Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Feature, Varies
+from hyperslab.formats.base import Feature
 from hyperslab.testing.datasets import SampleArray, SampleTree, datasets, write_tree
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -54,8 +54,7 @@ def bases(mongo: Any) -> Iterator[tuple[Path, str]]:
 
 def _features(variant: str) -> frozenset[Feature]:
     name, options = VARIANTS[variant]
-    chosen = get_format(name)
-    return chosen.variant(options).features if isinstance(chosen, Varies) else chosen.features
+    return get_format(name).variant(options).features
 
 
 def _holds_one(variant: str) -> bool:

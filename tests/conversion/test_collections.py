@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.checks import diff
 from hyperslab.database import Client, DimensionSchema, Scale, TimeDimensionSchema, VArraySchema
 from hyperslab.errors import Unsupported
+from hyperslab.integrity import diff
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from formats import golden_deker

@@ -149,6 +149,7 @@ BECOMES = {
 """What is said of it before anything starts; nothing of what is held as it is."""
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", MAINS)
 @pytest.mark.parametrize("way", ONES)
 def test_the_one_array_is_held_or_listed_or_refused_before_anything_starts(tmp_path: Path, way: str, name: str) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.checks import diff
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
+from hyperslab.integrity import diff
 
 TARGETS: dict[str, dict[str, Any]] = {
     "netcdf": {},
@@ -109,6 +109,7 @@ def test_rows_with_references_keep_their_numbers_and_text(rows: Path, target: st
         assert words == ["é", ""]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("source", ["zarr2", "zarr3", "hdmf"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_unlimited_dimension_is_as_long_as_its_arrays(source: str, target: str, tmp_path: Path) -> None:

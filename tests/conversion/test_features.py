@@ -11,7 +11,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Feature, Varies
+from hyperslab.formats.base import Feature
 
 COLUMNS = (
     ("zarr2", "zarr2"),
@@ -86,5 +86,5 @@ def test_what_is_declared_is_what_conversion_asks() -> None:
         found = get_format(format)
         assert found.features == info.variants[0].features
         for variant in info.variants:
-            chosen = found.variant(variant.options) if isinstance(found, Varies) else found
+            chosen = found.variant(variant.options)
             assert chosen.features == variant.features, f"{format} {variant.name}"

@@ -99,7 +99,7 @@ def killed_at(number: int, source: Path, url: str, s3: S3, proxy: Proxy, options
     ("resume", "share"),
     [
         (False, 0.9),
-        (True, 0.5),
+        pytest.param(True, 0.5, marks=pytest.mark.soak),
         *(pytest.param(resume, n / 20, marks=pytest.mark.soak) for resume in (False, True) for n in range(1, 20)),
     ],
 )
@@ -149,7 +149,7 @@ def test_another_way_to_make_it_anew(source: Path, s3: S3) -> None:
     ("fault", "resume", "step"),
     [
         ("403", False, 15),
-        ("lost", True, 15),
+        pytest.param("lost", True, 15, marks=pytest.mark.soak),
         *(
             pytest.param(fault, resume, 1, marks=pytest.mark.soak)
             for fault in ("403", "lost")

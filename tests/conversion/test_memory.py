@@ -22,7 +22,7 @@ import dask
 import xarray as xr
 
 import hyperslab as hs
-import hyperslab.checks
+import hyperslab.integrity
 import hyperslab.conversion
 
 
@@ -82,7 +82,14 @@ def peak_of(folder: Path, work: str, threads: int) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells of a process")
 @pytest.mark.parametrize(
-    ("work", "threads"), [("rechunk", 16), ("verify", 4), ("diff", 16), ("check", 16), ("save", 4)]
+    ("work", "threads"),
+    [
+        ("rechunk", 16),
+        pytest.param("verify", 4, marks=pytest.mark.soak),  # which is a copy and a diff
+        ("diff", 16),
+        ("check", 16),
+        ("save", 4),
+    ],
 )
 def test_the_bound_on_memory_holds(folder: Path, work: str, threads: int) -> None:
     assert peak_of(folder, work, threads) <= MEMORY + SLACK

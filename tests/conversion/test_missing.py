@@ -59,6 +59,7 @@ def references(folder: Path) -> Path:
     return document
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("referred", [False, True])
 def test_a_marker_in_the_fill_value_alone_is_converted(
@@ -93,6 +94,7 @@ def test_decoded_cells_are_missing_where_the_fill_value_says_so(written: Path, r
         assert found[1] in (None, "NaN")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("target", ["zarr2", "zarr3", "netcdf"])
 @pytest.mark.parametrize("fill", [0, 7, -1])
@@ -176,11 +178,12 @@ def test_what_netcdf_fills_without_a_marker_is_masked_nowhere(tmp_path: Path, so
                 assert not root[name].attrs
 
 
-def test_a_chunk_beyond_the_array_makes_up_for_no_chunk_that_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", ["blosc:lz4", "zstd"])
+def test_a_chunk_beyond_the_array_makes_up_for_no_chunk_that_is_missing(tmp_path: Path, codec: str) -> None:
     """A killed append leaves such chunks; the fill value of cells that nobody wrote stays, and so no chunk is made."""
     default = np.float32(9.969209968386869e36)
     with hs.create(tmp_path / "a", format="nczarr") as root:
-        options: Any = {"chunks": (2,), "codec": "blosc:lz4", "fill_value": default}
+        options: Any = {"chunks": (2,), "codec": codec, "fill_value": default}
         root.create_array("gap", shape=(6,), dtype="f4", dims=("x",), **options)[:4] = [1, 2, 3, 4]
     with hs.open(tmp_path / "a") as root:
         wanted = root["gap"][...]

@@ -79,6 +79,7 @@ def _assert_same_file(before: Path, after: Path) -> None:
                 assert _same_bits(variable[...], twin[...]), name
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_there_and_back(path: Path, route: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
 from programs import ran
 
-KILLS = 3
+KILLS = 2
 ROUTES: dict[str, dict[str, Any]] = {
     "zarr2": {"format": "zarr2", "chunks": {"x": 7, "y": 40}},
     "zarr3": {"format": "zarr3", "chunks": {"x": 7, "y": 40}, "codec": "zstd:3"},
@@ -123,7 +123,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(40 * KILLS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(60 * KILLS, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("route", ROUTES)
 def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path) -> None:
     options = {**ROUTES[route], "memory": MEMORY}
@@ -159,6 +159,7 @@ def _stopped(source: Any, target: Any, share: float = 0.5, **options: Any) -> Pr
     return seen[-1]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("memory", [MEMORY, 1 << 15, 1 << 20])
 def test_it_goes_on_where_it_stopped(route: str, memory: int, source: Path, tmp_path: Path) -> None:
@@ -324,6 +325,7 @@ def test_one_file_starts_anew(kind: str, source: Path, tmp_path: Path) -> None:
     assert _names(tmp_path) == ["source.zarr", name]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ["memory", "store", "folder"])
 @pytest.mark.parametrize("route", ROUTES)
 def test_in_place(kind: str, route: str, source: Path, tmp_path: Path) -> None:

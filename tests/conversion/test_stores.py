@@ -54,6 +54,7 @@ def _assert_sample(target: Any) -> None:
         assert root["b"][...].tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("there", KINDS)
 @pytest.mark.parametrize("here", KINDS)
 def test_from_any_to_any(here: str, there: str, tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ from hyperslab.errors import (
     WrongType,
 )
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 DTYPES = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 DTYPES += (np.float16, np.float32, np.float64, np.complex64, np.complex128)
 CUBE = [DimensionSchema(name, 4) for name in "xyz"]

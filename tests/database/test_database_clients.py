@@ -35,6 +35,8 @@ from hyperslab.errors import (
 )
 from permissions import read_only
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 SCHEMA = ArraySchema([DimensionSchema("x", 4)], int, [AttributeSchema("k", int, True)])
 
 

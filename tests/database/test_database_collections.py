@@ -24,6 +24,8 @@ from hyperslab.database import (
 )
 from hyperslab.errors import AlreadyExists, CollectionNotFound, Invalid, NodeNotFound, SchemaError, Unsupported
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 X = DimensionSchema("x", 4)
 KEY = AttributeSchema("k", int, True)
 EVERY = [

@@ -14,6 +14,8 @@ import pytest
 from hyperslab.database import Array, ArraySchema, AttributeSchema, Client, DimensionSchema, Scale, VArray, VArraySchema
 from hyperslab.errors import FormatError, Invalid, SchemaError
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 X = DimensionSchema("x", 8)
 KEY = AttributeSchema("k", int, True)
 NOTE = AttributeSchema("note", str, False)

@@ -16,6 +16,8 @@ import pytest
 from hyperslab.database import Array, ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import ClientError, MemoryLimit, NodeNotFound, ReadOnly, Unsupported
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 X = DimensionSchema("x", 4, labels=["a", "b", "c", "d"])
 KEYS = [AttributeSchema("k", int, True), AttributeSchema("t", tuple, False)]
 

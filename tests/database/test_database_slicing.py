@@ -19,6 +19,8 @@ from hyperslab.database import (
 )
 from hyperslab.errors import LabelError
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 SHAPE = (6, 8, 4, 10)
 DATA = np.arange(np.prod(SHAPE)).reshape(SHAPE)
 DIMENSIONS = [

@@ -11,6 +11,8 @@ import hyperslab as hs
 from hyperslab.database import ArraySchema, Client, DimensionSchema, VArraySchema
 from hyperslab.errors import HyperslabError
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 X = DimensionSchema("x", 4)
 TIMES = np.array(["2020-01-01"] * 4, "M8[s]")
 MISFITS = [

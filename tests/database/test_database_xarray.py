@@ -18,6 +18,8 @@ from hyperslab.database import (
 )
 from hyperslab.errors import Invalid
 
+pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
+
 DATA = np.arange(6 * 8 * 4 * 3, dtype=float).reshape(6, 8, 4, 3)
 DIMENSIONS = [
     TimeDimensionSchema("time", 6, "$dt", timedelta(hours=1)),

@@ -56,6 +56,7 @@ def check(error: HyperslabError, node: str, tmp_path: Path) -> None:
     assert error.remedy and error.remedy in str(error)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("case", ASKED)
 def test_of_collections(collection: Collection, case: str, tmp_path: Path) -> None:
     with pytest.raises(HyperslabError) as raised:
@@ -64,6 +65,7 @@ def test_of_collections(collection: Collection, case: str, tmp_path: Path) -> No
     check(error, "c/aa345678-1234-4234-8234-123456789abc" if case == "an unknown id" else "c", tmp_path)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("case", OF_ARRAYS)
 def test_of_arrays(collection: Collection, case: str, tmp_path: Path) -> None:
     array = collection.get(k=1)

@@ -111,12 +111,12 @@ def count_of(path: Path) -> int:
 
 def kinds(holding: DekerCollectionStore, *, deep: bool = False) -> list[str]:
     """What is wrong with a collection, without mere notes."""
-    return [remedy.problem.kind for remedy in holding.remedies(deep=deep) if not remedy.sound]
+    return [remedy.problem.kind for remedy in holding.find_damage(deep=deep) if not remedy.sound]
 
 
 def repair(holding: DekerCollectionStore) -> None:
     """Mend all that can be mended."""
-    for remedy in list(holding.remedies(deep=True)):
+    for remedy in list(holding.find_damage(deep=True)):
         if remedy.act is not None:
             remedy.act()
 

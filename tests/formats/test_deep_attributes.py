@@ -33,6 +33,7 @@ def url(request: pytest.FixtureRequest, mongo: Mongo, tmp_path: Path) -> str:
     return Places(tmp_path, f"{mongo.url}/{mongo.database()}").new(request.getfixturevalue("variant"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("value", [nested(100), nested(20_000), within_itself()], ids=["100", "20000", "itself"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_nested_too_deeply_is_refused(url: str, variant: str, value: Any) -> None:

@@ -22,6 +22,7 @@ KEYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_nothing_is_selected(mongo: Mongo, tmp_path: Path, variant: str, key: Any) -> None:

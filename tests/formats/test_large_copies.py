@@ -44,7 +44,7 @@ def fill(root: Path, format: str, *, consolidated: bool) -> None:
             dataset.create_array(name, shape=(2,), dtype="i4", attrs={"numbers": NUMBERS})
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ["zarr2", pytest.param("zarr3", marks=pytest.mark.soak)])
 def test_what_is_not_read_is_not_written(tmp_path: Path, format: str) -> None:
     """The copy that grows past the limit goes, with a warning; all that was written is read."""
     root = tmp_path / "x.zarr"
@@ -56,7 +56,7 @@ def test_what_is_not_read_is_not_written(tmp_path: Path, format: str) -> None:
         assert len(dataset["c"].attrs["numbers"]) == len(NUMBERS)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", [pytest.param("zarr2", marks=pytest.mark.soak), "zarr3"])
 def test_a_large_copy_of_another_writer_is_read(tmp_path: Path, format: str) -> None:
     """It is sound, and decoded node by node; a change cannot write it anew, and removes it with a warning."""
     root = tmp_path / "x.zarr"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TYPES = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_registered_type_is_kept_or_refused(mongo: Mongo, tmp_path: Path, variant: str, dtype: type) -> None:

@@ -77,6 +77,7 @@ def as_json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("how", CHANGES)
 @pytest.mark.parametrize("name", KEYED)
 def test_documents_keep_what_others_put_there(tmp_path: Path, name: str, how: str) -> None:

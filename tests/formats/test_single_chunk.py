@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hyperslab.formats.base import Feature
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores import DirectoryStore, MemoryStore
-from hyperslab.stores.base import Delete, Get, List, Put
+from hyperslab.stores.base import Store
 
 
 def spec_of(*shape: int) -> ArraySpec:
@@ -87,12 +88,11 @@ def test_it_is_held_against_other_writers(tmp_path: Path) -> None:
             pass
 
 
-class Least(Get, Put, Delete, List):
+class Least(Store):
     """A store that can do what a dataset needs and no more."""
 
-    url, read_only = "least://", False
-
     def __init__(self) -> None:
+        super().__init__("least://")
         self.values: dict[str, bytes] = {}
 
     def get(self, key: str) -> bytes | None:
@@ -101,7 +101,8 @@ class Least(Get, Put, Delete, List):
     def put(self, key: str, value: Any, *, durable: bool = False) -> None:
         self.values[key] = bytes(value)
 
-    def close(self) -> None: ...
+    def list(self, prefix: str = "") -> Iterator[str]:
+        return iter(sorted(self.values))
 
 
 def test_a_store_that_locks_and_stamps_nothing_serves_too() -> None:

@@ -25,7 +25,7 @@ class TiledWriter(ZarrWriter):
     """Zarr v3 whose arrays have tiles: a stand-in for collections."""
 
     def chunks_as(self, path: str, spec: ArraySpec) -> Any:
-        return open_tiles(self._store, path, spec, self._settings, journal_key=JOURNAL, staged_folder=ASIDE)
+        return open_tiles(self.store, path, spec, self._settings, journal_key=JOURNAL, staged_folder=ASIDE)
 
 
 def opened(store: Any, **options: Any) -> Array:

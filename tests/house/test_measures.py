@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from types import FunctionType
 
 import pytest
@@ -13,7 +14,6 @@ import hyperslab
 
 MODULES = modules()
 NAMES = {module.name for module in MODULES}
-FUNCTIONS = [(module, place, node) for module in MODULES for place, node in module.functions]
 
 SAYS_NOTHING = {
     "abc",
@@ -40,6 +40,12 @@ UPWARD_ON_USE = (
 )
 
 
+@cache
+def functions() -> list[tuple[str, Function]]:
+    """Return every function of the package with its place: read by the tests, for to parse all takes seconds."""
+    return [found for module in MODULES for found in module.functions]
+
+
 def length(function: Function) -> int:
     """Lines from ``def`` to the last one."""
     return (function.end_lineno or function.lineno) - function.lineno + 1
@@ -47,7 +53,7 @@ def length(function: Function) -> int:
 
 def test_the_tree_is_found() -> None:
     assert {"hyperslab", "hyperslab.errors", "hyperslab.chunks.grid"} <= NAMES
-    assert len(FUNCTIONS) > 100
+    assert len(functions()) > 100
 
 
 def test_files_can_be_read_at_once() -> None:
@@ -55,7 +61,7 @@ def test_files_can_be_read_at_once() -> None:
 
 
 def test_functions_are_short() -> None:
-    sizes = {place: length(node) for _, place, node in FUNCTIONS}
+    sizes = {place: length(node) for place, node in functions()}
     assert {place: size for place, size in sizes.items() if size > 60} == {}
 
 
@@ -81,7 +87,7 @@ def _without_upward(name: str, needs: set[str]) -> set[str]:
 
 
 def test_every_function_is_annotated() -> None:
-    assert [place for _, place, node in FUNCTIONS if not _annotated(node)] == []
+    assert [place for place, node in functions() if not _annotated(node)] == []
 
 
 def _annotated(function: Function) -> bool:

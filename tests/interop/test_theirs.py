@@ -60,6 +60,7 @@ def read_back(place: Path, *, consolidated: bool) -> Any:
         return zarr.open_group(place, mode="r", use_consolidated=consolidated)["a"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("consolidated", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("dtype", ["<f4", "string"])
@@ -67,6 +68,7 @@ def test_appended_and_described_anew(tmp_path: Path, layout: dict[str, Any], dty
     changed_and_read_back(tmp_path / "a.zarr", layout, dtype, consolidated)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_every_type(tmp_path: Path, zarr_format: int, dtype: str) -> None:

@@ -101,6 +101,7 @@ def slices_of(label: Draw, step: int) -> list[slice]:
     return [slice(label(), label()), slice(label(), None), slice(None, label()), slice(label(), label(), step)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("freq", ["D", "6h", "MS", "h", "s", "YS"])
 @pytest.mark.parametrize("stored", ["ns", "s", "scale", "days", "float32 hours"])
 def test_times(freq: str, stored: str) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
 
@@ -39,7 +39,7 @@ class Handler(MotoRequestHandler):
 def main() -> None:
     """Serve."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    application = Serialized(DomainDispatcherApplication(create_backend_app))
+    application = Serialized(create_backend_app("s3"))  # moto's dispatcher looks through all services for each request
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)

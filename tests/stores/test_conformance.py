@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from hyperslab.errors import ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
-from hyperslab.stores.base import WritableStore
+from hyperslab.stores.base import Buffer, Store, WrappedStore
+from hyperslab.stores.keys import below, check_key, check_prefix
 from hyperslab.testing.store_machine import store_machine
 from hyperslab.testing.stores import StoreTests
 
@@ -50,6 +52,67 @@ class TestZipStoreGoingOn(StoreTests):
         store.close()
 
 
+class _Least(Store):
+    """A store with the four methods that one must have; all others are the defaults."""
+
+    def __init__(self) -> None:
+        super().__init__("least://")
+        self._values: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        return self._values.get(check_key(key))
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        start = below(check_prefix(prefix))
+        return iter(sorted(key for key in self._values if key.startswith(start)))
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        self._values[check_key(key)] = bytes(value)
+
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        self._values.pop(check_key(key), None)
+
+
+class TestLeastStore(StoreTests):
+    @pytest.fixture
+    def store(self) -> _Least:
+        return _Least()
+
+
+class TestWrappedStore(StoreTests):
+    """One that forwards to a store in memory."""
+
+    @pytest.fixture
+    def store(self) -> WrappedStore:
+        return WrappedStore(MemoryStore())
+
+
+def test_a_store_that_only_reads_refuses_every_write() -> None:
+    class Constant(Store):
+        def get(self, key: str) -> bytes | None:
+            return b"1" if key == "a" else None
+
+        def list(self, prefix: str = "") -> Iterator[str]:
+            return iter(["a"])
+
+    for store, error in ((Constant("x://"), Unsupported), (Constant("x://", read_only=True), ReadOnly)):
+        assert store.list_dir() == (["a"], [])
+        assert (store.size("a"), store.nbytes_below("")) == (1, 1)
+        for write in (
+            lambda store=store: store.put("a", b"2"),
+            lambda store=store: store.put_many([("a", b"2")]),
+            lambda store=store: store.put_if("a", b"2", None),
+            lambda store=store: store.put_new([("b", b"2")]),
+            lambda store=store: store.touch("a"),
+            lambda store=store: store.delete("a"),
+            lambda store=store: store.delete_prefix(""),
+            lambda store=store: store.move([("a", "b")]),
+            lambda store=store: store.rename("a", "b") if store.read_only else store.flush(),
+        ):
+            with pytest.raises(error):
+                write()
+
+
 class _Scratch(DirectoryStore):
     """A folder that is gone when the store is closed."""
 
@@ -73,7 +136,7 @@ class _ScratchZip(ZipStore):
         shutil.rmtree(self._folder)
 
 
-def _machine(make: type[WritableStore]) -> type:
+def _machine(make: type[Store]) -> type:
     case = store_machine(make).TestCase
     case.settings = settings(max_examples=25, stateful_step_count=25, parent=settings.default)
     return case
@@ -82,3 +145,4 @@ def _machine(make: type[WritableStore]) -> type:
 TestDirectoryMachine = _machine(_Scratch)
 TestMemoryMachine = _machine(MemoryStore)
 TestZipMachine = _machine(_ScratchZip)
+TestLeastMachine = _machine(_Least)

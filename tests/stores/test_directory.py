@@ -16,9 +16,9 @@ import pytest
 
 from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, StorageError
 from hyperslab.stores import DirectoryStore, files, locks
+from hyperslab.stores.base import Scratch
 from hyperslab.stores.files import link_new, move_over, read_rest, readv, remove_tree
 from hyperslab.stores.ranges import span
-from hyperslab.stores.scratch import Scratch
 
 Lock = Callable[[float], AbstractContextManager[None]]
 

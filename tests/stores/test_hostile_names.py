@@ -11,9 +11,9 @@ import pytest
 
 from hyperslab.errors import HyperslabError, Invalid, StorageError
 from hyperslab.stores import DirectoryStore, KeyValueMap, MemoryStore, ZipStore
+from hyperslab.stores.base import Scratch
 from hyperslab.stores.keys import check_key, is_key, is_temporary, temporary_name
 from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.scratch import Scratch
 from hyperslab.testing.stores import BAD_KEYS, KEPT_KEYS, ODD_KEYS, calls_of
 
 CANARY = b"the canary"
@@ -99,6 +99,7 @@ def stores_at(place: Path) -> list[Callable[[], object]]:
     return [lambda: DirectoryStore(place / "x"), MemoryStore, lambda: ZipStore(place / "x/archive.zip")]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 @pytest.mark.parametrize("kind", range(3), ids=["directory", "memory", "zip"])
 def test_no_name_leaves_the_store(place: Path, payload: str, kind: int) -> None:

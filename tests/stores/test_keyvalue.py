@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hyperslab.errors import Invalid, NotFound, ReadOnly, SelectionError
 from hyperslab.stores import DirectoryStore, KeyValueMap, MemoryStore, ZipStore
-from hyperslab.stores.base import WritableStore
+from hyperslab.stores.base import Store
 
 
 @pytest.fixture(params=["directory", "memory", "zip"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyValueMap]:
-    kinds: dict[str, WritableStore] = {
+    kinds: dict[str, Store] = {
         "directory": DirectoryStore(tmp_path / "x"),
         "memory": MemoryStore(),
         "zip": ZipStore(tmp_path / "x.zip"),

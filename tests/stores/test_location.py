@@ -13,8 +13,8 @@ import pytest
 import hyperslab as hs
 from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
+from hyperslab.stores.credentials import plain_options, redact, redact_text
 from hyperslab.stores.location import Location, Probe, local_path
-from hyperslab.stores.redaction import plain_options, redact, redact_text
 
 
 class Counting(MemoryStore):

@@ -13,6 +13,7 @@ from hyperslab.stores import KeyValueMap
 CELLS = np.arange(6).reshape(2, 3)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [dict, KeyValueMap.newmap])
 @pytest.mark.parametrize(
     ("format", "options"),

@@ -65,6 +65,7 @@ def store(url: str, options: dict[str, Any]) -> ObjectStore:
     return store
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("fault", ["503", "reset", "truncate", "break", "hang"])
 @pytest.mark.parametrize("name", READS)
 def test_reads(store: ObjectStore, proxy: Proxy, name: str, fault: str) -> None:
@@ -83,6 +84,7 @@ def test_reads(store: ObjectStore, proxy: Proxy, name: str, fault: str) -> None:
     assert "127.0.0.1" not in str(caught.value)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("fault", ["503", "reset", "lost", "hang"])
 @pytest.mark.parametrize("name", WRITES)
 def test_writes(store: ObjectStore, proxy: Proxy, name: str, fault: str) -> None:
@@ -140,7 +142,10 @@ def test_requests_in_flight(s3: S3, url: str, proxy: Proxy) -> None:
     np.testing.assert_array_equal(array[:], cells + 1)
 
 
-@pytest.mark.parametrize("layout", [{}, {"shards": (20, 20)}], ids=["chunks", "shards"])
+@pytest.mark.parametrize(
+    "layout",
+    [pytest.param({}, id="chunks", marks=pytest.mark.soak), pytest.param({"shards": (20, 20)}, id="shards")],
+)
 def test_writers_on_a_bad_line(
     s3: S3, url: str, options: dict[str, Any], proxy: Proxy, layout: dict[str, tuple[int, int]]
 ) -> None:
@@ -166,6 +171,7 @@ def test_writers_on_a_bad_line(
     assert dict(array.attrs) == {f"n{row}": row for row in range(0, 20, 4)}
 
 
+@pytest.mark.soak  # a lease is awaited after each
 def test_every_request_of_a_change(
     s3: S3, url: str, options: dict[str, Any], proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ class TestZarr3(InABucket):
     format = zarr3.FORMAT
 
 
+@pytest.mark.soak  # tests/formats holds the copy to the documents, TestZarr3 the bucket
 class TestConsolidated(InABucket):
     format = zarr3.FORMAT
 

@@ -16,10 +16,10 @@ from hypothesis.strategies import DataObject, data, integers, lists, tuples
 import hyperslab as hs
 from hyperslab.errors import Conflict, CorruptChunk, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores import DirectoryStore
+from hyperslab.stores.base import Scratch
 from hyperslab.stores.location import Location
 from hyperslab.stores.object import ObjectStore
 from hyperslab.stores.ranges import span
-from hyperslab.stores.scratch import Scratch
 from hyperslab.testing.store_machine import store_machine
 from hyperslab.testing.stores import ODD_KEYS, StoreTests
 from servers.s3 import S3, SECRET

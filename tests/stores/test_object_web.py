@@ -221,6 +221,7 @@ class Unlisted(Quiet):
         self.send_error(self.status)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 405, 501])
 def test_the_remedy_where_nothing_is_listed(tmp_path: Path, format: str, status: int) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from hyperslab.errors import Invalid, ReadOnly
 from hyperslab.stores import DirectoryStore
-from hyperslab.stores.unexpected_files import Strays
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ KINDS = {
 
 def test_each_is_told(root: Path) -> None:
     store = DirectoryStore(root, read_only=True)
-    assert isinstance(store, Strays)
+    assert store.traits.expels
     assert {stray.name: stray.kind for stray in store.strays("a")} == KINDS
     assert {stray.name: stray.target for stray in store.strays("a")}["dangling"] == "nowhere"
     assert store.strays("nothing") == []

@@ -109,7 +109,8 @@ LAYOUTS = {
     "hdmf3": Layout("hdmf", "gzip", profile="v3"),
 }
 MAIN = ("zarr2", "zarr3", "shards")
-MANY = 60
+LEAST = 12
+"""Cases of one cause that are taken at least, where it has as many."""
 
 
 def whole(url: str) -> Any:
@@ -341,9 +342,9 @@ def limit_memory() -> None:
 
 
 def some(cases: Iterable[Case], share: int) -> list[Case]:
-    """Of many cases every ``share``-th, of few all."""
+    """Every ``share``-th case, of few cases as many more as make :data:`LEAST`."""
     found = list(cases)
-    return found[::share] if len(found) > MANY else found
+    return found[:: max(1, min(share, len(found) // LEAST))]
 
 
 def main(cause: str, folder: Path, share: int) -> None:

@@ -5,8 +5,6 @@ A writer process overwrites, appends and resizes without rest; the readers count
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from programs import Program
 
 READS = 800
 MOST = 100_000
@@ -84,10 +83,7 @@ for step in itertools.count():
 @contextmanager
 def writer(script: str, url: str) -> Iterator[None]:
     """A process that writes while the block runs; one that fails by itself is an error."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
+    process = Program(script, url)
     try:
         assert process.stdout.readline() == "ready\n", process.communicate()[1]
         yield
@@ -115,6 +111,7 @@ KEYS: list[Any] = [
 ]
 
 
+@pytest.mark.covering
 @LAYOUTS
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["no cache", "cache"])
 def test_overwritten_chunks_are_never_old_or_torn(
@@ -143,6 +140,7 @@ def test_overwritten_chunks_are_never_old_or_torn(
     assert len(seen) > 20, "the writer hardly wrote: nothing was tested"
 
 
+@pytest.mark.covering
 @LAYOUTS
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["no cache", "cache"])
 def test_a_replaced_chunk_is_seen_at_once(tmp_path: Path, name: str, codec: str, shards: Any, cache_bytes: int) -> None:
@@ -174,6 +172,7 @@ def test_a_chunk_that_comes_and_goes(tmp_path: Path, name: str, codec: str, shar
         assert (array[8:10, 0:2] == value).all()
 
 
+@pytest.mark.covering
 @LAYOUTS
 @pytest.mark.parametrize("script", [APPEND, RESIZE], ids=["append", "resize"])
 def test_the_shape_fits_the_cells(tmp_path: Path, name: str, codec: str, shards: Any, script: str) -> None:

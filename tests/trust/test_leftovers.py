@@ -98,6 +98,7 @@ def unfinished(names: list[str]) -> list[str]:
     return [name for name in names if re.search(r"\.[0-9a-f]{16}\.tmp|\.partial-", name)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kills", SUITE)
 @pytest.mark.parametrize("what", ["cells", "append", "anew"])
 @pytest.mark.parametrize("name", NAMES)

@@ -45,7 +45,7 @@ def campaign(family: str, folder: Path, first: int, last: int) -> tuple[list[str
 
 
 @linux
-@pytest.mark.parametrize("count", [3, pytest.param(600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [2, pytest.param(600, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_mutants_raise_errors_of_ours(
     tmp_path: Path, family: str, count: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -74,7 +74,7 @@ def ours(step: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("share", [2, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", ["zarr2", "zarr3", "shards", "nczarr", "draft", "hdmf2", "hdmf3", "blaze", "bcolz"])
 def test_a_list_of_another_rank(tmp_path: Path, family: str, share: int) -> None:
     dataset = FAMILIES[family]

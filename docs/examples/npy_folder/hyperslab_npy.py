@@ -21,7 +21,7 @@ def encoded(cells: own.Block) -> bytes:
     return file.getvalue()
 
 
-class Folder:
+class Folder(own.Writer):
     """An open dataset; ``children``, ``node``, ``chunks`` and ``close`` are enough to read."""
 
     def __init__(self, store: Any, durable: bool) -> None:  # a store: bytes under keys
@@ -80,8 +80,8 @@ class Folder:
         self.store.close()
 
 
-class NpyFormat:
-    name, features, suffixes = "npy", own.PLAIN, (".npys",)
+class NpyFormat(own.Format):
+    name, features, traits = "npy", own.PLAIN, own.FormatTraits(suffixes=(".npys",))
     info = own.FormatInfo("npy", "trees of .npy files", "a .npy file, or a .json, in a folder", True)
 
     def sniff(self, probe: own.Probe) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from math import prod
 from typing import Any, Literal
@@ -16,16 +17,19 @@ from hyperslab.array.cells import CellAccess, open_cells
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
-from hyperslab.array.region_reading import PointsAt
+from hyperslab.array.references import reference_to, region_to
+from hyperslab.array.region_reading import RegionReferences, read_region
 from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
-from hyperslab.chunks.source import Sized
-from hyperslab.errors import Conflict, Invalid
+from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Index
-from hyperslab.model.dtypes import DataType
+from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.guessing import meant
+from hyperslab.model.refs import ObjectReference, RegionReference
+from hyperslab.model.regions import Region
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.keys import split_fields
 from hyperslab.selection.labels import resolve_key, resolve_sel
@@ -34,7 +38,7 @@ from hyperslab.selection.positional import outer, select, vectorised
 _INTS = {int}
 
 
-class Array(PointsAt, Closes):
+class Array(Closes):
     """An N-dimensional array of a dataset, on disk as in memory.
 
     ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.
@@ -94,7 +98,7 @@ class Array(PointsAt, Closes):
         return prod(self._spec.shape)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumpyDType:
         """The dtype of the cells in memory."""
         return self._spec.numpy_dtype
 
@@ -151,8 +155,7 @@ class Array(PointsAt, Closes):
     @property
     def nbytes_stored(self) -> int | None:
         """Bytes that the chunks take where they are stored; None where the format cannot tell."""
-        source = self._cells.source
-        return source.nbytes_stored() if isinstance(source, Sized) else None
+        return self._cells.source.nbytes_stored()
 
     @property
     def _cells(self) -> CellAccess:
@@ -168,7 +171,7 @@ class Array(PointsAt, Closes):
             self._indexes[dim] = find_index(self._session, self._path, self._spec, dim)
         return self._indexes[dim]
 
-    def _positions(self, key: Any) -> Any:
+    def _positions(self, key: object) -> object:
         return resolve_key(key, self._spec.dims, self._index_of)
 
     def __getitem__(self, key: Any) -> Any:
@@ -194,10 +197,10 @@ class Array(PointsAt, Closes):
 
     def sel(
         self,
-        indexers: Mapping[str, Any] | None = None,
+        indexers: Mapping[str, object] | None = None,
         *,
         method: Literal["nearest"] | None = None,
-        tolerance: Any = None,
+        tolerance: object = None,
         **labels: Any,
     ) -> Any:
         """Cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a neighbour.
@@ -210,7 +213,7 @@ class Array(PointsAt, Closes):
         key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
         return self._cells.read(outer(key, self._spec.shape))
 
-    def isel(self, indexers: Mapping[str, Any] | None = None, **positions: Any) -> Any:
+    def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
         """Cells by position along named dimensions; integer arrays run along their own dimension, as in xarray.
 
         Invalid when there is no such dimension, SelectionError beyond its end.
@@ -221,7 +224,7 @@ class Array(PointsAt, Closes):
         key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
         return self._cells.read(outer(key, self._spec.shape))
 
-    def sel_key(self, labels: Mapping[str, Any], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
+    def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """The positional key that ``sel`` means: one entry per dimension, each to be taken for itself (``oindex``)."""
         key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method=method, tolerance=None)
         return key
@@ -241,11 +244,11 @@ class Array(PointsAt, Closes):
         """``a.lazy[key]`` is a view that composes; ``.read()`` reads it."""
         return Lazy(self._cells, self._positions)
 
-    async def read_async(self, key: Any = ()) -> Any:
+    async def read_async(self, key: object = ()) -> Any:
         """``a[key]`` in a thread, for asynchronous callers."""
         return await asyncio.to_thread(self.__getitem__, key)
 
-    def plan(self, key: Any = ()) -> ReadPlan:
+    def plan(self, key: object = ()) -> ReadPlan:
         """Chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
         return self._cells.cost(select(self._positions(key), self._spec.shape))
 
@@ -260,7 +263,7 @@ class Array(PointsAt, Closes):
 
         return open_array(self, **decoders)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("an array in a dataset cannot be viewed without a copy")
         return np.asarray(self[()], dtype)
@@ -291,7 +294,7 @@ class Array(PointsAt, Closes):
 
         return to_dask(self, chunks)
 
-    def to_sparse(self, key: Any = ()) -> Any:
+    def to_sparse(self, key: object = ()) -> Any:
         """``a[key]`` (slices, ints, labels) as a ``sparse.COO``; chunks that are lists of cells never become dense.
 
         Of a dense array it lists the cells that are not its fill value.
@@ -300,9 +303,49 @@ class Array(PointsAt, Closes):
 
         return from_coo(sparse_io.read(self._cells, select(self._positions(key), self._spec.shape)))
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         """Another one after each change that can be seen from here: of the documents, or of cells by this handle."""
         return "hyperslab", self._path, repr(self._spec.shape), *self._session.state(self._path)
+
+    # -- references and regions ------------------------------------------------------------------------------------
+
+    @property
+    def ref(self) -> ObjectReference:
+        """A reference to the array: a value of attributes and cells where the format has such."""
+        return reference_to(self._session, self.path, self.spec)
+
+    @property
+    def regionref(self) -> RegionReferences:
+        """``a.regionref[key]`` refers to the cells of ``a[key]``, labels as in ``[]``; growth does not move them.
+
+        SelectionError for a key that no region says, such as a slice that runs backwards.
+        """
+        from hyperslab.selection.regions import region_of_key
+
+        def make(key: object) -> RegionReference:
+            region = region_of_key(self._positions(key), self.spec.shape)
+            return region_to(self._session, self.path, self.spec, region)
+
+        return RegionReferences(make)
+
+    def read_region(self, region: Region) -> Values:
+        """The cells of a region: an array of as many dimensions for slices and orthogonal ones, else of one.
+
+        Only the chunks that hold them are decoded. RegionOutOfBounds when the array has become too small for it.
+        """
+
+        return read_region(self._cells, region)
+
+    def isel_of(self, region: Region) -> Mapping[str | int, Any]:
+        """What ``isel`` takes for the same cells: a slice or a list of positions for each dimension, by its name or by
+        its number where it has none. Invalid for a region that is no product of axes, RegionOutOfBounds as above."""
+        from hyperslab.selection.region_bounds import isel_of, require_fits
+
+        try:
+            require_fits(region, self.spec.shape)
+            return isel_of(region, self.spec.dims)
+        except HyperslabError as error:
+            raise error.locate(node=self.path, url=self._session.url) from None
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -343,7 +386,7 @@ class Array(PointsAt, Closes):
         finally:
             self.refresh()
 
-    def remove(self, where: Any, dim: str | int = 0) -> None:
+    def remove(self, where: object, dim: str | int = 0) -> None:
         """Take ``where`` out of a dimension (a name or an axis) and close the gap, as ``numpy.delete`` does.
 
         ``where``: a position or a slice of positions, as in ``isel``; a label or a slice of labels (its stop counts
@@ -377,7 +420,7 @@ class Array(PointsAt, Closes):
         self._opened = None
         self._indexes.clear()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _again, (self._session, self._path)
 
     def __repr__(self) -> str:
@@ -388,9 +431,13 @@ class Array(PointsAt, Closes):
         return f"<hyperslab Array /{self._path} ({dims}) {kind}>"
 
     def _repr_html_(self) -> str:
-        from hyperslab.array.html import array_html
+        from hyperslab.array.html import array_html, is_quickly_sized
 
-        return array_html(self)
+        stored = None
+        if is_quickly_sized(self._session.url, self.spec):
+            with suppress(HyperslabError):
+                stored = self.nbytes_stored
+        return array_html(self._path, self.spec, stored)
 
 
 def _again(session: OpenDataset, path: str) -> Array:

@@ -10,7 +10,6 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Reader
 from hyperslab.model.guessing import meant
-from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -21,12 +20,12 @@ class Attributes(MutableMapping[str, Any]):
         self._session = session
         self._path = path
 
-    def _values(self) -> Mapping[str, Any]:
+    def _values(self) -> Mapping[str, object]:
         return self._spec(self._session.reader).attrs
 
     def _spec(self, reader: Reader) -> GroupSpec | ArraySpec:
         spec = reader.node(self._path)
-        if isinstance(spec, Link):  # put there since the node was opened
+        if spec.is_link:  # put there since the node was opened
             remedy = "open it again: that gives what the link leads to"
             raise Invalid("a link has no attributes", url=self._session.url, node=self._path, remedy=remedy)
         return spec
@@ -52,7 +51,7 @@ class Attributes(MutableMapping[str, Any]):
         self[name]
         self._change({}, {name})
 
-    def update(self, *args: Any, **more: Any) -> None:
+    def update(self, *args: object, **more: Any) -> None:
         """Set several attributes by one write."""
         self._change(dict(*args, **more), set())
 
@@ -60,7 +59,7 @@ class Attributes(MutableMapping[str, Any]):
         """Remove all attributes by one write."""
         self._change({}, set(self))
 
-    def _change(self, new: Mapping[str, Any], gone: set[str]) -> None:
+    def _change(self, new: Mapping[str, object], gone: set[str]) -> None:
         if not all(isinstance(name, str) for name in new):
             message = "an attribute's name that is no text"
             raise Invalid(message, url=self._session.url, node=self._path, remedy="str() it")

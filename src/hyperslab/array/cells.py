@@ -16,17 +16,15 @@ from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache
-from hyperslab.chunks.grouping import outer_chunks
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Plan, make_plan
+from hyperslab.chunks.plan import Plan, make_plan, outer_chunks
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource, HasColumns, Sized
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Region, Selection
-
-Values = np.ndarray[Any, Any]
 
 _MANY = 1 << 16  # cells along an axis from which its plan may be large
 _ENTRY = 400  # bytes that a plan takes for one chunk of one axis
@@ -43,7 +41,7 @@ class CellAccess:
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             """Of cells that were unpickled, when they are first used; by the first of the threads that share them."""
             if self.opening is None or name.startswith("__"):
                 raise AttributeError(f"no attribute {name!r}")
@@ -71,7 +69,8 @@ class CellAccess:
         self.references = references.reference_fields(spec.dtype) if self.dtype.hasobject else ()
         plain = source.grid.fixed is not None and self.dtype.kind != "V"  # a void scalar would be a view of the cache
         plain = plain and not self.references
-        self._stamp = getattr(source, "stamp", None) if plain and cache is not None and cache.limit else None
+        is_kept = plain and source.traits.stamped and cache is not None and cache.limit
+        self._stamp = source.stamp if is_kept else None
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
         """The selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
@@ -137,7 +136,7 @@ class CellAccess:
             require(entries * _ENTRY, self.settings.memory_limit)
         return make_plan(region, self.grid)
 
-    def as_cells(self, value: Any) -> Values:
+    def as_cells(self, value: object) -> Values:
         """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
             return _objects(value, isinstance(self.spec.dtype, VlenBytes))
@@ -161,7 +160,7 @@ class CellAccess:
         """With references as they are seen from this dataset."""
         return cells if self.session is None else references.leaving(cells, self.references, self.session)
 
-    def _as_fields(self, value: Any, fields: Any) -> Values:
+    def _as_fields(self, value: object, fields: Any) -> Values:
         """What is given for a field alone, or for several."""
         wanted = [fields] if isinstance(fields, str) else list(fields)
         held = [(name, kind) for name, kind in self.references if name in wanted]
@@ -181,16 +180,16 @@ class CellAccess:
             nbytes=plan.size * self.dtype.itemsize,
             chunks=len(coords),
             chunk_nbytes=execute.chunk_bytes(plan, self.dtype) * len(coords),
-            stored_nbytes=self.source.stored_sizes(coords) if isinstance(self.source, Sized) else None,
+            stored_nbytes=self.source.stored_sizes(coords),
             requests=_requests(plan),
         )
 
     def of_field(self, name: str) -> CellAccess:
         """The same cells without the other fields of their structure, where those are stored apart; else these."""
-        if not isinstance(self.source, HasColumns) or self.dtype.names is None or name not in self.dtype.names:
+        field = None if self.dtype.names is None or name not in self.dtype.names else self.source.of_field(name)
+        if field is None:
             return self
-        spec, source = self.source.of_field(name)
-        return CellAccess(spec, source, self.settings, self.cache, self.node, self.url)
+        return CellAccess(*field, self.settings, self.cache, self.node, self.url)
 
     def alone(self) -> CellAccess:
         """The same cells, read and written by the calling thread alone, as a task does that is one of many."""
@@ -199,7 +198,7 @@ class CellAccess:
         cells.session = None if self.session is None else replace(self.session, settings=settings)
         return cells
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.session is None:
             raise Unsupported("cells of no open dataset cannot be pickled", node=self.node, url=self.url)
         shape = self.shape

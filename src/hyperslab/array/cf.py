@@ -19,8 +19,8 @@ from hyperslab.array import times
 from hyperslab.array.text import decode_text, join_characters
 from hyperslab.errors import FormatError
 from hyperslab.model.attrs import Attrs
-
-Values = np.ndarray[Any, Any]
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +30,16 @@ class Decoding:
     ``attrs`` are the others: those that were not used up.
     """
 
-    dtype: np.dtype[Any]
+    dtype: NumpyDType
     attrs: Attrs
     join: bool = False
     encoding: str | None = None
-    viewed: np.dtype[Any] | None = None
-    fills: tuple[Any, ...] = ()
-    masked: np.dtype[Any] | None = None
-    scale: Any = None
+    viewed: NumpyDType | None = None
+    fills: tuple[object, ...] = ()
+    masked: NumpyDType | None = None
+    scale: object = None
     offset: Any = None
-    scaled: np.dtype[Any] | None = None
+    scaled: NumpyDType | None = None
     duration: times.Duration | None = None
     clock: times.Clock | None = None
     boolean: bool = False
@@ -50,7 +50,7 @@ def decode(values: Values, attrs: Attrs) -> Values:
     return apply(decoding(values.dtype, attrs), values)
 
 
-def decoding(dtype: np.dtype[Any], attrs: Attrs, *, join: bool = False) -> Decoding:
+def decoding(dtype: NumpyDType, attrs: Attrs, *, join: bool = False) -> Decoding:
     """What ``attrs`` ask of cells of ``dtype``; ``join``: characters along the last dimension are one text."""
     if dtype.kind in "mMV":
         return Decoding(dtype=dtype, attrs=attrs)
@@ -125,7 +125,7 @@ def _unpack(how: Decoding, values: Values) -> Values:
     return values
 
 
-def _viewed(dtype: np.dtype[Any], unsigned: Any) -> np.dtype[Any] | None:
+def _viewed(dtype: NumpyDType, unsigned: object) -> NumpyDType | None:
     """The type that ``_Unsigned`` reads integers as (NUG, best practices: unsigned data)."""
     if (dtype.kind, unsigned) == ("i", "true"):
         return np.dtype(f"u{dtype.itemsize}")
@@ -134,7 +134,7 @@ def _viewed(dtype: np.dtype[Any], unsigned: Any) -> np.dtype[Any] | None:
     return None
 
 
-def _fills(rest: dict[str, Any], dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], bool]:
+def _fills(rest: dict[str, object], dtype: NumpyDType) -> tuple[tuple[object, ...], bool]:
     """The values that mean missing, taken out of ``rest``, and whether any attribute that fits says what does."""
     found: list[Any] = []
     keep = False
@@ -158,17 +158,17 @@ def _read_number(text: str) -> float:
         return float("nan")
 
 
-def _each(value: Any) -> list[Any]:
+def _each(value: Any) -> list[object]:
     if isinstance(value, np.ndarray):
         return list(value.ravel())
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: object) -> bool:
     return value is None or bool(np.isscalar(value) and value != value)
 
 
-def _fitted(name: str, fill: Any, dtype: np.dtype[Any]) -> Any:
+def _fitted(name: str, fill: object, dtype: NumpyDType) -> object:
     """``fill`` as it compares with cells: an untyped number of JSON takes the cells' type if it has a place in it."""
     if dtype.kind in "SUTO":
         return fill.encode() if dtype.kind == "S" and isinstance(fill, str) else fill
@@ -184,7 +184,7 @@ def _fitted(name: str, fill: Any, dtype: np.dtype[Any]) -> Any:
     return fill
 
 
-def _number(rest: dict[str, Any], name: str) -> Any:
+def _number(rest: dict[str, object], name: str) -> Any:
     value = rest.pop(name, None)
     if isinstance(value, np.ndarray | list | tuple) and np.size(value) == 1:
         value = np.ravel(value)[0]
@@ -196,7 +196,7 @@ def _number(rest: dict[str, Any], name: str) -> Any:
     return value
 
 
-def _masked(dtype: np.dtype[Any], scale: Any, offset: Any, timed: bool) -> np.dtype[Any]:
+def _masked(dtype: NumpyDType, scale: object, offset: object, timed: bool) -> NumpyDType:
     """The type that has a place for missing cells."""
     if scale is not None or offset is not None:
         chosen = _floating(dtype, scale, offset)
@@ -208,7 +208,7 @@ def _masked(dtype: np.dtype[Any], scale: Any, offset: Any, timed: bool) -> np.dt
     return dtype if dtype.kind in "fc" else np.dtype(object)
 
 
-def _scaled(dtype: np.dtype[Any], scale: Any, offset: Any, keep: bool, masked: bool) -> np.dtype[Any] | None:
+def _scaled(dtype: NumpyDType, scale: object, offset: object, keep: bool, masked: bool) -> NumpyDType | None:
     """The type that scale and offset are applied in; ``keep``: that of the cells as they are."""
     if scale is None and offset is None:
         return None
@@ -216,7 +216,7 @@ def _scaled(dtype: np.dtype[Any], scale: Any, offset: Any, keep: bool, masked: b
     return np.dtype("f8") if masked and chosen.kind in "iu" else chosen
 
 
-def _floating(dtype: np.dtype[Any], scale: Any, offset: Any) -> np.dtype[Any]:
+def _floating(dtype: NumpyDType, scale: object, offset: object) -> NumpyDType:
     """The type of unpacked cells.
 
     Scale and offset of the same floating type give it (double for 32-bit integers), any other offset gives double,

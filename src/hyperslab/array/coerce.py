@@ -12,10 +12,8 @@ import numpy as np
 
 from hyperslab.array.references import as_cells, holds_references, reference_fields
 from hyperslab.errors import Invalid
-from hyperslab.model.cells import as_type
-from hyperslab.model.dtypes import DataType, numpy_dtype
-
-Values = np.ndarray[Any, Any]
+from hyperslab.model.cells import Values, as_type
+from hyperslab.model.dtypes import DataType, NumpyDType, numpy_dtype
 
 
 def as_given(value: Any, dtype: DataType | None) -> Values:
@@ -29,7 +27,7 @@ def as_given(value: Any, dtype: DataType | None) -> Values:
     return np.asarray(value)
 
 
-def as_rows(value: Any, dtype: np.dtype[Any]) -> Values:
+def as_rows(value: object, dtype: NumpyDType) -> Values:
     """Rows: an array of them, one as a tuple, or lists of those."""
     if isinstance(value, np.ndarray | np.void):
         return _cast_rows(np.asarray(value), dtype)
@@ -40,12 +38,12 @@ def as_rows(value: Any, dtype: np.dtype[Any]) -> Values:
         raise Invalid(f"{type(value).__name__} is no row: {error}", remedy=remedy) from error
 
 
-def has_fields(value: Any) -> bool:
+def has_fields(value: object) -> bool:
     """Return whether a value of NumPy has rows for cells."""
     return isinstance(value, np.ndarray | np.void) and value.dtype.names is not None
 
 
-def _cast_rows(rows: Values, dtype: np.dtype[Any]) -> Values:
+def _cast_rows(rows: Values, dtype: NumpyDType) -> Values:
     """Return rows as others of as many fields, cast by their order as NumPy does; n bytes become n chars."""
     names = rows.dtype.names
     if names is None or dtype.names is None or len(names) != len(dtype.names):
@@ -58,19 +56,20 @@ def _cast_rows(rows: Values, dtype: np.dtype[Any]) -> Values:
     return as_type(rows, dtype)
 
 
-def _spelled(value: Any, dtype: np.dtype[Any]) -> Any:
+def _spelled(value: object, dtype: NumpyDType) -> object:
     """Return lists of rows with the chars of their text one by one: NumPy would give each of n chars the first one."""
-    if isinstance(value, tuple) and dtype.names is not None and len(value) == len(dtype.names):
-        return tuple(_spelled(part, dtype[name]) for part, name in zip(value, dtype.names, strict=True))
-    if isinstance(value, list):
-        return [_spelled(part, dtype) for part in value]
-    if isinstance(value, str | bytes) and dtype.base == np.dtype("S1") and len(dtype.shape) == 1:
-        text = value.encode() if isinstance(value, str) else value
-        return list(np.array([text], f"S{dtype.shape[0]}").view("S1"))
+    match value:
+        case tuple() if dtype.names is not None and len(value) == len(dtype.names):
+            return tuple(_spelled(part, dtype[name]) for part, name in zip(value, dtype.names, strict=True))
+        case list():
+            return [_spelled(part, dtype) for part in value]
+        case str() | bytes() if dtype.base == np.dtype("S1") and len(dtype.shape) == 1:
+            text = value.encode() if isinstance(value, str) else value
+            return list(np.array([text], f"S{dtype.shape[0]}").view("S1"))
     return value
 
 
-def as_fields(value: Any, names: list[str], dtype: np.dtype[Any]) -> Values:
+def as_fields(value: object, names: list[str], dtype: NumpyDType) -> Values:
     """Rows of some fields alone."""
     if not isinstance(value, list | tuple):
         return np.asarray(value)

@@ -14,7 +14,8 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.attrs import Attrs
-from hyperslab.model.dtypes import Char, VlenBytes
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import Char, NumpyDType, VlenBytes
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
@@ -67,9 +68,9 @@ class StoredArray(Protocol):
     def __getitem__(self, key: Any) -> Any: ...
     def __iter__(self) -> Iterator[Any]: ...
     def sel(
-        self, indexers: Mapping[str, Any], *, method: Literal["nearest"] | None = None, tolerance: Any = None
+        self, indexers: Mapping[str, object], *, method: Literal["nearest"] | None = None, tolerance: object = None
     ) -> Any: ...
-    def isel(self, indexers: Mapping[str, Any]) -> Any: ...
+    def isel(self, indexers: Mapping[str, object]) -> Any: ...
 
 
 class Decoded:
@@ -90,7 +91,7 @@ class Decoded:
                 self._how = cf.decoding(spec.numpy_dtype, attrs, join=is_text(session, array.path, spec))
         except HyperslabError as error:
             raise session.locate(error, array.path) from error.__cause__
-        self._dtype: np.dtype[Any] | None = None
+        self._dtype: NumpyDType | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -128,7 +129,7 @@ class Decoded:
         return how.clock is None and how.duration is None and (how.scaled is not None or how.viewed is not None)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumpyDType:
         """The dtype of the cells.
 
         Whether times are ``datetime64[ns]`` or objects depends on the cells: the first and the last one are read.
@@ -147,21 +148,21 @@ class Decoded:
 
     def sel(
         self,
-        indexers: Mapping[str, Any] | None = None,
+        indexers: Mapping[str, object] | None = None,
         *,
         method: Literal["nearest"] | None = None,
-        tolerance: Any = None,
+        tolerance: object = None,
         **labels: Any,
     ) -> Any:
         """Cells by label, as :meth:`Array.sel`."""
         wanted = self._known({**(indexers or {}), **labels})
         return self._decode(self._array.sel(wanted, method=method, tolerance=tolerance))
 
-    def isel(self, indexers: Mapping[str, Any] | None = None, **positions: Any) -> Any:
+    def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
         """Cells by position along named dimensions, as :meth:`Array.isel`."""
         return self._decode(self._array.isel(self._known({**(indexers or {}), **positions})))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("an array in a dataset cannot be viewed without a copy")
         return np.asarray(self[...], dtype)
@@ -181,20 +182,20 @@ class Decoded:
         dims = shape_text(self.dims, self.shape)
         return f"<hyperslab Decoded /{self._array.path} ({dims}) stored as {self._how.dtype}>"
 
-    def _whole_texts(self, key: Any) -> Any:
+    def _whole_texts(self, key: object) -> object:
         """The key of the stored array: texts are taken whole."""
         if not self._how.join:
             return key
         items = key if isinstance(key, tuple) else (key,)
         return (*items, slice(None)) if any(item is Ellipsis for item in items) else (*items, Ellipsis, slice(None))
 
-    def _known(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _known(self, wanted: Mapping[str, object]) -> Mapping[str, object]:
         unknown = [name for name in wanted if name not in self.dims]
         if unknown:
             raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=meant(unknown[0], self.dims))
         return wanted
 
-    def _decode(self, stored: Any) -> Any:
+    def _decode(self, stored: Any) -> object:
         if self._how.dtype.kind == "V":
             return stored
         if isinstance(stored, np.ndarray):
@@ -204,7 +205,7 @@ class Decoded:
         cell[()] = stored
         return self._apply(cell)[()]
 
-    def _apply(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _apply(self, values: Values) -> Values:
         try:
             return cf.apply(self._how, values)
         except HyperslabError as error:

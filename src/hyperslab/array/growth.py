@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,10 @@ from hyperslab.array.view import View
 from hyperslab.chunks.boxes import AxisCut, box_counts, boxes, source_edges
 from hyperslab.chunks.edges import blank_outside
 from hyperslab.chunks.grid import Grid
-from hyperslab.chunks.grouping import grouped
+from hyperslab.chunks.plan import grouped
 from hyperslab.chunks.settings import MEBIBYTE
-from hyperslab.chunks.source import Block, ChunkSource, ListsChunks
+from hyperslab.chunks.source import Block
 from hyperslab.errors import Invalid, SelectionError, Unsupported, WrongType
-from hyperslab.formats.base import Batches, RemembersRows, Removes, WritesAhead
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
@@ -50,7 +49,7 @@ def appending(
     is published when the block ends; where ``is_batched``, when the caller's batch does. For a holder of
     the node's lock.
     """
-    writer, spec, reader = session.writer(), session.array(path), session.reader
+    writer, spec = session.writer(), session.array(path)
     shape = spec.shape
     if not -len(shape) <= axis < len(shape):
         remedy = f"an axis is from {-len(shape)} to {len(shape) - 1}" if shape else "a scalar does not grow"
@@ -62,18 +61,17 @@ def appending(
             node=path,
             remedy="every other dimension must have the array's length",
         )
-    start = reader.written_length(path, axis) if isinstance(reader, RemembersRows) else shape[axis]
+    start = writer.written_length(path, axis)
     stop = start + data[axis]
     grown = grow(spec, (*shape[:axis], max(stop, shape[axis]), *shape[axis + 1 :]))
     if is_batched:  # arrays that grow with one another know of all rows before there are cells to take for dead ones
         writer.put(path, grown)
-    cells = open_cells(session, path, grown, None if is_batched else _future_chunks(session, path, grown))
+    cells = open_cells(session, path, grown, None if is_batched else writer.chunks_as(path, grown))
     cells.is_published = False
     yield View(cells, select((*(slice(None),) * axis, slice(start, stop)), grown.shape))
     if not is_batched:
         writer.put(path, grown)
-    if isinstance(reader, RemembersRows):
-        reader.appended(path, axis, stop)
+    writer.appended(path, axis, stop)
 
 
 def _fitting(data: Any, spec: ArraySpec, path: str) -> Any:
@@ -134,20 +132,12 @@ def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:
     return spec.evolve(shape=shape, chunks=chunks)
 
 
-def _future_chunks(session: OpenDataset, path: str, spec: ArraySpec) -> ChunkSource:
-    """The chunks as they will be under ``spec``; a format that cannot write ahead of its documents gets those first."""
-    if isinstance(session.reader, WritesAhead):
-        return session.reader.chunks_as(path, spec)
-    session.writer().put(path, spec)
-    return session.reader.chunks(path)
-
-
 def _blank_outside(session: OpenDataset, path: str, spec: ArraySpec, axes: list[int]) -> None:
     """Make the cells outside ``spec.shape`` along ``axes`` read as the fill value, should the array grow again."""
-    source = _future_chunks(session, path, spec)
-    if not isinstance(source, ListsChunks):
+    source = session.writer().chunks_as(path, spec)
+    if not source.traits.lists_chunks:
         return
-    for batch in grouped(source.stored(), source.grid):
+    for batch in grouped(source.stored_coords(), source.grid):
         blank_outside(source, batch, spec.fill_cell(), axes, session.settings)
 
 
@@ -163,17 +153,15 @@ _BUDGET = 64 * MEBIBYTE
 """Bytes of cells that are moved at a time; one target chunk (shard) where that is more."""
 
 
-def remove(session: OpenDataset, path: str, where: Any, axis: int) -> None:
+def remove(session: OpenDataset, path: str, where: object, axis: int) -> None:
     """Take the positions ``where`` out of ``axis`` and close the gap; Unsupported where arrays cannot get shorter."""
-    session.writer()
-    reader = session.reader
-    with reader.batch() if isinstance(reader, Batches) else nullcontext(), session.locked(path):
+    with session.writer().batch(), session.locked(path):
         session.refresh(path)
         spec = session.array(path)
         start, stop = _range(where, spec.shape[axis], path)
-        if start >= stop or (isinstance(reader, Removes) and reader.remove(path, axis, start, stop)):
+        if start >= stop:
             return
-        if isinstance(reader, RemembersRows):
+        if session.format.traits.shares_lengths:
             message = f"format {session.format.name} has arrays that are as long as their dimension, and never shorter"
             remedy = "convert it to zarr3, or copy what is wanted with convert(select=)"
             raise Unsupported(message, url=session.url, node=path, remedy=remedy)

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from html import escape
 from itertools import accumulate
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Grid
-from hyperslab.errors import HyperslabError
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.attrs import equal
 from hyperslab.model.dtypes import describe, is_fixed
@@ -83,13 +81,14 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
     return escape(_CONTROL.sub("\ufffd", plain), quote=True)
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """An attribute value as HTML text: numbers as numbers, the first of many, text as it is."""
-    if isinstance(value, np.ndarray) and value.size > 20:
-        shown = ", ".join(str(cell) for cell in value.ravel()[:20].tolist())
-        return text(f"[{shown}, … {value.size:,} in all]")
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
+    match value:
+        case np.ndarray() if value.size > 20:
+            shown = ", ".join(str(cell) for cell in value.ravel()[:20].tolist())
+            return text(f"[{shown}, … {value.size:,} in all]")
+        case np.ndarray() | np.generic():
+            value = value.tolist()
     if isinstance(value, list | tuple) and len(value) > 20:
         return text(f"{list(value[:20])!r:.{LONGEST_TEXT - 40}}, … {len(value):,} in all")
     return text(value)
@@ -246,27 +245,13 @@ MOST_LISTED = 1000
 """Stored chunks that are looked at, at most, to tell the stored size."""
 
 
-class ShownArray(Protocol):
-    """What the page needs of an :class:`~hyperslab.array.Array`."""
-
-    _session: OpenDataset
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def spec(self) -> ArraySpec: ...
-    @property
-    def nbytes_stored(self) -> int | None: ...
-
-
-def array_html(array: ShownArray) -> str:
-    """The page of one array."""
-    spec = array.spec
+def array_html(path: str, spec: ArraySpec, stored: int | None) -> str:
+    """The page of one array. ``stored``: bytes that it takes, where that is known."""
     header = (
-        f'<span class="hs-kind">hyperslab.Array</span> <span class="hs-name">/{text(array.path)}</span> '
+        f'<span class="hs-kind">hyperslab.Array</span> <span class="hs-name">/{text(path)}</span> '
         f"{dims_text(spec.dims, spec.shape)} <code>{text(describe(spec.dtype))}</code>"
     )
-    return page(header, cells_html(spec, _stored(array)), attributes(spec.attrs))
+    return page(header, cells_html(spec, stored), attributes(spec.attrs))
 
 
 def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
@@ -317,12 +302,7 @@ def _chunks_text(chunks: Chunks) -> str:
     return f"({', '.join(cuts)}{',' if len(cuts) == 1 else ''})"
 
 
-def _stored(array: ShownArray) -> int | None:
-    """The stored size, where telling it needs no network and few listings."""
-    remote = "://" in array._session.url and not array._session.url.startswith(("file://", "memory://", "zip://"))
-    if remote or array.spec.problem or Grid.of(array.spec.shape, array.spec.chunks).size > MOST_LISTED:
-        return None
-    try:
-        return array.nbytes_stored
-    except HyperslabError:
-        return None
+def is_quickly_sized(url: str, spec: ArraySpec) -> bool:
+    """Return whether the stored size of an array of a dataset is told without network and by few listings."""
+    remote = "://" in url and not url.startswith(("file://", "memory://", "zip://"))
+    return not remote and not spec.problem and Grid.of(spec.shape, spec.chunks).size <= MOST_LISTED

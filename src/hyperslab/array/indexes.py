@@ -38,7 +38,7 @@ def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:
         spec = session.reader.node(place)
     except NodeNotFound:
         return None
-    return spec if isinstance(spec, ArraySpec) else None
+    return spec if spec.is_array else None
 
 
 def _index(session: OpenDataset, place: str, spec: ArraySpec) -> Index:

@@ -16,7 +16,7 @@ def with_missing(session: OpenDataset, spec: ArraySpec) -> Attrs:
     xarray and kerchunk write the marker into ``fill_value`` of ``.zarray`` and nowhere else. They name all dimensions:
     without names the fill value is what unwritten cells read as, as it is in every other format, HDMF's Zarr v2 too.
     """
-    if session.format.name != "zarr2" or spec.fill_value is None or FILL in spec.attrs:
+    if session.format.traits.fill_value != "missing" or spec.fill_value is None or FILL in spec.attrs:
         return spec.attrs
     if spec.numpy_dtype.kind not in "iufc" or None in spec.dims or UNWRITTEN in spec.layout:
         return spec.attrs

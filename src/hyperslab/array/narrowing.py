@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.model.dtypes import DataType
-
-Values = np.ndarray[Any, Any]
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import DataType, NumpyDType
 
 _MISSING = ("NAType", "NaTType")
 """The classes of pandas.NA and pandas.NaT."""
@@ -35,7 +32,7 @@ def require_fit(values: Values, dtype: DataType, node: str = "") -> None:
         raise Invalid(f"cells of {dtype} cannot hold {values[lost].flat[0]}", node=node, remedy=_REMEDY)
 
 
-def _lost(values: Values, dtype: np.dtype[Any], node: str) -> Values | None:
+def _lost(values: Values, dtype: NumpyDType, node: str) -> Values | None:
     """Return a mask of the cells that would change; None for pairs of types that say nothing of each other."""
     source, target = values.dtype.kind, dtype.kind
     if source == "O":
@@ -54,26 +51,26 @@ def _lost(values: Values, dtype: np.dtype[Any], node: str) -> Values | None:
     return np.asarray(lost & ~np.isnat(values) if target in "mM" else lost)
 
 
-def _cut(values: Values, dtype: np.dtype[Any]) -> Values:
+def _cut(values: Values, dtype: NumpyDType) -> Values:
     """Return a mask of the objects that are longer than text of a length; missing ones are empty."""
     room = text_room(dtype)
     lengths = [_length(cell, dtype.kind) for cell in values.reshape(-1)]
     return np.array([length > room for length in lengths], bool).reshape(values.shape)
 
 
-def _length(cell: Any, kind: str) -> int:
+def _length(cell: object, kind: str) -> int:
     if isinstance(cell, bytes):
         return len(cell.rstrip(b"\0"))
     text = "" if is_missing(cell) else str(cell).rstrip("\0")
     return len(text.encode()) if kind == "S" else len(text)
 
 
-def text_room(dtype: np.dtype[Any]) -> int:
+def text_room(dtype: NumpyDType) -> int:
     """Return the bytes or characters that a cell of text of a fixed length holds."""
     return dtype.itemsize // (4 if dtype.kind == "U" else 1)
 
 
-def is_missing(cell: Any) -> bool:
+def is_missing(cell: object) -> bool:
     """Return whether a cell among text is none: None, NaN, or what pandas writes for it."""
     if isinstance(cell, float | np.floating):
         return bool(np.isnan(cell))

@@ -1,29 +1,18 @@
-"""What is pickled in place of an open dataset (its place and options), and the register of what was opened from that.
-
-A process opens a dataset once for all that it unpickles of it, as long as the one that it has is no older than what was
-pickled. Of those that nobody holds any more the last few stay open: a task comes, goes, the next one wants the same.
-"""
+"""What is pickled in place of an open dataset: its place, its options, and the state that was known of it."""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Literal
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.stores.credentials import named
+from hyperslab.stores.credentials import HIDDEN, named, plain_options
+from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
-from hyperslab.stores.redaction import HIDDEN, plain_options
-
-_KEPT = 4
-"""Datasets that stay open though nobody holds them."""
 
 
 class _ThisProcess:
@@ -82,7 +71,7 @@ class DatasetRef:
         """Return whether it is in the memory of this process."""
         return self.where.scheme in ("memory", "store")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         where = self.where
         given = {name: value for name, value in where.options.items() if name not in named(where.options)}
         secret = sorted(name for name in given if plain_options({name: given[name]}) != {name: given[name]})
@@ -102,51 +91,4 @@ class DatasetRef:
             raise Unsupported("a dataset in memory is in that of another process", url=self.where.url, remedy=remedy)
 
 
-class Openable(Protocol):
-    """What the register keeps."""
-
-    @property
-    def version(self) -> DatasetVersion: ...
-
-
-Opened = TypeVar("Opened", bound=Openable)
-
-
-class Register(Generic[Opened]):
-    """One open dataset per origin; several threads may ask. A forked child starts with an empty one."""
-
-    def __init__(self) -> None:
-        self._begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
-
-    def _begin(self) -> None:
-        self._mutex = threading.Lock()
-        self._gates: WeakValueDictionary[DatasetRef, Any] = WeakValueDictionary()
-        self._open: WeakValueDictionary[DatasetRef, Opened] = WeakValueDictionary()
-        self._kept: OrderedDict[DatasetRef, Opened] = OrderedDict()
-
-    def get(
-        self, origin: DatasetRef, moment: tuple[str, int], make: Callable[[DatasetRef, DatasetVersion], Opened]
-    ) -> Opened:
-        """What is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
-        with self._mutex:
-            gate = self._gates.setdefault(origin, threading.Lock())
-        with gate:
-            found = self._open.get(origin)
-            if found is None or not found.version.knows(moment):
-                version = DatasetVersion(found.version.seen if found is not None else None)
-                version.now = moment
-                version.seen[moment[0]] = moment[1]
-                found = make(origin, version)
-                self._open[origin] = found
-        with self._mutex:
-            dropped = [self._kept.pop(origin, None)]  # it is closed when this function ends, when nothing is held
-            self._kept[origin] = found
-            while len(self._kept) > _KEPT:
-                dropped.append(self._kept.popitem(last=False)[1])
-        return found
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.begin)
+call_after_fork(_process.begin)

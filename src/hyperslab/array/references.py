@@ -10,20 +10,19 @@ import numpy as np
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.base import LeadsOut
 from hyperslab.model.attrs import check_levels
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
-from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, settle
+from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, ResolvesReferences, settle
 from hyperslab.model.regions import Region
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 REFERENCES = (ObjectReference, RegionReference)
-Values = np.ndarray[Any, Any]
 _KINDS: Mapping[type, type] = {ObjectRef: ObjectReference, RegionRef: RegionReference}
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceResolver:
+class ReferenceResolver(ResolvesReferences):
     """An open dataset as the references that were read from it know it."""
 
     session: OpenDataset
@@ -52,24 +51,24 @@ def bind(values: Values, fields: tuple[tuple[str | None, type], ...], session: O
             settle(cell, home)
 
 
-def bound(value: Any, session: OpenDataset) -> Any:
+def bound(value: object, session: OpenDataset) -> Any:
     """An attribute's value, once it knows the dataset, if it is a reference."""
     if isinstance(value, REFERENCES):
         settle(value, ReferenceResolver(session))
     return value
 
 
-def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Iterator[Any]:
+def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Iterator[object]:
     for name, _ in fields:
         yield from (values if name is None else values[name]).flat
 
 
-def holds_references(value: Any) -> bool:
+def holds_references(value: object) -> bool:
     """Return whether it is a reference, or lists whose first cells, but for those that are None, are some."""
     return isinstance(_first(value), REFERENCES)
 
 
-def _first(value: Any) -> Any:
+def _first(value: object) -> object:
     if not isinstance(value, list | tuple):
         return value
     return next((found for each in value if (found := _first(each)) is not None), None)
@@ -81,7 +80,7 @@ def type_of(cells: Values) -> ObjectRef | RegionRef | None:
     return ObjectRef() if found == {ObjectReference} else RegionRef() if found == {RegionReference} else None
 
 
-def as_cells(value: Any) -> Values:
+def as_cells(value: object) -> Values:
     """References, None and nested lists of them as an array of objects; no region is read on the way."""
     if isinstance(value, np.ndarray):
         return value.astype(object, copy=False)
@@ -101,7 +100,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return (len(value), *next(iter(below), ()))
 
 
-def _flat(value: Any, depth: int) -> Iterator[Any]:
+def _flat(value: Any, depth: int) -> Iterator[object]:
     if not depth:
         yield value
         return
@@ -124,7 +123,7 @@ def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session
 
 def seen_from(session: OpenDataset, reference: Any) -> Any:
     """A reference, or link, as it is stored in this dataset: one that was read from another dataset leads there."""
-    home = getattr(reference, "home", None)
+    home = reference.home if isinstance(reference, REFERENCES) else None
     if not isinstance(home, ReferenceResolver):
         return reference
     if home.session.reader is session.reader:
@@ -142,7 +141,7 @@ def attrs_from(session: OpenDataset, attrs: Mapping[str, Any]) -> dict[str, Any]
 def source_from(session: OpenDataset, other: OpenDataset, pointer: Pointer) -> str:
     """What the ``source`` of a pointer that stands in another dataset is in this one."""
     reader = other.reader
-    place = reader.place_of(pointer) if isinstance(reader, LeadsOut) else None
+    place = reader.place_of(pointer)
     if place is None and other.origin is not None:
         place = other.origin.where
     if session.origin is None or place is None:
@@ -175,5 +174,5 @@ def root_id(session: OpenDataset) -> str | None:
 
 
 def _id_of(spec: GroupSpec | ArraySpec | Link) -> str | None:
-    found = None if isinstance(spec, Link) else spec.attrs.get("object_id")
+    found = None if spec.is_link else spec.attrs.get("object_id")
     return found if isinstance(found, str) else None

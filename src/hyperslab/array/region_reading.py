@@ -6,30 +6,26 @@ that it is one orthogonal read, put where it belongs in the result. Many small i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hyperslab.array.cells import CellAccess
-from hyperslab.array.references import reference_to, region_to
-from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.memory import require
 from hyperslab.errors import HyperslabError
-from hyperslab.model.refs import ObjectReference, RegionReference
+from hyperslab.model.cells import Values
+from hyperslab.model.refs import RegionReference
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Steps
-from hyperslab.model.spec import ArraySpec
 from hyperslab.selection import region as plain
 from hyperslab.selection.region_bounds import is_of_scalar, region_shape, require_fits
 from hyperslab.selection.spans import Span, Spans, coordinates, count, spans_of_boxes
 
-Block = np.ndarray[Any, Any]
-
 _FEW = 1 << 16  # cells (positions, along the last axis) that are listed at a time
 
 
-def read_region(cells: CellAccess, region: Region) -> Block:
+def read_region(cells: CellAccess, region: Region) -> Values:
     """The region's cells as a new array: of one axis per axis of the array for everything, slices and orthogonal
     regions, else of one axis. RegionOutOfBounds when the array has not all of them, MemoryLimit when they do not fit.
     """
@@ -69,13 +65,13 @@ def _axis(taken: Steps | tuple[int, ...], length: int) -> plain.Axis:
     return plain.PositionList(np.array(taken, np.int64))
 
 
-def _coupled(rows: Block) -> plain.Region:
+def _coupled(rows: Values) -> plain.Region:
     """Cells one by one; ``rows``: their positions along each axis."""
     axes = tuple(plain.PositionList(np.ascontiguousarray(row)) for row in rows)
     return plain.Region(axes, tuple(range(len(axes))) if len(axes) > 1 else ())
 
 
-def _read_blocks(cells: CellAccess, spans: Spans) -> Block:
+def _read_blocks(cells: CellAccess, spans: Spans) -> Values:
     total = count(spans)
     require(total * cells.dtype.itemsize, cells.settings.memory_limit)
     out = np.empty(total, cells.dtype)
@@ -83,7 +79,7 @@ def _read_blocks(cells: CellAccess, spans: Spans) -> Block:
     return out
 
 
-def _fill(cells: CellAccess, above: tuple[Span, ...], spans: Spans, out: Block) -> None:
+def _fill(cells: CellAccess, above: tuple[Span, ...], spans: Spans, out: Values) -> None:
     """Put the cells of ``spans``, at every position of the spans above, into ``out``: one axis for each of those and
     one for the cells."""
     place = 0
@@ -138,59 +134,3 @@ class RegionReferences:
 
     def __getitem__(self, key: Any) -> RegionReference:
         return self._make(key)
-
-
-class Pointed(Protocol):
-    """What is used of an array."""
-
-    _session: OpenDataset
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def spec(self) -> ArraySpec: ...
-    @property
-    def _cells(self) -> CellAccess: ...
-    def _positions(self, key: Any) -> Any: ...
-
-
-class PointsAt:
-    """The part of an array that references use."""
-
-    @property
-    def ref(self: Pointed) -> ObjectReference:
-        """A reference to the array: a value of attributes and cells where the format has such."""
-        return reference_to(self._session, self.path, self.spec)
-
-    @property
-    def regionref(self: Pointed) -> RegionReferences:
-        """``a.regionref[key]`` refers to the cells of ``a[key]``, labels as in ``[]``; growth does not move them.
-
-        SelectionError for a key that no region says, such as a slice that runs backwards.
-        """
-        from hyperslab.selection.regions import region_of_key
-
-        def make(key: Any) -> RegionReference:
-            region = region_of_key(self._positions(key), self.spec.shape)
-            return region_to(self._session, self.path, self.spec, region)
-
-        return RegionReferences(make)
-
-    def read_region(self: Pointed, region: Region) -> np.ndarray[Any, Any]:
-        """The cells of a region: an array of as many dimensions for slices and orthogonal ones, else of one.
-
-        Only the chunks that hold them are decoded. RegionOutOfBounds when the array has become too small for it.
-        """
-
-        return read_region(self._cells, region)
-
-    def isel_of(self: Pointed, region: Region) -> Mapping[str | int, Any]:
-        """What ``isel`` takes for the same cells: a slice or a list of positions for each dimension, by its name or by
-        its number where it has none. Invalid for a region that is no product of axes, RegionOutOfBounds as above."""
-        from hyperslab.selection.region_bounds import isel_of, require_fits
-
-        try:
-            require_fits(region, self.spec.shape)
-            return isel_of(region, self.spec.dims)
-        except HyperslabError as error:
-            raise error.locate(node=self.path, url=self._session.url) from None

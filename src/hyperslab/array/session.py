@@ -4,60 +4,39 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
-from weakref import finalize, ref
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary, finalize, ref
 
-from hyperslab.array.origin import DatasetRef, DatasetVersion, Register, this_process
+from hyperslab.array.origin import DatasetRef, DatasetVersion, this_process
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import (
-    Discards,
-    Feature,
-    Format,
-    IsVariant,
-    LocksDataset,
-    Reader,
-    Refreshes,
-    Relocated,
-    StampsNodes,
-    Writer,
-)
+from hyperslab.formats.base import Feature, Format, Reader, Writer
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.credentials import plain_options
+from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
-from hyperslab.stores.redaction import plain_options
 
 # -- ------------------------------------------------------------------------------------------------------------------
 # The datasets that links and references lead to: each is opened once, kept, and closed with the first of them.
 
 
-class LinkedDataset(Protocol):
-    """What is kept: a session."""
-
-    @property
-    def reader(self) -> Reader: ...
-    @property
-    def origin(self) -> DatasetRef | None: ...
-
-
-Kept = TypeVar("Kept", bound=LinkedDataset)
-
-
-class LinkedDatasets(Generic[Kept]):
+class LinkedDatasets:
     """What is open by its place, shared by a dataset and those that it leads to; several threads may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._first: Callable[[], Kept | None] | None = None
-        self._others: dict[str, Kept] = {}
+        self._first: Callable[[], OpenDataset | None] | None = None
+        self._others: dict[str, OpenDataset] = {}
 
-    def get(self, asking: Kept, place: Location, make: Callable[[], Kept]) -> Kept:
+    def get(self, asking: OpenDataset, place: Location, make: Callable[[], OpenDataset]) -> OpenDataset:
         """The dataset at a place; the first that asks is the one that they all start at."""
         key = _key(place)
         with self._lock:
@@ -70,14 +49,14 @@ class LinkedDatasets(Generic[Kept]):
                 self._others[key] = make()
             return self._others[key]
 
-    def closed(self, session: Kept) -> None:
+    def closed(self, session: OpenDataset) -> None:
         """One was closed: if it is the first, so are all others; if not, it is opened again when it is needed."""
         if self._is_first(session):
             self.close()
         else:
             self.keep(session)
 
-    def _is_first(self, session: Kept) -> bool:
+    def _is_first(self, session: OpenDataset) -> bool:
         first = None if self._first is None else self._first()
         return first is not None and first.reader is session.reader
 
@@ -88,7 +67,7 @@ class LinkedDatasets(Generic[Kept]):
         for other in others.values():
             other.reader.close()
 
-    def keep(self, session: Kept) -> None:
+    def keep(self, session: OpenDataset) -> None:
         """It goes on by itself, and is not closed with the others."""
         with self._lock:
             self._others = {key: other for key, other in self._others.items() if other.reader is not session.reader}
@@ -118,11 +97,11 @@ class OpenDataset:
     version: DatasetVersion = field(default_factory=DatasetVersion)
     shared: OpenDataset | None = None
     moment: tuple[str, int] | None = None
-    linked: LinkedDatasets[OpenDataset] = field(default_factory=lambda: LinkedDatasets[OpenDataset]())
+    linked: LinkedDatasets = field(default_factory=LinkedDatasets)
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             """Of one that was unpickled, when it is first used."""
             if name not in _OPENED:
                 raise AttributeError(f"no attribute {name!r}")
@@ -143,7 +122,7 @@ class OpenDataset:
         others can then not write to it, unless it has a place of its own until then.
         """
         zipped = self.origin is not None and self.origin.where.scheme == "zip"
-        return zipped or (isinstance(self.reader, Discards) and not isinstance(self.reader, Relocated))
+        return zipped or self.reader.is_written_whole
 
     def writer(self) -> Writer:
         """The reader as a writer; ReadOnly before anything is touched."""
@@ -158,7 +137,7 @@ class OpenDataset:
     def array(self, path: str) -> ArraySpec:
         """The spec of the array at ``path``, as the reader has it now; NodeNotFound when it is none any more."""
         spec = self.reader.node(path)
-        if not isinstance(spec, ArraySpec):
+        if not spec.is_array:
             raise NodeNotFound("the array is gone", url=self.url, node=path)
         return spec
 
@@ -169,22 +148,21 @@ class OpenDataset:
                 spec = self.reader.node(child(group, name))
             except (FormatError, NodeNotFound, Unsupported):
                 continue
-            if isinstance(spec, ArraySpec):
+            if spec.is_array:
                 yield name, spec
 
     def locked(self, path: str) -> AbstractContextManager[None]:
         """Hold a node's documents, where the format can."""
-        return self.reader.lock_node(path) if isinstance(self.reader, LocksDataset) else nullcontext()
+        return self.reader.lock_node(path) if isinstance(self.reader, Writer) else nullcontext()
 
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node's documents, where the format remembers."""
         self.version.renew()
-        if isinstance(self.reader, Refreshes):
-            self.reader.refresh(path)
+        self.reader.refresh(path)
 
-    def stamp(self, path: str) -> Any:
+    def stamp(self, path: str) -> object:
         """What identifies the present version of a node's documents; None where the format cannot tell."""
-        return self.reader.stamp(path) if isinstance(self.reader, StampsNodes) else None
+        return self.reader.stamp(path)
 
     def state(self, path: str) -> tuple[Any, ...]:
         """What tells the present state of a node from others: its dataset, how that was opened, and its versions."""
@@ -213,18 +191,25 @@ class OpenDataset:
 
     def close(self) -> None:
         """Write what is pending and let go of handles. What is shared is closed when nobody holds it any more."""
+        self._end(self.reader.close)
+
+    def discard(self) -> None:
+        """Let go of handles without publishing what is pending, where the format can."""
+        self._end(self.reader.discard)
+
+    def _end(self, close: Callable[[], None]) -> None:
         if self.moment is None:
             with self.located():
-                self.reader.close()
+                close()
             self.linked.closed(self)
 
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.origin is None:
             remedy = "open it with hyperslab.open"
             raise Unsupported(
@@ -255,16 +240,60 @@ class Closes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        reader = self._session.reader
-        if kind is not None and isinstance(reader, Discards):
-            reader.discard()
-            self._session.linked.closed(self._session)
-        else:
+        if kind is None:
             self.close()
+        else:
+            self._session.discard()
 
 
+# -- datasets that were unpickled -----------------------------------------------------------------------------------
+
+_KEPT = 4
+"""Datasets that stay open though nobody holds them."""
 _OPENED = ("reader", "format", "cache", "version", "linked")
-_REGISTER: Register[OpenDataset] = Register()
+
+
+class _Register:
+    """One open dataset per origin; several threads may ask. A forked child starts with an empty one.
+
+    A process opens a dataset once for all that it unpickles of it, as long as the one that it has is no older than what
+    was pickled. Of those that nobody holds any more the last few stay open: a task comes, goes, the next one wants the
+    same.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+        call_after_fork(self._begin)
+
+    def _begin(self) -> None:
+        self._mutex = threading.Lock()
+        self._gates: WeakValueDictionary[DatasetRef, Any] = WeakValueDictionary()
+        self._open: WeakValueDictionary[DatasetRef, OpenDataset] = WeakValueDictionary()
+        self._kept: OrderedDict[DatasetRef, OpenDataset] = OrderedDict()
+
+    def get(
+        self, origin: DatasetRef, moment: tuple[str, int], make: Callable[[DatasetRef, DatasetVersion], OpenDataset]
+    ) -> OpenDataset:
+        """What is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
+        with self._mutex:
+            gate = self._gates.setdefault(origin, threading.Lock())
+        with gate:
+            found = self._open.get(origin)
+            if found is None or not found.version.knows(moment):
+                version = DatasetVersion(found.version.seen if found is not None else None)
+                version.now = moment
+                version.seen[moment[0]] = moment[1]
+                found = make(origin, version)
+                self._open[origin] = found
+        with self._mutex:
+            dropped = [self._kept.pop(origin, None)]  # it is closed when this function ends, when nothing is held
+            self._kept[origin] = found
+            while len(self._kept) > _KEPT:
+                dropped.append(self._kept.popitem(last=False)[1])
+        return found
+
+
+_REGISTER = _Register()
 
 
 def _again(origin: DatasetRef, moment: tuple[str, int], settings: Settings) -> OpenDataset:
@@ -277,7 +306,7 @@ def _again(origin: DatasetRef, moment: tuple[str, int], settings: Settings) -> O
     return session
 
 
-def _close(reader: Reader, linked: LinkedDatasets[OpenDataset], process: str) -> None:
+def _close(reader: Reader, linked: LinkedDatasets, process: str) -> None:
     """Let go of what nobody holds any more; in a forked child it is the parent's."""
     if process == this_process():
         reader.close()
@@ -293,9 +322,16 @@ def _open_again(origin: DatasetRef, version: DatasetVersion) -> OpenDataset:
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    linked = LinkedDatasets[OpenDataset]()
+    linked = LinkedDatasets()
     finalize(version, _close, reader, linked, this_process())
-    chosen = reader.variant if isinstance(reader, IsVariant) else chosen
     return OpenDataset(
-        reader, chosen, where.url, origin.mode != "r", settings, cache, origin, version=version, linked=linked
+        reader,
+        reader.variant or chosen,
+        where.url,
+        origin.mode != "r",
+        settings,
+        cache,
+        origin,
+        version=version,
+        linked=linked,
     )

@@ -66,7 +66,7 @@ def _write_lists(cells: CellAccess, box: Box, listed: Coo) -> None:
             cells.session.version.renew()
 
 
-def _broadcast(value: Any, selection: Selection) -> Any:
+def _broadcast(value: Any, selection: Selection) -> object:
     while value.ndim > len(selection.shape) and value.shape[0] == 1:
         value = value[0]
     try:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hyperslab.errors import FormatError
-
-Values = np.ndarray[Any, Any]
+from hyperslab.model.cells import Values
 
 
 def join_characters(values: Values) -> Values:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import Unsupported
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
-
-Values = np.ndarray[Any, Any]
+from hyperslab.model.cells import Values
 
 MISSING = np.iinfo(np.int64).min
 """What stands for a missing time in integers, as in datetime64."""
@@ -175,7 +173,8 @@ def _truncated(scaled: Values) -> Values:
 
 
 def _nearest(scaled: Values) -> Values:
-    return np.rint(scaled).astype(np.int64)
+    nearest: Values = np.rint(scaled).astype(np.int64)
+    return nearest
 
 
 def _rounded(scaled: Values) -> Values:

@@ -10,6 +10,8 @@ import numpy as np
 from hyperslab.array import sparse_io
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.plan import ReadPlan
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.selection.compose import compose
 from hyperslab.selection.positional import outer, select, vectorised
 from hyperslab.selection.region import Selection
@@ -32,7 +34,7 @@ class Indexer:
     def __setitem__(self, key: Any, value: Any) -> None:
         View(self._cells, self._select(key)).write(value)
 
-    def _select(self, key: Any) -> Selection:
+    def _select(self, key: object) -> Selection:
         return self._dialect(self._positions(key), self._cells.spec.shape)
 
 
@@ -75,7 +77,7 @@ class View:
         return self._selection
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumpyDType:
         """The dtype of the cells."""
         return self._cells.dtype
 
@@ -92,11 +94,11 @@ class View:
         """Vectorised indexing of the view: integer arrays run together."""
         return ViewIndexer(self, vectorised)
 
-    def compose(self, key: Any, dialect: Dialect) -> View:
+    def compose(self, key: object, dialect: Dialect) -> View:
         """The view of this view under ``key``."""
         return View(self._cells, compose(self._selection, key, dialect))
 
-    def read(self, out: np.ndarray[Any, Any] | None = None) -> Any:
+    def read(self, out: Values | None = None) -> Any:
         """The cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the array."""
         return self._cells.read(self._selection, out)
 
@@ -107,7 +109,7 @@ class View:
         elif not hasattr(value, "__dask_graph__") or not self._write_blocks(value, fields):
             self._cells.write(self._selection, value, fields)
 
-    def _write_blocks(self, value: Any, fields: Any) -> bool:
+    def _write_blocks(self, value: object, fields: object) -> bool:
         """Return whether the value is a dask array; it is then written block by block."""
         from hyperslab.bridges.dask import is_dask_array, write
 
@@ -124,7 +126,7 @@ class View:
         """What reading the view would touch."""
         return self._cells.cost(self._selection)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("a view of a dataset's array cannot become an array without a copy")
         return np.asarray(self.read(), dtype)

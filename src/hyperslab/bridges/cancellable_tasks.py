@@ -7,7 +7,6 @@ store would come after what is cleared away then.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import wait
@@ -19,6 +18,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from hyperslab.bridges.cluster import FAREWELL, on_every_worker
+from hyperslab.stores.forks import call_after_fork
 
 _REMEMBERED = 1000
 """Crews that were dismissed, of whose tasks some may still come."""
@@ -102,8 +102,7 @@ class _Roll:
 
 
 _roll = _Roll()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_roll.forget)
+call_after_fork(_roll.forget)
 
 
 # -- in other processes -------------------------------------------------------------------------------------------

@@ -359,7 +359,7 @@ class _Put:
         return uuid4().hex  # no two writes are the same: the cells may have changed between them
 
 
-def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndarray[Any, Any]:
+def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndarray:
     """Write one block; its answer is one cell."""
     extent = require_told(block, task.cuts, task.view.cells.node, block_id)
     with task.crew.at_work(), task.turn.taken():

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array, View
-from hyperslab.chunks.source import CompareAndSwap, Locking
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.selection.region import Range
-from hyperslab.stores.base import Locks
 
 Sizes = tuple[tuple[int, ...], ...]
 """The lengths of the blocks along each axis."""
@@ -172,9 +170,7 @@ def guarded(data: Any, view: View, *, is_own: bool) -> tuple[Any, Turn]:
     array itself, so that each of its blocks must stay in one piece.
     """
     cells = view.cells
-    store = getattr(cells.session.reader, "store", None) if cells.session is not None else None
-    locks = isinstance(cells.source, Locking) and (store is None or isinstance(store, Locks))
-    is_apart = locks or isinstance(cells.source, CompareAndSwap)
+    is_apart = cells.source.traits.locks or cells.source.traits.swaps
     cuts = _whole_units(view)
     if cuts is None:
         return data, Turn(None if is_apart else threading.Lock())

@@ -54,7 +54,7 @@ def fill_of(value: Any) -> Numbers:
     return np.asarray(said.fill_value, said.dtype).reshape(())
 
 
-def meta(ndim: int, dtype: np.dtype[Any], fill: Any = None) -> Any:
+def meta(ndim: int, dtype: np.dtype, fill: Any = None) -> Any:
     """The empty ``sparse.COO`` by which a dask array says of what kind its blocks are (its ``meta``)."""
     cell = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
     return from_coo(Coo((0,) * ndim, np.empty((ndim, 0), np.intp), np.empty(0, dtype), cell.reshape(())))

@@ -11,7 +11,6 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByt
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 from hyperslab.errors import Conflict, NotFound
-from hyperslab.stores.base import PutIf
 from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class ZarrStore(Store):
         super().__init__(read_only=read_only)
         self._where = url if isinstance(url, Location) else Location.of(url, storage_options)
         self._durable = durable
-        self._store: Any = self._opened()
+        self._store = self._opened()
 
     def _opened(self) -> Any:
         try:
@@ -129,7 +128,7 @@ class ZarrStore(Store):
         await asyncio.to_thread(self._put_new, key, _bytes(value))
 
     def _put_new(self, key: str, value: bytes) -> None:
-        if not isinstance(self._store, PutIf):  # an archive has one writer
+        if not self._store.traits.swaps:  # an archive has one writer
             if self._store.size(key) is None:
                 self._store.put(key, value, durable=self._durable)
             return

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import lcm, log, prod
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from hyperslab.chunks.grid import Axis, FixedAxis
 from hyperslab.selection.region import PositionList, Range
 
 Box = tuple[slice, ...]
-Edges = np.ndarray[Any, Any]
+Edges = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

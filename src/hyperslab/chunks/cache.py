@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-Block = np.ndarray[Any, Any]
+Block = np.ndarray
 
 
 class BlockCache:

@@ -4,12 +4,12 @@ They are made to read as the fill value before the array grows over them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from hyperslab.chunks import cas_writes, execute
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource, CompareAndSwap, ErasesMany
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.stores.attempts import attempts
 
 
 def blank_outside(
@@ -21,8 +21,9 @@ def blank_outside(
     inside = [coords for coords in chunks if all(coords[i] < grid.axes[i].count for i in axes)]
     edges = [coords for coords in inside if any(_crosses(grid, coords, i) for i in axes)]
     if beyond or edges:
-        with execute.locked(source, [*beyond, *edges], settings):
-            _erase(source, beyond)
+        with source.lock([*beyond, *edges], settings.lock_timeout):
+            if beyond:
+                source.erase_batch(beyond)
             _blank_edges(source, edges, fill, axes, settings)
 
 
@@ -31,26 +32,30 @@ def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
     return cut.start(coords[axis]) + cut.size_of(coords[axis]) > cut.length
 
 
-def _erase(source: ChunkSource, beyond: list[Coords]) -> None:
-    if isinstance(source, ErasesMany) and beyond:
-        source.erase_many(beyond)
-        return
-    for coords in beyond:
-        source.erase(coords)
-
-
 def _blank_edges(source: ChunkSource, edges: list[Coords], fill: Block, axes: list[int], settings: Settings) -> None:
-    if isinstance(source, CompareAndSwap):
+    if source.traits.swaps:
         for together in [edges] if edges and source.grid.outer is not None else [[coords] for coords in edges]:
-            cas_writes.change_chunks(
-                source, together, lambda at, block: _blanked(block, at, source.grid, fill, axes), settings
-            )
+            _change_chunks(source, together, lambda at, block: _blanked(block, at, source.grid, fill, axes), settings)
         return
     blocks = ((coords, source.read(coords)) for coords in edges)
     pairs = [
         (coords, _blanked(block, coords, source.grid, fill, axes)) for coords, block in blocks if block is not None
     ]
-    execute.store(source, pairs, settings)
+    source.write_batch(pairs, durable=settings.durable)
+
+
+def _change_chunks(
+    source: ChunkSource, coords: Sequence[Coords], change: Callable[[Coords, Block], Block], settings: Settings
+) -> None:
+    """Change chunks that are stored together, those that were written; others are left out."""
+    for attempt in attempts(settings.lock_timeout):
+        with attempt:
+            blocks, stamp = source.read_stamped(coords)
+            pairs = [
+                (place, change(place, block)) for place, block in zip(coords, blocks, strict=True) if block is not None
+            ]
+            if pairs:
+                source.swap(pairs, stamp)
 
 
 def _blanked(block: Block, coords: Coords, grid: Grid, fill: Block, axes: list[int]) -> Block:

@@ -7,8 +7,7 @@ its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -16,53 +15,52 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
-from hyperslab.chunks.cas_writes import new_block, swapper
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.grouping import batches, outer_chunks
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Piece, Plan
+from hyperslab.chunks.plan import Piece, Plan, batches, outer_chunks
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
-from hyperslab.chunks.source import Block, ChunkSource, ReadsInto
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.errors import HyperslabError, TilesFailed
 from hyperslab.stores import counting
+from hyperslab.stores.attempts import attempts
+from hyperslab.stores.base import Stamp
 
 # -- ------------------------------------------------------------------------------------------------------------------
 # Reads and writes of several outer chunks, each stored by itself, that count as one.
 
 
-class MultiShardOperation:
-    """A read or write of several outer chunks (``count``) that counts as one: ``source`` is asked for moments of it, or
-    for a target; where some of its chunks fail the others are tried, so that one error tells of all."""
+class ShardErrors:
+    """The errors of one read or write of ``count`` outer chunks: where some fail the others are tried all the same, so
+    that one error tells of all."""
 
-    def __init__(self, source: ChunkSource, count: int, grid: Grid) -> None:
-        self.source = source
+    def __init__(self, count: int, grid: Grid) -> None:
         self._count = count
         self._grid = grid
         self._errors: dict[Coords, Exception] = {}
 
-    def noting(self, work: Callable[[Sequence[Piece]], None]) -> Callable[[Sequence[Piece]], None]:
-        """``work``, whose failures are kept for the end; those of a single outer chunk are raised."""
+    def collect(self, work: Callable[[Sequence[Piece]], None]) -> Callable[[Sequence[Piece]], None]:
+        """Return ``work`` with its errors kept for the end; that of a single outer chunk is raised at once."""
         if self._count == 1:
             return work
 
-        def noted(pieces: Sequence[Piece]) -> None:
+        def collecting(pieces: Sequence[Piece]) -> None:
             try:
                 work(pieces)
             except HyperslabError as error:
-                tiles: dict[Coords, list[Piece]] = {}
+                shards: dict[Coords, list[Piece]] = {}
                 for piece in pieces:
-                    tiles.setdefault(self._grid.outer_of(piece.coords), []).append(piece)
-                if len(tiles) == 1:
-                    self._errors.update(dict.fromkeys(tiles, error))
-                else:  # which of them it was
-                    for tile in tiles.values():
-                        noted(tile)
+                    shards.setdefault(self._grid.outer_of(piece.coords), []).append(piece)
+                if len(shards) == 1:
+                    self._errors.update(dict.fromkeys(shards, error))
+                else:  # each once more, to find out which of them it was
+                    for shard in shards.values():
+                        collecting(shard)
 
-        return noted
+        return collecting
 
-    def check(self, done: str) -> None:
-        """TilesFailed if there were failures."""
+    def raise_if_any(self, done: str) -> None:
+        """Raise TilesFailed, with the error of each outer chunk, if there were any."""
         if self._errors:
             message = f"{len(self._errors)} of {self._count} tiles could not be {done}"
             raise TilesFailed(message, exceptions=dict(sorted(self._errors.items())))
@@ -94,7 +92,7 @@ def full(strip: Sequence[Piece], width: int) -> slice:
     return slice(0 if first.whole else 1, len(strip) - short)
 
 
-def lies_contiguous(shape: tuple[int, ...], out: np.ndarray[Any, Any]) -> bool:
+def lies_contiguous(shape: tuple[int, ...], out: np.ndarray) -> bool:
     """Return whether a block of this shape within ``out`` is C-contiguous there."""
     step = out.itemsize
     for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
@@ -114,6 +112,8 @@ _NEIGHBOURS = 8  # more of them would not make the copy cheaper
 _FEW = 2 * _NEIGHBOURS  # pieces of a batch for which it is not worth the preparation
 _MOST = 64  # chunks that one thread takes at a time
 
+StampOf = Callable[[Coords], Stamp | None]
+
 
 def read(
     source: ChunkSource,
@@ -122,43 +122,54 @@ def read(
     fill: Block,
     settings: Settings = DEFAULTS,
     cache: BlockCache | None = None,
-    whole: MultiShardOperation | None = None,
+    *,
+    owner: ChunkSource | None = None,
+    errors: ShardErrors | None = None,
 ) -> None:
     """Put the plan's cells into ``out`` (of the plan's shape); chunks that were never written give ``fill`` (0-d).
 
-    ``whole``: where ``source`` is another one as of one moment.
+    Where ``source`` is a snapshot: ``owner``, of which source (its blocks are cached under that one), and ``errors``,
+    where those of single shards are collected.
     """
-    pieces = len(plan)
-    if not pieces:
+    count = len(plan)
+    if not count:
         return
-    if hasattr(source, "steady"):
-        touched = outer_chunks(plan)
-        moments = source.steady(touched)
-        try:
-            for moment in moments:
-                whole = MultiShardOperation(source, len(touched), plan.grid)
-                read(moment, plan, out, fill, settings, cache, whole)
-                whole.check("read")
-        finally:
-            moments.close()
+    traits = source.traits
+    if traits.multi_shard:
+        _read_snapshots(source, plan, out, fill, settings, cache)
         return
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
-    reader = _BatchReader(source, plan, out, fill, cache, source if whole is None else whole.source)
-    workers = min(settings.threads, pieces) if pieces * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
-    if (concurrency := getattr(source, "concurrency", None)) is not None:  # so many requests at once suit its store
-        workers = min(settings.workers or concurrency, 1 << (pieces - 1).bit_length())  # few sizes, few pools
+    reader = _BatchReader(source, plan, out, fill, cache, source if owner is None else owner)
+    workers = min(settings.threads, count) if count * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
+    if traits.concurrency is not None:  # so many requests at once suit its store
+        workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())  # few sizes, few pools
     if counting.traces:
-        counting.count(chunks=pieces)
+        counting.count(chunks=count)
     work: Callable[[Any], None] = reader.read_batch
     if counting.watchers:
-        work = counting.telling(work, out.nbytes / pieces)
-    if pieces == 1 or (workers == 1 and plan.grid.outer is None and pieces <= _MOST):
+        work = counting.telling(work, out.nbytes / count)
+    if count == 1 or (workers == 1 and plan.grid.outer is None and count <= _MOST):
         work(list(plan))
         return
-    size = max(1, min(_MOST, _BATCH // nbytes, -(-pieces // (4 * workers)) if workers > 1 else pieces))
-    groups = batches(plan, size, _MOST, across=getattr(source, "fetches_across", False))
-    each_batch(work if whole is None else whole.noting(work), groups, workers)
+    size = max(1, min(_MOST, _BATCH // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
+    groups = batches(plan, size, _MOST, across=traits.fetches_across)
+    each_batch(work if errors is None else errors.collect(work), groups, workers)
+
+
+def _read_snapshots(
+    source: ChunkSource, plan: Plan, out: Block, fill: Block, settings: Settings, cache: BlockCache | None
+) -> None:
+    """Read the plan from a snapshot of several shards, and again from the next one, until none follows."""
+    shards = outer_chunks(plan)
+    snapshots = source.snapshot(shards)
+    try:
+        for snapshot in snapshots:
+            errors = ShardErrors(len(shards), plan.grid)
+            read(snapshot, plan, out, fill, settings, cache, owner=source, errors=errors)
+            errors.raise_if_any("read")
+    finally:
+        snapshots.close()
 
 
 class _BatchReader:
@@ -173,34 +184,33 @@ class _BatchReader:
         cache: BlockCache | None,
         owner: ChunkSource,
     ) -> None:
+        traits = source.traits
         self.owner = owner
-        self.fetch = getattr(source, "fetch", None)  # getattr: isinstance of a Protocol costs dozens of calls
-        into: Any = source if hasattr(source, "read_into") else _Copying(source)
-        self.into: ReadsInto = into
-        self.part = getattr(source, "read_part", None) if plan.basic and plan.groups else None
-        self.fetch_parts = getattr(source, "fetch_parts", None) if self.part is not None else None
+        self.source = source
+        self.fetches = traits.fetches
+        self.part = source.read_part if traits.reads_parts and plan.basic and plan.groups else None
         self.plan = plan
         self.straight = plan.basic and (plan.grid.fixed is None or lies_contiguous(plan.grid.fixed, out))
         self.out = out
         self.fill = fill
-        self.stamp = getattr(source, "stamp", None) if cache is not None and cache.limit else None
+        self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = cache
-        self.newer = getattr(source, "read_newer", None)
-        self.fetches_stamps = getattr(source, "fetches_stamps", False)
+        self.reads_stamps = traits.reads_stamps
 
-    def read_batch(self, pieces: Any) -> None:
+    def read_batch(self, pieces: Sequence[Piece]) -> None:
         """Read every piece, in the calling thread."""
-        into: Any = self.into
-        stamp_of, part = self.stamp, self.part
-        if self.fetch is not None:
-            into, stamp_of, pieces = self._fetched(pieces)
-            part = part and getattr(into, "read_part", part)
+        into: ChunkReader = self.source
+        stamp_of: StampOf | None = self.stamp
+        part = self.part
+        if self.fetches:
+            into, stamp_of, pieces = self._fetch(pieces)
+            part = part and into.read_part
         out, grid, fill = self.out, self.plan.grid, self.fill
         fixed, order, straight = grid.fixed, self.plan.order, self.straight
         if len(pieces) > _FEW and self.plan.basic and not straight:
             pieces = self._read_strips(into, pieces)
         scratch: Block | None = None
-        read: Any = None
+        read: Callable[[Coords], bool] | None = None
         for coords, within, target, whole in pieces:
             shape = fixed or grid.chunk_shape(coords)
             if whole and straight and self._read_straight(into, coords, out[target], shape):
@@ -213,15 +223,15 @@ class _BatchReader:
                 if not part(coords, within, out[target]):
                     out[target] = fill
                 continue
-            if scratch is None or scratch.shape != shape:
+            if scratch is None or read is None or scratch.shape != shape:
                 scratch = np.empty(shape, out.dtype)
-                read = _reader(into, scratch)
+                read = into.reader(scratch)
             if read(coords):
                 out[target] = (scratch if order is None else scratch.transpose(order))[within]
             else:
                 out[target] = fill
 
-    def _read_strips(self, into: Any, pieces: Sequence[Piece]) -> Sequence[Piece]:
+    def _read_strips(self, into: ChunkReader, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Read neighbours along the last axis side by side and copy them at once; pieces that have none are left."""
         shape, ndim = self.plan.grid.fixed, self.out.ndim
         most = 0 if shape is None else min(_NEIGHBOURS, _STRIP // max(1, prod(shape) * self.out.itemsize))
@@ -229,7 +239,7 @@ class _BatchReader:
             return pieces
         left: list[Piece] = []
         blocks = np.empty((most, *shape), self.out.dtype)
-        readers = [_reader(into, block) for block in blocks]
+        readers = [into.reader(block) for block in blocks]
         axes = (*range(1, ndim), 0, ndim)
         for strip in strips(pieces, most):
             inner = full(strip, shape[-1])
@@ -247,7 +257,7 @@ class _BatchReader:
             view.reshape(*view.shape[:-1], len(strip), shape[-1])[...] = cells.transpose(axes)
         return left
 
-    def _read_straight(self, into: ReadsInto, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
+    def _read_straight(self, into: ChunkReader, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
         """Decode into the result itself, when the chunk lies contiguous there."""
         if view.shape != shape or not view.flags.c_contiguous:
             return False
@@ -255,19 +265,19 @@ class _BatchReader:
             view[...] = self.fill
         return True
 
-    def _fetched(self, pieces: Sequence[Piece]) -> tuple[ReadsInto, Any, Sequence[Piece]]:
-        """What is stored of the pieces, by few requests; with a cache their stamps, and without those that it has."""
-        stamp_of = self.stamp
-        fetch: Any = self.fetch
-        if self.fetch_parts is not None:
-            wanted = [(piece.coords, None if piece.whole else piece.within) for piece in pieces]
-            return self.fetch_parts(wanted), stamp_of, pieces
-        if stamp_of is not None and self.fetches_stamps and not self._knows_any(pieces):
-            fetched = fetch([piece.coords for piece in pieces])
+    def _fetch(self, pieces: Sequence[Piece]) -> tuple[ChunkReader, StampOf | None, Sequence[Piece]]:
+        """Fetch what is stored of the pieces by few requests; with a cache their stamps, without those that it has."""
+        source, stamp_of = self.source, self.stamp
+        if stamp_of is None:
+            if self.part is not None:
+                wanted = [(piece.coords, None if piece.whole else piece.within) for piece in pieces]
+                return source.fetch_parts(wanted), None, pieces
+            return source.fetch([piece.coords for piece in pieces]), None, pieces
+        if self.reads_stamps and not self._knows_any(pieces):
+            fetched = source.fetch([piece.coords for piece in pieces])
             return fetched, lambda coords: fetched.version, pieces
-        if stamp_of is not None:
-            stamp_of, pieces = self._from_cache(stamp_of, pieces)
-        return fetch([piece.coords for piece in pieces]) if pieces else self.into, stamp_of, pieces
+        stamps, pieces = self._from_cache(stamp_of, pieces)
+        return source.fetch([piece.coords for piece in pieces]) if pieces else source, stamps, pieces
 
     def _knows_any(self, pieces: Sequence[Piece]) -> bool:
         """Return whether the cache may serve one of the pieces, so that it is worth asking for stamps."""
@@ -275,13 +285,11 @@ class _BatchReader:
         wanted = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
         return any(cache.peek((self.owner, coords)) is not None for coords in wanted)
 
-    def _from_cache(
-        self, stamp_of: Callable[[Coords], Any], pieces: Sequence[Piece]
-    ) -> tuple[Callable[[Coords], Any], Sequence[Piece]]:
+    def _from_cache(self, stamp_of: StampOf, pieces: Sequence[Piece]) -> tuple[StampOf, Sequence[Piece]]:
         """Serve what the cache has; the other pieces, and stamps from before anything is fetched: it is no older."""
         grid = self.plan.grid
-        stamps: dict[Coords, Any] = {}
-        known: dict[Coords, Any] = {}
+        stamps: dict[Coords, Stamp | None] = {}
+        known: dict[Coords, Stamp | None] = {}
         for coords, *_ in pieces:
             place = coords if grid.outer is None else grid.outer_of(coords)  # one stamp for all of an outer chunk
             if place not in known:
@@ -289,7 +297,7 @@ class _BatchReader:
             stamps[coords] = known[place]
         return stamps.__getitem__, [piece for piece in pieces if not self._served(piece, stamps[piece.coords])]
 
-    def _served(self, piece: Piece, stamp: Any) -> bool:
+    def _served(self, piece: Piece, stamp: Stamp | None) -> bool:
         """Copy a chunk that is wanted in part from the cache, if it has this version."""
         if stamp is None or (piece.whole and self.plan.basic):
             return False
@@ -301,10 +309,8 @@ class _BatchReader:
         self.out[piece.out] = (block if order is None else block.transpose(order))[piece.within]
         return True
 
-    def _through_cache(
-        self, stamp_of: Callable[[Coords], Any], into: ReadsInto, coords: Coords, shape: tuple[int, ...]
-    ) -> Block:
-        if self.newer is not None:
+    def _through_cache(self, stamp_of: StampOf, into: ChunkReader, coords: Coords, shape: tuple[int, ...]) -> Block:
+        if self.reads_stamps and not self.fetches:
             return self._newer(coords, shape)
         stamp = stamp_of(coords)
         cache: Any = self.cache
@@ -320,35 +326,15 @@ class _BatchReader:
     def _newer(self, coords: Coords, shape: tuple[int, ...]) -> Block:
         """The chunk from the cache or from the store, which tells by one request whether it has another."""
         cache: Any = self.cache
-        newer: Any = self.newer
         peeked: tuple[Any, Any] = cache.peek((self.owner, coords)) or (None, None)
         known, old = peeked
-        found, stamp = newer(coords, known)
+        found, stamp = self.source.read_newer(coords, known)
         if stamp is None:
             return np.full(shape, self.fill, self.out.dtype)
         block: Block = old if found is None else found
         if found is not None and not block.dtype.hasobject:
             cache.put((self.owner, coords), stamp, block)
         return block
-
-
-def _reader(into: Any, block: Block) -> Callable[[Coords], bool]:
-    """What reads chunks into ``block``, one after the other."""
-    reader = getattr(into, "reader", None)
-    return partial(into.read_into, out=block) if reader is None else reader(block)
-
-
-class _Copying:
-    """``read_into`` for a source that only has ``read``."""
-
-    def __init__(self, source: ChunkSource) -> None:
-        self._source = source
-
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        block = self._source.read(coords)
-        if block is not None:
-            out[...] = block
-        return block is not None
 
 
 def write(
@@ -363,72 +349,112 @@ def write(
 
     ``fields``: the field, or fields, of a structured dtype that the values are for; the others keep what they hold.
     """
-    pieces = len(plan)
-    if not pieces:
+    count = len(plan)
+    if not count:
         return
     nbytes = chunk_bytes(plan, fill.dtype)
     require(nbytes, settings.memory_limit)
     if counting.traces:
-        counting.count(chunks=pieces)
-    waits = settings.durable and not hasattr(source, "transaction")  # else the medium is waited for once, at the end
+        counting.count(chunks=count)
+    traits = source.traits
+    waits = settings.durable and not traits.transacts  # else the medium is waited for once, at the end
     size = max(1, min(_MOST, (_DURABLE if waits else _BATCH) // nbytes))
-    workers = min(settings.threads, -(-pieces // size)) if nbytes * pieces > _SERIAL else 1
-    if hasattr(source, "together"):
+    workers = min(settings.threads, -(-count // size)) if nbytes * count > _SERIAL else 1
+    if traits.multi_shard:
         touched = outer_chunks(plan)
-        whole = MultiShardOperation(source, len(touched), plan.grid)
-        with source.together(touched, settings.lock_timeout) as target:
-            work = whole.noting(_work(target, plan, values, fill, settings, fields))
-            each_batch(work, batches(plan, size, pieces), workers)
-            whole.check("written, so that nothing of this write shows")
+        errors = ShardErrors(len(touched), plan.grid)
+        with source.multi_shard_write(touched, settings.lock_timeout) as target:
+            work = errors.collect(_work(target, plan, values, fill, settings, fields))
+            each_batch(work, batches(plan, size, count), workers)
+            errors.raise_if_any("written, so that nothing of this write shows")
         return
-    with transaction_of(source, settings):
+    with source.transaction(settings.lock_timeout):
         work = _work(source, plan, values, fill, settings, fields)
-        each_batch(work, batches(plan, size, pieces), workers)
+        each_batch(work, batches(plan, size, count), workers)
 
 
 def _work(
     source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
 ) -> Callable[[Sequence[Piece]], None]:
     """What writes batches of pieces."""
-    make = swapper if hasattr(source, "swap") else _writer
+    make = _swapper if source.traits.swaps else _locking_writer
     work = make(source, plan, values, fill, settings, fields)
     return counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
 
 
-def transaction_of(source: ChunkSource, settings: Settings) -> AbstractContextManager[None]:
-    """What makes one of all that is written to the source in a block, where it can (:class:`~.source.Transacts`)."""
-    begin = getattr(source, "transaction", None)
-    return nullcontext() if begin is None else begin(settings.lock_timeout)
-
-
-def _writer(
+def _locking_writer(
     source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
 ) -> Callable[[Sequence[Piece]], None]:
+    """Return what writes batches of pieces under the locks of their chunks."""
+
     def work(pieces: Sequence[Piece]) -> None:
-        with locked(source, [piece.coords for piece in pieces], settings):
-            pairs = ((piece.coords, new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
-            store(source, pairs, settings)
+        with source.lock([piece.coords for piece in pieces], settings.lock_timeout):
+            pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
+            source.write_batch(pairs, durable=settings.durable)
 
     return work
 
 
-def store(source: ChunkSource, pairs: Iterable[tuple[Coords, Block]], settings: Settings) -> None:
-    """Write chunks: all together, where the source can (:class:`~.source.WritesMany`), else one after the other."""
-    write_many = getattr(source, "write_many", None)
-    if write_many is not None:
-        write_many(pairs, durable=settings.durable)
-        return
-    for coords, block in pairs:
-        source.write(coords, block)
+def _swapper(
+    source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
+) -> Callable[[Sequence[Piece]], None]:
+    """Return what writes batches of pieces where no lock can be held: read, change, and put back what is still the same
+    version; else start again."""
+
+    def covers(piece: Piece) -> bool:
+        return piece.whole and fields is None
+
+    def change(pieces: Sequence[Piece]) -> None:
+        """Read what is not covered, put all back at once."""
+        old = [piece.coords for piece in pieces if not covers(piece)]
+        for attempt in attempts(settings.lock_timeout):
+            with attempt:
+                blocks, stamp = source.read_stamped(old)
+                known = dict(zip(old, blocks, strict=True))
+                make = partial(_new_block, known.get, plan, values=values, fill=fill, fields=fields)
+                source.swap([(piece.coords, make(piece=piece)) for piece in pieces], stamp)
+
+    def work(pieces: Sequence[Piece]) -> None:
+        together = plan.grid.outer is not None and not all(map(covers, pieces))
+        covered = [] if together else [piece for piece in pieces if covers(piece)]
+        if covered:
+            pairs = ((piece.coords, _new_block(_unread, plan, piece, values, fill, fields)) for piece in covered)
+            source.write_batch(pairs, durable=settings.durable)
+        if together:
+            change(pieces)
+        elif len(covered) < len(pieces):
+            rest = [[piece] for piece in pieces if not covers(piece)]
+            each_batch(
+                change, rest, min(settings.workers or source.traits.concurrency or 1, 1 << (len(rest) - 1).bit_length())
+            )
+
+    return work
 
 
-def locked(source: ChunkSource, coords: Sequence[Coords], settings: Settings) -> AbstractContextManager[None]:
-    """Hold these chunks for a block, where the source can (:class:`~.source.Locking`)."""
-    lock = getattr(source, "lock", None)
-    return nullcontext() if lock is None else lock(coords, settings.lock_timeout)
+def _unread(coords: Coords) -> None:
+    """What is covered is not read."""
 
 
-def chunk_bytes(plan: Plan, dtype: np.dtype[Any]) -> int:
+def _new_block(
+    read: Callable[[Coords], Block | None], plan: Plan, piece: Piece, values: Block, fill: Block, fields: Any
+) -> Block:
+    """The chunk as it will be: the values alone where they cover it, else put over what is there."""
+    shape = plan.grid.chunk_shape(piece.coords)
+    part: Block = values[piece.out]
+    whole = piece.whole and fields is None
+    if whole and part.shape == shape:
+        return part if part.flags.c_contiguous else np.ascontiguousarray(part).reshape(shape)
+    block = None if whole else read(piece.coords)
+    if block is None:
+        block = np.full(shape, fill, fill.dtype)
+    elif not block.flags.writeable:
+        block = block.copy()
+    target = block if fields is None else block[fields]
+    (target if plan.order is None else target.transpose(plan.order))[piece.within] = part
+    return block
+
+
+def chunk_bytes(plan: Plan, dtype: np.dtype) -> int:
     """Decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
     shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
     return max(1, dtype.itemsize * prod(shape))

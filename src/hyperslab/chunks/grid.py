@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import accumulate, product
 from math import prod
 from operator import floordiv
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class FixedAxis:
     def find(self, position: int) -> int:
         return position // self.size
 
-    def find_many(self, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def find_many(self, positions: np.ndarray) -> np.ndarray:
         return positions // self.size
 
 
@@ -80,7 +79,7 @@ class VaryingAxis:
     def find(self, position: int) -> int:
         return bisect_right(self.edges, position) - 1
 
-    def find_many(self, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def find_many(self, positions: np.ndarray) -> np.ndarray:
         return np.asarray(np.searchsorted(self.edges, positions, side="right") - 1)
 
 

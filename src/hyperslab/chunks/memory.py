@@ -7,7 +7,6 @@ import mmap
 import os
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -50,11 +49,11 @@ def settings_within(source: ChunkSource, settings: Settings, chunk_bytes: int, m
     glibc keeps what it freed: six times a chunk, as measured with 16 threads.
     """
     threads = max(1, memory // (12 * max(chunk_bytes, 1)))
-    most = max(settings.threads, getattr(source, "concurrency", None) or 0)
+    most = max(settings.threads, source.traits.concurrency or 0)
     return settings if threads >= most else replace(settings, workers=threads)
 
 
-def empty_cells(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def empty_cells(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return an array of any cells, large ones in pages that go back to the system once nothing refers to the array.
 
     glibc takes freed blocks of this size as a reason to keep such blocks from then on, for each thread: a copy that

@@ -8,18 +8,20 @@ a whole chunk is decoded straight into it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain, groupby, islice, product
 from math import prod
-from typing import Any, NamedTuple
+from operator import floordiv
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from hyperslab.chunks.grid import Axis, Coords, FixedAxis, Grid
 from hyperslab.selection.region import PositionList, Range, Region
 
-Array = np.ndarray[Any, Any]
+Item = TypeVar("Item")
+Array = np.ndarray
 Index = tuple[Any, ...]
 Entry = tuple[Any, Any, Any, bool]
 
@@ -217,3 +219,60 @@ def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
 def _dense_keys(indices: list[Array]) -> Array:
     """One small integer per distinct tuple of chunk indices, where their product overflows."""
     return np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Which chunks are taken together: what one thread reads or writes at a time, and what is stored as one. With an outer
+# grid (shards, superchunks) the chunks of one outer chunk belong together.
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items, so many at a time."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def batches(plan: Plan, size: int, most: int, *, across: bool = False) -> Iterator[Sequence[Piece]]:
+    """The plan's pieces by ``size``; with an outer grid up to ``most`` at a time, of one outer chunk, or ``across``
+    several of them as far as ``size`` goes."""
+    grid = plan.grid
+    if grid.outer is None:
+        yield from batched(plan, size)
+        return
+    members = grid.members  # outer_of, without its call: this is done for every chunk
+    groups: dict[Coords, list[Piece]] = {}
+    for piece in plan:
+        groups.setdefault(tuple(map(floordiv, piece[0], members)), []).append(piece)
+    batch: list[Piece] = []
+    for group in groups.values():
+        if batch and not (across and len(batch) + len(group) <= size):
+            yield batch
+            batch = []
+        batch += group
+        while len(batch) > most:
+            yield batch[:most]
+            batch = batch[most:]
+    if batch:
+        yield batch
+
+
+def grouped(coords: Iterable[Coords], grid: Grid, most: int = 64) -> Iterator[list[Coords]]:
+    """Chunks by up to ``most``; those of one outer chunk, which follow each other, together: it is written once."""
+    if grid.outer is None:
+        yield from batched(coords, most)
+        return
+    for _, group in groupby(coords, grid.outer_of):
+        yield list(group)
+
+
+def outer_chunks(plan: Plan) -> list[Coords]:
+    """The outer chunks that a plan touches, which is not empty."""
+    if plan.order is not None:
+        return list(dict.fromkeys(plan.grid.outer_of(piece.coords) for piece in plan))
+    places: list[dict[int, None]] = []
+    for group, count in zip(plan.groups, plan.grid.members, strict=True):
+        places.append({})
+        for entry in group:
+            places[-1][entry[0] // count] = None
+    return list(product(*places))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any
 
-Item = TypeVar("Item")
+from hyperslab.stores.forks import call_after_fork
+
 _MANY = 8
 
 
@@ -100,15 +100,7 @@ class _Pools:
 
 
 _pools = _Pools()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.forget)
-
-
-def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items, so many at a time."""
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
+call_after_fork(_pools.forget)
 
 
 def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int) -> None:

@@ -98,7 +98,7 @@ def storing(progress: bool | Report | None, obj: Any) -> AbstractContextManager[
     return watching(progress, "saving", lambda: (int(nbytes) if isfinite(nbytes) else 0, 0), written=True)
 
 
-class _Watch:
+class _Watch(counting.Watcher):
     """Adds up what is done, and tells it."""
 
     def __init__(self, report: Report, begun: Progress, written: bool) -> None:

@@ -1,231 +1,346 @@
-"""One array's chunks, decoded: the protocol that every format gives, and the abilities it may have on top.
+"""One array's chunks, decoded, as one abstract class whose methods have defaults that are right, if slow.
 
 A ``Block`` is an ndarray of the chunk's whole stored shape. Cells past the array's edge hold the fill value or garbage.
+The executor calls the methods; which of them are worth their while it reads from ``traits``.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Stamp
 
-Block = np.ndarray[Any, Any]
-Stamp = Any
-
-
-class ChunkSource(Protocol):
-    """One array's chunks under their coordinates."""
-
-    @property
-    def grid(self) -> Grid: ...
-
-    def read(self, coords: Coords) -> Block | None:
-        """The decoded chunk, or None when it was never written."""
-        ...
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk; old or new afterwards, never torn."""
-        ...
-
-    def erase(self, coords: Coords) -> None:
-        """Forget one chunk: it reads as the fill value."""
-        ...
+Block = np.ndarray
+Within = tuple[slice, ...]
+"""Cells of a chunk: one forward slice along each axis."""
 
 
-@runtime_checkable
-class ReadsInto(Protocol):
+@dataclass(frozen=True, slots=True)
+class SourceTraits:
+    """What a source does better than the defaults of :class:`ChunkSource`: callers choose their way of working by it.
+
+    ``concurrency``: how many requests at once suit its store, whatever the number of cores; None where that does not
+    matter. ``fetches``: ``fetch`` gets many chunks by few requests; ``fetches_across``: also those of several outer
+    chunks. ``reads_parts``: ``read_part`` costs less than the whole chunk. ``stamped``: ``stamp`` tells versions apart,
+    so that decoded chunks may be kept. ``reads_stamps``: a stamp comes with the cells by the same request, as the
+    ``version`` of what ``fetch`` gives, or by ``read_newer`` where the source does not fetch. ``locks``: ``lock`` keeps
+    other processes out. ``swaps``: a chunk is put back by ``swap`` if it is still the version that was read.
+    ``transacts``: what is written in a ``transaction`` shows together. ``multi_shard``: outer chunks are stored one by
+    one, and reads and writes of several count as one (``snapshot``, ``multi_shard_write``). ``reads_sparse`` and
+    ``writes_sparse``: ``read_coo`` and ``write_coo`` work. ``lists_chunks``: ``stored_coords`` knows which chunks were
+    written.
+    """
+
+    concurrency: int | None = None
+    fetches: bool = False
+    fetches_across: bool = False
+    reads_parts: bool = False
+    stamped: bool = False
+    reads_stamps: bool = False
+    locks: bool = False
+    swaps: bool = False
+    transacts: bool = False
+    multi_shard: bool = False
+    reads_sparse: bool = False
+    writes_sparse: bool = False
+    lists_chunks: bool = False
+
+
+class ChunkReader(ABC):
+    """What decodes chunks of one array: a source, or what a source has fetched of some chunks."""
+
+    __slots__ = ()
+
+    grid: Grid
+    """How the array is cut."""
+    version: Stamp | None = None
+    """The stamp of what was fetched, where it came with it (``reads_stamps``)."""
+
+    @abstractmethod
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the whole chunk into ``out`` (C-contiguous, the chunk's whole shape); False when never written."""
-        ...
 
-
-@runtime_checkable
-class ReadsAgain(ReadsInto, Protocol):
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """``read_into`` of one block, for many chunks of its shape: what depends on the block alone is done once."""
-        ...
+        """Return :meth:`read_into` of one block, for many chunks of its shape: what depends on the block alone is done
+        once."""
+        return partial(self.read_into, out=out)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Read only the cells ``within`` into ``out`` (any strides); False when never written."""
+        block = np.empty(self.grid.chunk_shape(coords), out.dtype)
+        if not self.read_into(coords, block):
+            return False
+        out[...] = block[within]
+        return True
+
+    def read_coo(self, coords: Coords) -> Coo | None:
+        """Return the chunk as a list of the cells that are not its fill value, which may be another than the array's;
+        None when it was never written. A dense chunk is compared with a fill value."""
+        raise Unsupported(f"{type(self).__name__} stores no lists of cells")
 
 
-@runtime_checkable
-class ReadsPart(Protocol):
-    def read_part(self, coords: Coords, within: tuple[slice, ...], out: Block) -> bool:
-        """Read only the cells ``within`` (forward slices) into ``out`` (any strides); False when never written."""
-        ...
+class ChunkSource(ChunkReader):
+    """One array's chunks under their coordinates.
 
+    Of one's own: ``grid``, :meth:`read`, :meth:`write` and :meth:`erase`. Every other method works by these, and is
+    replaced where the format has a better way; ``traits`` says which of them are worth building on.
+    """
 
-@runtime_checkable
-class ReadsMany(Protocol):
-    def fetch(self, coords: Sequence[Coords]) -> ReadsInto:
+    __slots__ = ()
+
+    traits: SourceTraits = SourceTraits()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the whole chunk into ``out`` (C-contiguous, the chunk's whole shape); False when never written."""
+        block = self.read(coords)
+        if block is not None:
+            out[...] = block
+        return block is not None
+
+    def fetch(self, coords: Sequence[Coords]) -> ChunkReader:
         """Get what is stored of these chunks by few requests (one query, coalesced ranges); the result decodes them.
 
-        When the grid has an outer one, all the chunks lie in one outer chunk, but for a source that is known to take
-        those of several (``fetches_across``). The result of one that says so (``fetches_stamps``) has the
-        ``version`` of what was fetched, its stamp. ``concurrency``: how many requests at once suit the store of any
-        source, whatever the number of cores; None where that does not matter.
+        When the grid has an outer one, all the chunks lie in one outer chunk, but for a source that takes those of
+        several (``fetches_across``).
         """
-        ...
+        return self
 
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
+        """Get parts of chunks (None: of the whole) by few requests; the result reads them by ``read_part``, and the
+        whole ones by ``read_into``."""
+        return self.fetch([coords for coords, _ in wanted])
 
-@runtime_checkable
-class ReadsParts(ReadsMany, ReadsPart, Protocol):
-    def fetch_parts(self, wanted: Sequence[tuple[Coords, tuple[slice, ...] | None]]) -> ReadsPart:
-        """Get parts of chunks (None: of the whole) by few requests; the result has them, and the whole ones decoded."""
-        ...
+    def snapshot(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
+        """Yield a source as of one moment, from which the caller reads all that it wants of these outer chunks.
 
+        If another source follows, a write over several of them became visible meanwhile and what was read may be torn:
+        everything is read again from that one. The caller closes the generator.
+        """
+        yield self
 
-@runtime_checkable
-class WritesMany(Protocol):
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk; old or new afterwards, never torn."""
+
+    @abstractmethod
+    def erase(self, coords: Coords) -> None:
+        """Forget one chunk: it reads as the fill value."""
+
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Group commit: encode and write all, make all durable, make all visible.
 
         When the grid has an outer one, all the chunks lie in one outer chunk.
         """
-        ...
+        for coords, block in pairs:
+            self.write(coords, block)
 
-
-@runtime_checkable
-class ErasesMany(Protocol):
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks that all lie in one outer chunk, by one write."""
-        ...
+        for place in coords:
+            self.erase(place)
 
-
-@runtime_checkable
-class Stamped(Protocol):
-    def stamp(self, coords: Coords) -> Stamp | None:
-        """What identifies the chunk's present version, asked before a cached copy is served; None when missing."""
-        ...
-
-
-@runtime_checkable
-class Locking(Protocol):
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold these chunks against other threads and processes while they are read, changed and put back."""
-        ...
+        """Hold these chunks against other threads and processes while they are read, changed and put back.
+        ``Conflict`` after ``timeout`` seconds (None: never)."""
+        return nullcontext()
 
-
-@runtime_checkable
-class Transacts(Protocol):
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
         """Hold the array against other writers for all the chunks of one write: they show together, when it ends well,
         or not at all. ``Conflict`` after ``timeout`` seconds (None: never)."""
-        ...
+        return nullcontext()
 
-
-@runtime_checkable
-class WritesTogether(Protocol):
-    """Whose outer chunks are stored one by one, and whose writes over several of them show as one."""
-
-    def together(self, outer: Sequence[Coords], timeout: float | None) -> AbstractContextManager[ChunkSource]:
+    def multi_shard_write(self, outer: Sequence[Coords], timeout: float | None) -> AbstractContextManager[ChunkSource]:
         """Hold these outer chunks for one write. What is put into the source that is given shows when the block ends
         well, all of it together, or not at all. ``Conflict`` after ``timeout`` seconds (None: never)."""
-        ...
+        return nullcontext(self)
 
+    # -- versions ---------------------------------------------------------------------------------------------------
 
-@runtime_checkable
-class ReadsSteadily(Protocol):
-    def steady(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
-        """Sources as of one moment, to read these outer chunks from, each from the start: when another is given, a
-        write over several of them has shown meanwhile. It is closed when the last was read."""
-        ...
-
-
-@runtime_checkable
-class CompareAndSwap(Protocol):
-    """Where no lock can be held: what is written back must still be what was read. All the chunks of one call are
-    stored together: they lie in one outer chunk, or it is one chunk."""
-
-    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Stamp | None]:
-        """Chunks, and what identifies this version of them."""
-        ...
-
-    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Stamp | None) -> None:
-        """Store chunks if their version is still ``expected``, else ``Conflict``."""
-        ...
-
-
-@runtime_checkable
-class ReadsNewer(Protocol):
-    """Where asking for a stamp costs as much as reading."""
+    def stamp(self, coords: Coords) -> Stamp | None:
+        """Return what identifies the chunk's present version, before a cached copy is served; None when missing, or
+        always where nothing tells (``stamped``)."""
+        return None
 
     def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
-        """A chunk and its stamp; no chunk when the stamp is ``known``, neither when it was never written."""
-        ...
+        """Return a chunk and its stamp by one request; no chunk when the stamp is ``known``, neither when it was never
+        written."""
+        stamp = self.stamp(coords)
+        return (None, stamp) if stamp is None or stamp == known else (self.read(coords), stamp)
 
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
+        """Return chunks that are stored together (one chunk, or those of one outer chunk), and their version, for
+        :meth:`swap`."""
+        raise Unsupported(f"{type(self).__name__} has no compare-and-swap")
 
-@runtime_checkable
-class Sized(Protocol):
-    def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes that these chunks take where they are stored, without what lies beside them in an outer chunk."""
-        ...
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Store chunks that are stored together if their version is still ``expected``, else ``Conflict``."""
+        raise Unsupported(f"{type(self).__name__} has no compare-and-swap")
 
-    def nbytes_stored(self) -> int:
-        """Bytes that all chunks take where they are stored."""
-        ...
+    # -- what is stored ---------------------------------------------------------------------------------------------
 
+    def stored_coords(self) -> Iterator[Coords]:
+        """Yield the coordinates of every chunk that was written, those of one outer chunk one after the other; of every
+        chunk of the grid where nothing tells which (``lists_chunks``)."""
+        return iter(self.grid)
 
-@runtime_checkable
-class TellsStored(ChunkSource, Protocol):
+    def stored_sizes(self, coords: Iterable[Coords]) -> int | None:
+        """Return the bytes that these chunks take where they are stored, without what lies beside them in an outer
+        chunk; None where nothing tells."""
+        return None
+
+    def nbytes_stored(self) -> int | None:
+        """Return the bytes that all chunks take where they are stored; None where nothing tells."""
+        return None
+
     def stored_bytes(self, coords: Coords) -> bytes | None:
-        """What is stored of a chunk, whatever is wrong with it; None when it has no place that is its own."""
-        ...
+        """Return what is stored of a chunk, whatever is wrong with it; None when it has no place that is its own."""
+        return None
+
+    def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
+        """Return the array as if its cells had this field alone, with chunks that read nothing else; None where the
+        fields of a cell are stored together."""
+        return None
+
+    # -- lists of cells (``writes_sparse``) -------------------------------------------------------------------------
+
+    def write_coo(self, pairs: Iterable[tuple[Coords, Coo]], *, durable: bool) -> None:
+        """Store chunks by lists of cells, of the array's dtype; their shape is that of the cells within the array."""
+        raise Unsupported(f"{type(self).__name__} stores no lists of cells")
+
+    # -- bare Blosc-1 buffers, which go as they are into a source with an equal ``blosc_container`` --------------------
+
+    @property
+    def blosc_container(self) -> Hashable | None:
+        """What lies in each stored chunk: type, shape of a chunk, order of its axes. None when they are no bare Blosc
+        buffers."""
+        return None
+
+    @property
+    def pads_edges(self) -> bool:
+        """Return whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
+        return True
+
+    def read_blosc(self, coords: Coords) -> bytes | None:
+        """Return a stored chunk, any digest verified and taken off; None when it was never written."""
+        raise Unsupported(f"{type(self).__name__} stores no Blosc buffers")
+
+    def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        """Store chunks as they are. When the grid has an outer one, all of them lie in one outer chunk."""
+        raise Unsupported(f"{type(self).__name__} stores no Blosc buffers")
 
 
-@runtime_checkable
-class HasColumns(Protocol):
-    def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource]:
-        """The array as if its cells had this field alone: chunks that read nothing else."""
-        ...
+class WrappedSource(ChunkSource):
+    """Another source, whose every method and trait are passed on: a wrapper replaces what it changes."""
 
+    def __init__(self, source: ChunkSource) -> None:
+        self.source = source
+        self.grid = source.grid
+        self.traits = source.traits
 
-@runtime_checkable
-class ListsChunks(Protocol):
-    def stored(self) -> Iterator[Coords]:
-        """The coordinates of every chunk that was written; those of one outer chunk follow each other."""
-        ...
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        return self.source.read_into(coords, out)
 
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        return self.source.reader(out)
 
-@runtime_checkable
-class ReadsSparse(Protocol):
-    """Whose chunks may be stored as lists of cells. What ``fetch`` gives may have the same ability."""
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        return self.source.read_part(coords, within, out)
 
     def read_coo(self, coords: Coords) -> Coo | None:
-        """The chunk as a list of the cells that are not its fill value, which may be another than the array's; a dense
-        one is compared with a fill value. None when it was never written."""
-        ...
+        return self.source.read_coo(coords)
 
+    def read(self, coords: Coords) -> Block | None:
+        return self.source.read(coords)
 
-@runtime_checkable
-class WritesSparse(Protocol):
+    def fetch(self, coords: Sequence[Coords]) -> ChunkReader:
+        return self.source.fetch(coords)
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
+        return self.source.fetch_parts(wanted)
+
+    def snapshot(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
+        return self.source.snapshot(outer)
+
+    def write(self, coords: Coords, block: Block) -> None:
+        self.source.write(coords, block)
+
+    def erase(self, coords: Coords) -> None:
+        self.source.erase(coords)
+
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        self.source.write_batch(pairs, durable=durable)
+
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
+        self.source.erase_batch(coords)
+
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        return self.source.lock(coords, timeout)
+
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        return self.source.transaction(timeout)
+
+    def multi_shard_write(self, outer: Sequence[Coords], timeout: float | None) -> AbstractContextManager[ChunkSource]:
+        return self.source.multi_shard_write(outer, timeout)
+
+    def stamp(self, coords: Coords) -> Stamp | None:
+        return self.source.stamp(coords)
+
+    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
+        return self.source.read_newer(coords, known)
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
+        return self.source.read_stamped(coords)
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        self.source.swap(pairs, expected)
+
+    def stored_coords(self) -> Iterator[Coords]:
+        return self.source.stored_coords()
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int | None:
+        return self.source.stored_sizes(coords)
+
+    def nbytes_stored(self) -> int | None:
+        return self.source.nbytes_stored()
+
+    def stored_bytes(self, coords: Coords) -> bytes | None:
+        return self.source.stored_bytes(coords)
+
+    def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
+        return self.source.of_field(name)
+
     def write_coo(self, pairs: Iterable[tuple[Coords, Coo]], *, durable: bool) -> None:
-        """Store chunks by such lists, of the array's dtype; their shape is that of the cells within the array."""
-        ...
-
-
-@runtime_checkable
-class CarriesBlosc(Protocol):
-    """Whose stored chunks are bare Blosc-1 buffers: they go as they are into a source with an equal ``container``."""
+        self.source.write_coo(pairs, durable=durable)
 
     @property
-    def container(self) -> Hashable | None:
-        """What lies in them: type, shape of a chunk, order of its axes. None when they are no bare Blosc buffers."""
-        ...
+    def blosc_container(self) -> Hashable | None:
+        return self.source.blosc_container
 
     @property
-    def pads(self) -> bool:
-        """Return whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
-        ...
+    def pads_edges(self) -> bool:
+        return self.source.pads_edges
 
-    def raw(self, coords: Coords) -> bytes | None:
-        """A stored chunk, any digest verified and taken off; None when it was never written."""
-        ...
+    def read_blosc(self, coords: Coords) -> bytes | None:
+        return self.source.read_blosc(coords)
 
-    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
-        """Store chunks as they are. When the grid has an outer one, all of them lie in one outer chunk."""
-        ...
+    def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+        self.source.write_blosc(pairs, durable=durable)

@@ -16,12 +16,11 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grid import Axis, Coords, Grid
-from hyperslab.chunks.grouping import batches, grouped
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Piece, Plan
+from hyperslab.chunks.plan import Piece, Plan, batches, grouped
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
-from hyperslab.chunks.source import Block, ChunkSource, ListsChunks
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo, Numbers, same_bits
 from hyperslab.model.spec import ArraySpec
@@ -68,7 +67,7 @@ def read_dense(
     cache: BlockCache | None = None,
 ) -> None:
     """:func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
-    if plan.basic and hasattr(source, "read_coo") and execute.chunk_bytes(plan, out.dtype) > _LARGE:
+    if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > _LARGE:
         require(out.nbytes, settings.memory_limit)
         read(source, plan, fill, settings).put_into(out)
     else:
@@ -76,16 +75,14 @@ def read_dense(
 
 
 def _parts(
-    source: ChunkSource, pieces: Sequence[Piece], dtype: np.dtype[Any], fill: Numbers, settings: Settings
+    source: ChunkSource, pieces: Sequence[Piece], dtype: np.dtype, fill: Numbers, settings: Settings
 ) -> Iterator[tuple[Piece, Coo | None]]:
     """Each piece with its cells; None: they were never written."""
-    fetch = getattr(source, "fetch", None)
-    sparse = hasattr(source, "read_coo")
-    reader: Any = fetch([piece.coords for piece in pieces]) if sparse and fetch is not None else source
-    read_coo = getattr(reader, "read_coo", None) or getattr(source, "read_coo", None)
+    is_sparse = source.traits.reads_sparse
+    reader: ChunkReader = source.fetch([piece.coords for piece in pieces]) if is_sparse else source
     for piece in pieces:
-        if read_coo is not None:
-            listed = read_coo(piece.coords)
+        if is_sparse:
+            listed = reader.read_coo(piece.coords)
             yield piece, None if listed is None else listed.part(_cuts(piece.within)).astype(dtype)
             continue
         require(prod(source.grid.chunk_shape(piece.coords)) * dtype.itemsize, settings.memory_limit)
@@ -131,7 +128,7 @@ def _joined(shape: tuple[int, ...], parts: Sequence[Coo | None], fill: Numbers) 
 
 def takes(source: ChunkSource, box: Box) -> bool:
     """Return whether a source stores lists, and the box is made of whole chunks."""
-    return hasattr(source, "write_coo") and all(
+    return source.traits.writes_sparse and all(
         cut.stop == cut.start or (_begins(axis, cut.start) and (cut.stop == axis.length or _begins(axis, cut.stop)))
         for axis, cut in zip(source.grid.axes, box, strict=True)
     )
@@ -141,7 +138,7 @@ def _begins(axis: Axis, position: int) -> bool:
     return axis.start(axis.find(position)) == position
 
 
-def write(source: Any, box: Box, cells: Coo, fill: Numbers, settings: Settings = DEFAULTS) -> None:
+def write(source: ChunkSource, box: Box, cells: Coo, fill: Numbers, settings: Settings = DEFAULTS) -> None:
     """Put ``cells`` (of the box's shape and the array's dtype) into a box of whole chunks (see :func:`takes`).
 
     Where there are many chunks, those without a cell that is not ``fill``, the array's own, are not made.
@@ -153,11 +150,11 @@ def write(source: Any, box: Box, cells: Coo, fill: Numbers, settings: Settings =
         lists[coords] = _empty(tuple(cut.stop - cut.start for cut in source.grid.extent(coords)), cells.fill)
 
     def work(batch: list[Coords]) -> None:
-        with execute.locked(source, batch, settings):
+        with source.lock(batch, settings.lock_timeout):
             source.write_coo(((coords, lists[coords]) for coords in batch), durable=settings.durable)
 
     groups = list(grouped(sorted(lists), source.grid))
-    with execute.transaction_of(source, settings):
+    with source.transaction(settings.lock_timeout):
         each_batch(work, groups, min(settings.threads, len(groups)))
 
 
@@ -165,15 +162,15 @@ def _empty(shape: tuple[int, ...], fill: Numbers) -> Coo:
     return Coo(shape, np.empty((len(shape), 0), np.intp), np.empty(0, fill.dtype), fill)
 
 
-def _others(source: Any, box: Box, lists: dict[Coords, Coo], *, is_fill: bool) -> Iterator[Coords]:
+def _others(source: ChunkSource, box: Box, lists: dict[Coords, Coo], *, is_fill: bool) -> Iterator[Coords]:
     """Chunks of the box that hold nothing and must say so."""
     ranges = [
         range(axis.find(cut.start), axis.find(cut.stop - 1) + 1)
         for axis, cut in zip(source.grid.axes, box, strict=True)
     ]
     inside: Iterator[Coords] = product(*ranges)
-    if is_fill and isinstance(source, ListsChunks) and prod(map(len, ranges)) > _FEW:
-        inside = (at for at in source.stored() if all(i in part for i, part in zip(at, ranges, strict=True)))
+    if is_fill and source.traits.lists_chunks and prod(map(len, ranges)) > _FEW:
+        inside = (at for at in source.stored_coords() if all(i in part for i, part in zip(at, ranges, strict=True)))
     return (coords for coords in inside if coords not in lists)
 
 

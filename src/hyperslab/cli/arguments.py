@@ -23,12 +23,10 @@ import click
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
-from hyperslab.formats.base import HoldsOne
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
 from hyperslab.model.nesting import flattened
 
-_DATABASES = ("collections", "deker")
 # Paths that an error lists; of a database fewer, since its names are ids.
 _SHOWN = 10
 _IN_DATABASES = 2
@@ -63,14 +61,14 @@ def _arrays(node: Group | Array) -> Generator[Any]:
 
 def list_array_paths(group: Group) -> str:
     """Return the first arrays at and below a group as text; for a collection how to find one."""
-    most = _IN_DATABASES if group._session.format.name in _DATABASES else _SHOWN
+    most = _IN_DATABASES if group._session.format.traits.has_collections else _SHOWN
     some = [path for path, _ in islice(arrays_of(group), most + 1)]
     more = ["…"] if len(some) > most else []
     return f"there are {', '.join(some[:most] + more) or 'none'}{_of_database(group)}"
 
 
 def _of_database(group: Group) -> str:
-    if group._session.format.name not in _DATABASES:
+    if not group._session.format.traits.has_collections:
         return ""
     url, name = group._session.url, group.path.partition("/")[0]
     return f"; see hyperslab db arrays {url} {name}" if name else f"; see hyperslab db list {url}"
@@ -93,7 +91,7 @@ def suggest_path(root: Group, path: str) -> str:
     if parts and (near := get_close_matches(parts[0], list(group), 1)):
         guess = f"{done}/{near[0]}".lstrip("/")
         return f"did you mean {_whole(root, guess, parts[1:])!r}?"
-    if group._session.format.name in _DATABASES:
+    if group._session.format.traits.has_collections:
         return list_array_paths(group)
     known = [path for path, _ in islice(arrays_of(root), _LOOKED_AT)]
     return meant(path, known) if get_close_matches(path, known, 1) else list_array_paths(root)
@@ -117,8 +115,8 @@ _SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01
 class TypedSelection:
     """What was typed, sorted by meaning: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
 
-    isel: dict[str, Any] = field(default_factory=dict)
-    sel: dict[str, Any] = field(default_factory=dict)
+    isel: dict[str, object] = field(default_factory=dict)
+    sel: dict[str, object] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.isel or self.sel)
@@ -157,7 +155,7 @@ def _is_date(item: Any, size: int) -> bool:
     return bool(numbers) and all(number >= size and _DATE.fullmatch(str(number)) for number in numbers)
 
 
-def parse_value(text: str) -> tuple[bool, Any]:
+def parse_value(text: str) -> tuple[bool, object]:
     """Return ``(by_label, value)`` of the text after ``dim=``: an int, a label, or a slice of either."""
     parts = _split(text)
     if len(parts) == 1:
@@ -196,7 +194,7 @@ def _join(pieces: list[str], mark: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _bound(text: str) -> tuple[bool, Any]:
+def _bound(text: str) -> tuple[bool, object]:
     """Parse one bound as ``(by_label, value)``."""
     if text.startswith("@") and len(text) > 1:
         return True, _label(text[1:])
@@ -205,7 +203,7 @@ def _bound(text: str) -> tuple[bool, Any]:
     return True, _label(text)
 
 
-def _label(text: str) -> Any:
+def _label(text: str) -> object:
     """Return a quoted word as itself, a number as int or float, else a word or date."""
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
@@ -232,7 +230,7 @@ selection_option = click.option(
 
 def open_dataset(
     url: str,
-    storage: Mapping[str, Any] | None,
+    storage: Mapping[str, object] | None,
     format: str | None = None,
     allow: Sequence[str] | bool = (),
 ) -> Group | Array:
@@ -240,7 +238,7 @@ def open_dataset(
     to."""
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
     node = api.open(url, format=format, storage_options=storage, **options)
-    return Group(node._session, "") if isinstance(node._session.reader, HoldsOne) else node
+    return Group(node._session, "") if node._session.reader.is_single_array else node
 
 
 def find_array(root: Group | Array, path: str) -> Array:
@@ -262,7 +260,7 @@ def find_array(root: Group | Array, path: str) -> Array:
 
 
 @contextmanager
-def suggest_path_on_error(path: str, url: str, storage: Mapping[str, Any] | None) -> Iterator[None]:
+def suggest_path_on_error(path: str, url: str, storage: Mapping[str, object] | None) -> Iterator[None]:
     """Add to an error that nothing is at `path` what may have been meant."""
     try:
         yield
@@ -274,8 +272,7 @@ def suggest_path_on_error(path: str, url: str, storage: Mapping[str, Any] | None
 
 
 def _only_array(root: Group) -> Array:
-    reader = root._session.reader
-    main = reader.main if isinstance(reader, HoldsOne) else None
+    main = root._session.reader.main
     pairs = arrays_of(root)
     mains = (array for path, array in pairs if (path == main if main is not None else array.dims != (array.name,)))
     found = list(islice(mains, 2))
@@ -284,7 +281,7 @@ def _only_array(root: Group) -> Array:
     return found[0]
 
 
-def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[Any, ...]:
+def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[object, ...]:
     """Return the positional key that the selection means for this array, one entry per dimension.
 
     A dimension without a name has positions alone.
@@ -327,7 +324,7 @@ def _refuse_beyond(dim: str, item: Any, size: int) -> None:
         )
 
 
-def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]:
+def _label_key(array: Array, labels: dict[str, object], nearest: bool) -> list[object]:
     """Return the key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
     method: Literal["nearest"] | None = "nearest" if nearest else None
     try:
@@ -343,12 +340,12 @@ def _label_key(array: Array, labels: dict[str, Any], nearest: bool) -> list[Any]
             raise error from None
 
 
-def labels_as_words(labels: Mapping[str, Any]) -> dict[str, Any]:
+def labels_as_words(labels: Mapping[str, object]) -> dict[str, object]:
     """Return the labels with whole numbers as words, as years are."""
     return {dim: _as_words(label) for dim, label in labels.items()}
 
 
-def _as_words(label: Any) -> Any:
+def _as_words(label: object) -> object:
     if isinstance(label, slice):
         return slice(_as_words(label.start), _as_words(label.stop), label.step)
     return str(label) if isinstance(label, int) else label
@@ -363,7 +360,7 @@ ANY = "any"
 """What stands for every place."""
 
 
-def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, Any] | None:
+def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, object] | None:
     """Parse several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
     options: dict[str, Any] = {}
     for text in texts:
@@ -381,7 +378,7 @@ def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[
     return options or None
 
 
-def _json(name: str, text: str, what: str) -> Any:
+def _json(name: str, text: str, what: str) -> object:
     try:
         return json.loads(text)
     except ValueError:  # what it says may quote a secret

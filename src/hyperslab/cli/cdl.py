@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.chunks.source import ListsChunks
 from hyperslab.cli.arguments import name_dimensions
-from hyperslab.formats.base import omitted_at
 from hyperslab.group import Group
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import (
     Char,
     Compound,
     DataType,
     Enum,
     Extension,
+    NumpyDType,
     ObjectRef,
     Opaque,
     RegionRef,
@@ -33,7 +33,7 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import outward
 from hyperslab.model.refs import ObjectReference, RegionReference
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec
 
 # -- Names, types and values in CDL: the letters behind numbers, the point in floats, quoted text ----------------------
 
@@ -76,7 +76,7 @@ def type_name(dtype: DataType) -> str:
             return str(dtype)
 
 
-def number_text(value: Any, *, letter: bool) -> str:
+def number_text(value: object, *, letter: bool) -> str:
     """Return a number as ncdump prints it: 7 digits of a float, 15 of a double, more where these are another number."""
     cell = np.asarray(value)
     if cell.dtype.kind == "f":
@@ -94,7 +94,7 @@ def number_text(value: Any, *, letter: bool) -> str:
     return f"{value}{_LETTERS.get(cell.dtype.str[1:], '') if letter else ''}"
 
 
-def _is(text: str, cell: np.ndarray[Any, Any]) -> bool:
+def _is(text: str, cell: Values) -> bool:
     with np.errstate(over="ignore"):
         return bool(cell.dtype.type(text) == cell)
 
@@ -108,29 +108,31 @@ def quoted(text: str, *, breaks: bool = False) -> str:
     return f'"{body}"'
 
 
-def attribute_type(value: Any) -> str:
+def attribute_type(value: object) -> str:
     """Return the type that stands before an attribute's name where its values alone do not tell it."""
-    if isinstance(value, np.ndarray | np.generic):
-        if isinstance(value, np.str_) or value.dtype.kind == "T":
+    match value:
+        case np.ndarray() | np.generic():
+            if isinstance(value, np.str_) or value.dtype.kind == "T":
+                return "string "
+            kind = tag_of(value.dtype)
+            return "" if kind is None else f"{type_name(kind)} "
+        case ObjectReference() | RegionReference():
             return "string "
-        kind = tag_of(value.dtype)
-        return "" if kind is None else f"{type_name(kind)} "
-    if isinstance(value, ObjectReference | RegionReference):
-        return "string "
     texts = isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
     return "string " if texts else ""
 
 
-def attribute_text(value: Any) -> str:
+def attribute_text(value: object) -> str:
     """Return an attribute's value: quoted text, numbers with their letters, JSON where CDL has no word for it."""
-    if isinstance(value, np.ndarray | np.generic) and (kind := tag_of(value.dtype)) is not None:
-        return ", ".join(_user_text(cell, kind) for cell in np.atleast_1d(np.asarray(value)))
-    if isinstance(value, str):
-        return quoted(str(value), breaks=True)
-    if isinstance(value, ObjectReference | RegionReference):
-        return quoted(str(value))
-    if isinstance(value, bytes):
-        return _quoted_bytes(value)
+    match value:
+        case np.ndarray() | np.generic() if (kind := tag_of(value.dtype)) is not None:
+            return ", ".join(_user_text(cell, kind) for cell in np.atleast_1d(np.asarray(value)))
+        case str():
+            return quoted(str(value), breaks=True)
+        case ObjectReference() | RegionReference():
+            return quoted(str(value))
+        case bytes():
+            return _quoted_bytes(value)
     if isinstance(value, bool) or value is None or isinstance(value, dict):
         return quoted(json.dumps(value, default=str))
     if isinstance(value, int) and not -(2**31) <= value < 2**31:
@@ -141,13 +143,14 @@ def attribute_text(value: Any) -> str:
     return ", ".join(_item_text(item) for item in values)
 
 
-def _item_text(item: Any) -> str:
-    if isinstance(item, str | bytes):
-        return quoted(item) if isinstance(item, str) else _quoted_bytes(item)
-    if isinstance(item, int) and not isinstance(item, bool):
-        return str(item)
-    if isinstance(item, np.void):
-        return _user_text(item, item.dtype)
+def _item_text(item: object) -> str:
+    match item:
+        case str() | bytes():
+            return quoted(item) if isinstance(item, str) else _quoted_bytes(item)
+        case int() if not isinstance(item, bool):
+            return str(item)
+        case np.void():
+            return _user_text(item, item.dtype)
     return number_text(item, letter=True)
 
 
@@ -176,7 +179,7 @@ def is_plain_number(spec: ArraySpec) -> bool:
     return isinstance(dtype, np.dtype) and (dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize in (4, 8)))
 
 
-def number_texts(cells: np.ndarray[Any, Any], spec: ArraySpec) -> list[str]:
+def number_texts(cells: Values, spec: ArraySpec) -> list[str]:
     """Return many numbers as :func:`number_text` prints each, by one format for all; where ``_FillValue`` is, ``_``."""
     missing = spec.attrs.get("_FillValue")
     texts = _float_texts(cells) if cells.dtype.kind == "f" else list(map(str, cells.tolist()))
@@ -191,7 +194,7 @@ def number_texts(cells: np.ndarray[Any, Any], spec: ArraySpec) -> list[str]:
     return texts
 
 
-def _float_texts(cells: np.ndarray[Any, Any]) -> list[str]:
+def _float_texts(cells: Values) -> list[str]:
     """Return finite numbers by few digits, those that these do not tell by more, the special ones by their names."""
     few, many = ("%.7g", "%.9g") if cells.dtype.itemsize == 4 else ("%.15g", "%.17g")
     finite = np.isfinite(cells)
@@ -208,11 +211,11 @@ def _float_texts(cells: np.ndarray[Any, Any]) -> list[str]:
     return texts
 
 
-def _formatted(cells: np.ndarray[Any, Any], form: str) -> list[str]:
+def _formatted(cells: Values, form: str) -> list[str]:
     return (f"{form} " * cells.size % tuple(cells.tolist())).split()
 
 
-def _equal(cell: Any, missing: Any) -> bool:
+def _equal(cell: object, missing: object) -> bool:
     if isinstance(cell, str | bytes):  # ncgen takes no _ for text
         return False
     try:
@@ -231,22 +234,23 @@ def _user_text(cell: Any, kind: Any) -> str:
             return _structure_text(cell, base)
         case VlenArray(base=base):
             return "{" + ", ".join(_user_text(item, tag_of(base) or base) for item in np.atleast_1d(cell)) + "}"
-    if isinstance(cell, np.void):
-        return _structure_text(cell, cell.dtype) if cell.dtype.names else f"0X{cell.tobytes().hex().upper()}"
-    if isinstance(cell, np.integer | np.floating):
-        return number_text(cell, letter=False)
-    if isinstance(cell, bytes):
-        return _quoted_bytes(cell or b"\0")
-    if isinstance(cell, np.ndarray):
-        return "{" + ", ".join(_user_text(item, cell.dtype) for item in cell.reshape(-1)) + "}"
+    match cell:
+        case np.void():
+            return _structure_text(cell, cell.dtype) if cell.dtype.names else f"0X{cell.tobytes().hex().upper()}"
+        case np.integer() | np.floating():
+            return number_text(cell, letter=False)
+        case bytes():
+            return _quoted_bytes(cell or b"\0")
+        case np.ndarray():
+            return "{" + ", ".join(_user_text(item, cell.dtype) for item in cell.reshape(-1)) + "}"
     return quoted("" if cell is None else str(cell))
 
 
-def _structure_text(cell: Any, base: np.dtype[Any]) -> str:
+def _structure_text(cell: Any, base: NumpyDType) -> str:
     return "{" + ", ".join(_field_text(cell[name], base[name]) for name in base.names or ()) + "}"
 
 
-def _field_text(value: Any, dtype: np.dtype[Any]) -> str:
+def _field_text(value: Any, dtype: NumpyDType) -> str:
     """Return a field; an array of chars is a string per row."""
     kind: DataType = tag_of(dtype.base) or dtype.base
     if not dtype.shape:
@@ -281,10 +285,10 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
     links = dict(group.links())
     arrays = [(name, array) for name, array in group.arrays() if name not in links]
     yield from (f"{indent}// link: {name_text(name)} -> {quoted(str(link))}" for name, link in links.items())
-    hidden = omitted_at(group._session.reader, group.path)
+    hidden = group._session.reader.omitted(group.path)
     yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
     for _, array in arrays:
-        hidden = omitted_at(array._session.reader, array.path)
+        hidden = array._session.reader.omitted(array.path)
         yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
     yield from _types(group, indent)
     yield from _dimensions(group, indent)
@@ -328,7 +332,7 @@ def _type(name: str, kind: Extension) -> Iterator[str]:
             yield f"// {name_text(name)}: {kind}"
 
 
-def _field(base: np.dtype[Any], name: str) -> str:
+def _field(base: NumpyDType, name: str) -> str:
     kind = base[name]
     if kind.subdtype is None:
         return f"{type_name(kind)} {name_text(name)}"
@@ -339,7 +343,7 @@ def _field(base: np.dtype[Any], name: str) -> str:
 def _dimensions(group: Group, indent: str) -> Iterator[str]:
     """Yield the dimensions that a group declares, and those of its arrays that no group above declares."""
     spec = group._session.reader.node(group.path)
-    declared = {dim.name for dim in spec.dims} if isinstance(spec, GroupSpec) else set()
+    declared = {dim.name for dim in spec.dims} if spec.is_group else set()
     inherited = set(_dims_above(group)) - declared
     dims = [dim for dim in group.dims.values() if dim.name not in inherited]
     if not dims:
@@ -413,10 +417,10 @@ _HARDLY = 1000
 def _is_hardly_written(array: Array) -> bool:
     """Return whether an array declares many cells of which next to none was written, as damaged documents do."""
     source = array._cells.source
-    if array.size <= _MANY or not isinstance(source, ListsChunks):
+    if array.size <= _MANY or not source.traits.lists_chunks:
         return False
     least = array.grid.size // _HARDLY
-    return sum(1 for _ in islice(source.stored(), least)) < least
+    return sum(1 for _ in islice(source.stored_coords(), least)) < least
 
 
 def _note_of(array: Array, indent: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from hyperslab.checks.report import as_line
 from hyperslab.cli.arguments import parse_options
 from hyperslab.cli.output import print_json, to_json_value
 from hyperslab.database import Array, AttributeSchema, Client, Collection, Prefix
@@ -20,6 +19,7 @@ from hyperslab.database.dimensions import labels_text
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.metadata_json.records import value_to_json
+from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import size_text
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import type_name
@@ -31,7 +31,7 @@ _OPERATORS = ("<", ">", "!", "^", "~")
 _COMPARED = "write NAME=TEXT or NAME:=JSON; XarrayMongoDB.find takes ranges, as slice(low, high)"
 
 
-def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, Any]:
+def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, object]:
     """Parse ``NAME=TEXT``, which also means the number that the text spells, or ``NAME:=JSON``."""
     found: dict[str, Any] = {}
     for text in texts:
@@ -41,16 +41,16 @@ def _attributes(context: click.Context, parameter: click.Parameter, texts: Itera
             is_json = text.partition("=")[0].endswith(":")
             if name.endswith(_OPERATORS) or _is_query(value):
                 raise Invalid(f"--attr {text!r} is no NAME=VALUE: objects are compared alone", remedy=_COMPARED)
-            found[name] = value if is_json else _text_or_number(value)
+            found[name] = value if is_json else _text_or_number(str(value))
     return found
 
 
-def _is_query(value: Any) -> bool:
+def _is_query(value: object) -> bool:
     """Return whether it is one of MongoDB's operators, as ``{"$gt": 5}``."""
     return isinstance(value, dict) and any(name.startswith("$") for name in value)
 
 
-def _text_or_number(text: str) -> Any:
+def _text_or_number(text: str) -> object:
     for kind in (int, float):
         try:
             return {text, kind(text)}
@@ -201,18 +201,18 @@ class DatabaseObjects:
 
     def problems(self, deep: bool) -> Iterator[Problem]:
         """Yield what is wrong with the one object, or with all."""
-        from hyperslab.formats.mongo.repair import find_problems
+        from hyperslab.formats.mongo.rules import find_problems
 
         return find_problems(self.meta, self.chunks, None if self.object is None else self.id, deep=deep)
 
     def collect(self, age: float, apply: bool) -> tuple[Any, ...]:
         """Return what belongs to nothing; remove it if ``apply``."""
-        from hyperslab.formats.mongo.repair import collect_garbage
+        from hyperslab.formats.mongo.rules import collect_garbage
 
         return collect_garbage(self.meta, self.chunks, age=age, dry_run=not apply).orphans
 
 
-def _cut(meta: Any, name: str) -> Any:
+def _cut(meta: Any, name: str) -> object:
     """Return the chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
     from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
 
@@ -222,7 +222,7 @@ def _cut(meta: Any, name: str) -> Any:
     return variable_chunks(variable, variable_extension(meta, name)).chunks
 
 
-def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
+def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, object]:
     stored = "embedded" if variable.embedded is not None else "COO" if variable.sparse else "dense"
     return {
         "name": name,
@@ -235,7 +235,7 @@ def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, Any]:
     }
 
 
-def open_objects(url: str, storage: Mapping[str, Any] | None) -> DatabaseObjects:
+def open_objects(url: str, storage: Mapping[str, object] | None) -> DatabaseObjects:
     """Return the objects of the database at a URL. Unsupported for another place."""
     where = Location.of(url, storage)
     if where.scheme not in SCHEMES:
@@ -262,7 +262,7 @@ def is_server(url: str) -> bool:
 
 
 @contextmanager
-def open_client(url: str, storage: Mapping[str, Any] | None, *, writable: bool = False) -> Iterator[Client]:
+def open_client(url: str, storage: Mapping[str, object] | None, *, writable: bool = False) -> Iterator[Client]:
     """Open the collections at a URL, for reading unless ``writable``. Errors say where they are."""
     where = Location.of(url, storage)
     try:
@@ -284,11 +284,11 @@ def find_collection(client: Client, name: str) -> Collection:
 # -- conditions -----------------------------------------------------------------------------------------------------
 
 
-def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, Any]:
+def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
     """Return what a query asks of attributes; several equalities of one attribute mean any of them. Invalid."""
     known = {attribute.name: attribute for attribute in collection.schema.attributes}
-    equal: dict[str, list[Any]] = {}
-    ranges: dict[str, list[Any]] = {}
+    equal: dict[str, list[object]] = {}
+    ranges: dict[str, list[object]] = {}
     prefixes: dict[str, Prefix] = {}
     for text in texts:
         name, mark, value = _split_condition(text)
@@ -313,14 +313,14 @@ def _split_condition(text: str) -> tuple[str, str, str]:
     return match[1].strip(), match[2], match[3]
 
 
-def _refuse_both(*kinds: Mapping[str, Any]) -> None:
+def _refuse_both(*kinds: Mapping[str, object]) -> None:
     names = [name for kind in kinds for name in kind]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Invalid(f"conditions of several kinds for {twice!r}", remedy="give equal values, a range, or a beginning")
 
 
-def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> Any:
+def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> object:
     """Return the value that a text means for an attribute."""
     try:
         if as_json:
@@ -338,7 +338,7 @@ def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> Any:
         raise Invalid(said, remedy="write a value of its type") from None
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(value: object) -> object:
     return tuple(map(_from_json, value)) if isinstance(value, list) else value
 
 
@@ -362,7 +362,7 @@ def find_database_array(collection: Collection, wanted: Sequence[str]) -> Array:
 # -- facts and rows -------------------------------------------------------------------------------------------------
 
 
-def describe_collection(collection: Collection) -> dict[str, Any]:
+def describe_collection(collection: Collection) -> dict[str, object]:
     """Return what one line says of a collection."""
     schema = collection.schema
     return {
@@ -407,7 +407,7 @@ def _by(lengths: Iterable[int]) -> str:
     return " x ".join(map(str, lengths))
 
 
-def describe_array(array: Array) -> dict[str, Any]:
+def describe_array(array: Array) -> dict[str, object]:
     """Return what one line says of an array: its id and attributes."""
     parts = {"primary_attributes": array.primary_attributes, "custom_attributes": array.custom_attributes}
     told = {part: {name: value_to_json(value) for name, value in said.items()} for part, said in parts.items()}

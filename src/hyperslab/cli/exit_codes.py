@@ -85,7 +85,7 @@ class Verbosity:
     verbose: int = 0
 
 
-def _remember(context: click.Context, option: click.Parameter, value: Any) -> None:
+def _remember(context: click.Context, option: click.Parameter, value: object) -> None:
     if value and option.name is not None:
         manner = context.ensure_object(Verbosity)
         setattr(manner, option.name, value)
@@ -150,7 +150,7 @@ class Commands(click.Group):
         result = super().main(list(arguments), prog_name="hyperslab", standalone_mode=False, obj=Verbosity())
         return result if isinstance(result, int) else 0
 
-    def main(self, *args: Any, **extra: Any) -> NoReturn:
+    def main(self, *args: object, **extra: Any) -> NoReturn:
         """Run, and exit with the code."""
         manner = Verbosity()
         for stream in (
@@ -162,7 +162,7 @@ class Commands(click.Group):
         sys.exit(_run(partial(super().main, *args, **{**extra, "standalone_mode": False, "obj": manner}), manner))
 
 
-def _run(run: Callable[[], Any], manner: Verbosity) -> int:
+def _run(run: Callable[[], object], manner: Verbosity) -> int:
     try:
         result = run()
         sys.stdout.flush()

@@ -22,6 +22,7 @@ from hyperslab.array.missing import with_missing
 from hyperslab.cli.output import format_columns, to_json_value
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
 from hyperslab.model.paths import child, outward, split
 from hyperslab.stores.memory import MemoryStore
@@ -42,7 +43,7 @@ def own_coordinate(array: Array, dim: str) -> Array | None:
         return root.create_array(dim, data=values, dims=(dim,), attrs=attrs)
 
 
-def _index_cells(index: Index) -> tuple[Any, dict[str, str]]:
+def _index_cells(index: Index) -> tuple[object, dict[str, str]]:
     match index:
         case ScaleIndex(start=start, step=step, size=size):
             return np.array([scale_value(start, step, place) for place in range(size)], "f8"), {}
@@ -58,14 +59,11 @@ def _index_cells(index: Index) -> tuple[Any, dict[str, str]]:
             return values, {}
 
 
-def _times(start: np.datetime64, step: np.timedelta64, size: int) -> tuple[Any, dict[str, str]]:
+def _times(start: np.datetime64, step: np.timedelta64, size: int) -> tuple[object, dict[str, str]]:
     micros = int(step.astype("m8[us]").astype("i8"))
     unit, length = next((unit, length) for unit, length in _UNITS if micros % length == 0)
     epoch = str(start.astype("M8[us]")).removesuffix(".000000").replace("T", " ")
     return np.arange(size) * (micros // length), {"units": f"{unit} since {epoch}", "calendar": "proleptic_gregorian"}
-
-
-Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,7 @@ class LabelledPart:
         found = self.coordinates.get(self.dims[axis])
         return list(self.positions[axis] if found is None else found.labels)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the part as JSON values."""
         return {
             "path": self.array.path,
@@ -160,7 +158,7 @@ def _as_array(cells: Any) -> Values:
     return references.as_cells(cells) if isinstance(cells, references.REFERENCES) else np.asarray(cells)
 
 
-def _is_whole(item: Any) -> bool:
+def _is_whole(item: object) -> bool:
     return isinstance(item, slice) and item == slice(None)
 
 
@@ -174,7 +172,7 @@ def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
     return next((found for found in near if isinstance(found, Array) and found.dims == (dim,)), None)
 
 
-def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
+def _labels(coordinate: Array, item: object, cells: Values) -> Values:
     """Return times as dates; the stored cells where they cannot be decoded."""
     try:
         return np.asarray(coordinate.decoded().isel({coordinate.name: item}))
@@ -182,7 +180,9 @@ def _labels(coordinate: Array, item: Any, cells: Values) -> Values:
         return cells
 
 
-def empty_ranges(root: Group | Array, array: Array, key: tuple[Any, ...], by_label: Collection[str]) -> dict[str, str]:
+def empty_ranges(
+    root: Group | Array, array: Array, key: tuple[object, ...], by_label: Collection[str]
+) -> dict[str, str]:
     """Return the dimensions of which a range takes no cell though there are some, with words on how they run.
 
     A range by label from the higher to the lower one is empty on an axis that ascends, as it is in xarray.
@@ -219,26 +219,28 @@ def as_text(part: LabelledPart, limit: int | None) -> tuple[str, int]:
     return format_columns(rows), left if limit is not None else 0
 
 
-def table_rows(part: LabelledPart) -> Iterator[list[Any]]:
+def table_rows(part: LabelledPart) -> Iterator[list[object]]:
     """Yield one row per cell: its labels, then its value."""
     axes = [part.labels(axis) for axis in range(len(part.dims))]
     for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
         yield [*labels, value]
 
 
-def cell_text(cell: Any) -> str:
+def cell_text(cell: object) -> str:
     """Return one cell for people and for CSV: no type names, times to the second where that is exact."""
-    if isinstance(cell, np.datetime64):
-        text = str(cell)
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    if isinstance(cell, np.void) and cell.dtype.hasobject:
-        return f"({', '.join(map(cell_text, cell.item()))})"
+    match cell:
+        case np.datetime64():
+            text = str(cell)
+            return text.rstrip("0").rstrip(".") if "." in text else text
+        case np.void() if cell.dtype.hasobject:
+            return f"({', '.join(map(cell_text, cell.item()))})"
     if cell is None:  # no reference
         return ""
-    if isinstance(cell, bytes):
-        return cell.decode("utf-8", "backslashreplace")
-    if isinstance(cell, np.floating):
-        return repr(cell.item()) if cell.dtype.itemsize == 8 else str(cell)
+    match cell:
+        case bytes():
+            return cell.decode("utf-8", "backslashreplace")
+        case np.floating():
+            return repr(cell.item()) if cell.dtype.itemsize == 8 else str(cell)
     return str(cell)
 
 
@@ -266,7 +268,7 @@ def save_dataset(part: LabelledPart, url: str) -> None:
             attrs = _without_others(said, written)
             root.create_array(dim, data=_plain_text(found.cells), dims=(dim,) if found.cells.ndim else (), attrs=attrs)
         attrs = _without_others(part.attrs, written)
-        if root.format == "netcdf":  # which has no mappings
+        if root._session.format.traits.netcdf_attributes:  # which has no mappings
             attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
         root.create_array(name, data=_plain_text(part.cells), dims=part.dims, attrs=attrs)
 
@@ -280,7 +282,7 @@ _NAMING = _LISTS | {"bounds", "climatology", "grid_mapping", "cell_measures", "f
 """Attributes whose words name other variables (CF conventions, appendix A); those of ``_LISTS`` can do with fewer."""
 
 
-def _without_others(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, Any]:
+def _without_others(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, object]:
     """Return the attributes, without names of variables that are not written too."""
     kept = {}
     for name, value in attrs.items():

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hyperslab.codecs.reference_json import spelled
+from hyperslab.codecs.references import spelled
 from hyperslab.model.refs import ObjectReference, RegionReference
 
 _AT_ONCE = 1000
@@ -51,26 +51,27 @@ def print_verbose(text: str) -> None:
         click.echo(text, err=True)
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: object) -> Any:
     """Return the value as JSON has it: NaN and infinities become null, bytes text, arrays lists, references objects."""
-    if isinstance(value, ObjectReference | RegionReference):
-        return spelled(value)
-    if isinstance(value, dict):
-        return {str(name): to_json_value(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json_value(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return to_json_value((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return str(value)
-    if isinstance(value, np.generic):
-        return to_json_value(value.item())
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, complex):
-        return [to_json_value(value.real), to_json_value(value.imag)]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
+    match value:
+        case ObjectReference() | RegionReference():
+            return spelled(value)
+        case dict():
+            return {str(name): to_json_value(item) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [to_json_value(item) for item in value]
+        case np.ndarray():
+            return to_json_value((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
+        case np.datetime64() | np.timedelta64():
+            return str(value)
+        case np.generic():
+            return to_json_value(value.item())
+        case bytes():
+            return value.decode("utf-8", "backslashreplace")
+        case complex():
+            return [to_json_value(value.real), to_json_value(value.imag)]
+        case float():
+            return value if np.isfinite(value) else None
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
@@ -89,7 +90,7 @@ def format_columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
     return escape_surrogates("\n".join(f"{indent}{line.rstrip()}" for line in lines))
 
 
-def echo_rows(found: Iterable[Any], rows: Callable[..., Sequence[Sequence[str]]], nothing: str) -> None:
+def echo_rows(found: Iterable[object], rows: Callable[..., Sequence[Sequence[str]]], nothing: str) -> None:
     """Print what is found as a table, piece by piece; a remark where there is nothing.
 
     ``rows`` makes text of some of it, below the head where that is asked for: ``rows(some, head=True)``.

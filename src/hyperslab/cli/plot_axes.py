@@ -17,9 +17,8 @@ from hyperslab.cli.labelled_part import LabelledAxis, LabelledPart, cell_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length
+from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
-
-Values = np.ndarray[Any, Any]
 
 _PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
 """Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1)."""
@@ -91,7 +90,7 @@ def _halfway(at: Values, axis: int) -> Values:
     return np.moveaxis(np.concatenate([at[:1] - halves[:1], at[:-1] + halves, at[-1:] + halves[-1:]]), 0, axis)
 
 
-def axis_of(root: Group | Array, part: LabelledPart, number: int, item: Any, positions: Values) -> Axis:
+def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, positions: Values) -> Axis:
     """Return the axis of dimension ``number`` of the part; ``item`` is its key, ``positions`` those of its cells."""
     dim = part.dims[number]
     found = part.coordinates.get(dim)
@@ -181,7 +180,7 @@ class NumberScale:
         return np.asarray(unpacked, "f8") * self.factor + self.start
 
 
-def _bounds(root: Group | Array, found: LabelledAxis, item: Any, scale: NumberScale, at: Values) -> Values | None:
+def _bounds(root: Group | Array, found: LabelledAxis, item: object, scale: NumberScale, at: Values) -> Values | None:
     """Return the edges that the array named by the attribute ``bounds`` holds, if they leave no gap (CF 1.11, 7.1)."""
     name = found.array.attrs.get("bounds")
     if not isinstance(name, str) or isinstance(root, Array):
@@ -205,7 +204,7 @@ _ROWS = ("latitude", "projection_y_coordinate")
 _COLUMNS = ("longitude", "projection_x_coordinate")
 
 
-def curved_axes(root: Group | Array, array: Array, kept: dict[str, Any]) -> tuple[Axis, Axis] | None:
+def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> tuple[Axis, Axis] | None:
     """Return the axes of rows and columns, ``at`` places of every cell. ``kept``: the two dimensions with their keys.
 
     None where there are no such coordinates, or some cells have no place.
@@ -244,7 +243,7 @@ def _is_rows(array: Array) -> bool | None:
     return False if name in _COLUMNS or units in EAST else None
 
 
-def _curved_axis(array: Array, kept: dict[str, Any], rows: bool) -> Axis | None:
+def _curved_axis(array: Array, kept: dict[str, object], rows: bool) -> Axis | None:
     cells = np.asarray(array.oindex[tuple(kept[dim] for dim in array.dims if dim)])
     try:
         at = NumberScale.of(LabelledAxis(array, cells, cells)).places(cells)
@@ -272,7 +271,7 @@ def _unwrap_longitudes(degrees: Values) -> Values:
     return np.asarray(along - 360.0 * np.round(np.median(along) / 360.0))
 
 
-def mask_torn_cells(cells: Any, columns: Axis) -> Any:
+def mask_torn_cells(cells: Any, columns: Axis) -> object:
     """Return the cells without those that reach over half of the globe, as they do beside a pole: masked."""
     edges = columns.edges()
     corners = np.stack([edges[:-1, :-1], edges[1:, :-1], edges[:-1, 1:], edges[1:, 1:]])

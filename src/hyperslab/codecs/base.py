@@ -8,27 +8,15 @@ expect.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
-import numpy as np
-
-from hyperslab.model.dtypes import DataType, is_fixed, numpy_dtype
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import DataType, NumpyDType, is_fixed, numpy_dtype
 
 Buffer = bytes | bytearray | memoryview
-_FITS: dict[tuple[type, type], bool] = {}
-
-
-def fits(codec: object, protocol: type) -> bool:
-    """``isinstance`` of a Protocol, remembered by type: asking anew costs dozens of calls for every array opened."""
-    key = (type(codec), protocol)
-    if key not in _FITS:
-        _FITS[key] = isinstance(codec, protocol)
-    return _FITS[key]
-
-
-Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +28,7 @@ class ChunkLayout:
     fill_value: Any = None
 
     @property
-    def numpy_dtype(self) -> np.dtype[Any]:
+    def numpy_dtype(self) -> NumpyDType:
         """The cells' dtype in memory."""
         return numpy_dtype(self.dtype)
 
@@ -50,51 +38,67 @@ class ChunkLayout:
         return prod(self.shape) * self.numpy_dtype.itemsize if is_fixed(self.dtype) else None
 
 
-@runtime_checkable
-class ArrayCodec(Protocol):
-    """array -> array. ``cells`` is what :meth:`encode` gives: dtype and shape may differ from what it takes."""
+class ArrayToArray(ABC):
+    """array -> array."""
+
+    __slots__ = ()
 
     @property
-    def cells(self) -> ChunkLayout: ...
-    def encode(self, array: Values) -> Values: ...
-    def decode(self, array: Values) -> Values: ...
+    @abstractmethod
+    def cells(self) -> ChunkLayout:
+        """What :meth:`encode` gives: dtype and shape may differ from what it takes."""
+
+    @abstractmethod
+    def encode(self, array: Values) -> Values:
+        """Return the array as it is handed on to the bytes."""
+
+    @abstractmethod
+    def decode(self, array: Values) -> Values:
+        """Return the array that was encoded; ``CorruptChunk``."""
 
 
-@runtime_checkable
-class SerialCodec(Protocol):
-    """array -> bytes. ``size`` is the encoded size where it is known, else None."""
+class ArrayToBytes(ABC):
+    """array -> bytes. ``can_fill_array``: True if :meth:`decode_to` makes no array besides."""
+
+    __slots__ = ()
+    can_fill_array: ClassVar[bool] = False
 
     @property
-    def size(self) -> int | None: ...
-    def encode(self, array: Values) -> Buffer: ...
-    def decode(self, data: Buffer) -> Values: ...
+    def size(self) -> int | None:
+        """The encoded size where it is the same for every chunk, else None."""
+        return None
 
+    @abstractmethod
+    def encode(self, array: Values) -> Buffer:
+        """Return the bytes of the array."""
 
-@runtime_checkable
-class BytesCodec(Protocol):
-    """bytes -> bytes. ``size`` given to decode is the exact decoded size where known; ``limit`` bounds it elsewhere."""
-
-    def encoded_size(self, size: int) -> int | None:
-        """The encoded size of ``size`` bytes where it is fixed (checksums, shuffle), else None."""
-        ...
-
-    def encode(self, data: Buffer) -> Buffer: ...
-    def decode(self, data: Buffer, size: int | None) -> Buffer: ...
-
-
-@runtime_checkable
-class DecodesInto(BytesCodec, Protocol):
-    """A bytes codec that can decode straight into the result."""
-
-    def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """Decode exactly ``len(out)`` bytes into ``out``, else ``CorruptChunk``."""
-        ...
-
-
-@runtime_checkable
-class FillsArray(SerialCodec, Protocol):
-    """An array -> bytes codec that can decode straight into the result."""
+    @abstractmethod
+    def decode(self, data: Buffer) -> Values:
+        """Return the array; ``CorruptChunk``."""
 
     def decode_to(self, data: Buffer, out: Values) -> None:
         """Decode into ``out``, C-contiguous and of the cells' shape and dtype."""
-        ...
+        out[...] = self.decode(data)
+
+
+class BytesToBytes(ABC):
+    """bytes -> bytes. ``can_decode_into``: True if :meth:`decode_into` makes no bytes besides."""
+
+    __slots__ = ()
+    can_decode_into: ClassVar[bool] = False
+
+    def encoded_size(self, size: int) -> int | None:
+        """Return the encoded size of ``size`` bytes where it is fixed (checksums, shuffle), else None."""
+        return None
+
+    @abstractmethod
+    def encode(self, data: Buffer) -> Buffer:
+        """Return the encoded bytes."""
+
+    @abstractmethod
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """Return the decoded bytes, exactly ``size`` where it is known, and never more than the cells take."""
+
+    def decode_into(self, data: Buffer, out: memoryview) -> None:
+        """Decode exactly ``len(out)`` bytes into ``out``, else ``CorruptChunk``."""
+        out[:] = self.decode(data, len(out))

@@ -2,33 +2,33 @@
 
 Layout of the header (c-blosc, README_CHUNK_FORMAT): version, codec version, flags, item size (a byte each), then
 decoded size, block size and stored size (uint32, little-endian). Decoding obeys the header, not the configuration.
-All of it is checked before the C library sees the chunk. What no build of Blosc on PyPI decodes (Snappy, single blocks
-of any compressor) is decoded by the functions at the beginning.
+All of it is checked before a library sees the chunk: that of Blosc2 (:mod:`~hyperslab.codecs.libblosc2`) or, without
+it, numcodecs. What no build of Blosc on PyPI decodes (Snappy) is decoded by the functions at the beginning.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_char, c_char_p, c_int, c_size_t, c_void_p
-from functools import cache, cached_property
+from functools import cache, partial
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NoReturn
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs import libblosc2
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
-from hyperslab.codecs.native import address, function
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import Codec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Raw Snappy, as it is in Blosc chunks: google/snappy, format_description.txt, without frames.
+# -- raw Snappy, as it is in Blosc chunks: google/snappy, format_description.txt, without frames -----------------------
 
 
-def decompress(data: Buffer, size: int) -> bytes:
+def decompress_snappy(data: Buffer, size: int) -> bytes:
     """Raw Snappy of exactly ``size`` bytes; CorruptChunk otherwise. No more than those are ever held."""
     try:
         length, place = _varint(data)
@@ -88,8 +88,7 @@ def _element(data: Buffer, place: int, out: bytearray) -> int:
     return place + width
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The walk over the blocks of a Blosc chunk by our own code, for what no build of Blosc on PyPI tells or decodes.
+# -- the walk over the blocks of a chunk by our own code, for what no build of Blosc on PyPI tells or decodes ----------
 #
 # It holds for every compressor of Blosc 1 (c-blosc, README_CHUNK_FORMAT.rst): a block is one stream, or one for each
 # byte of an item where it was split; a stream is its length (int32) and that many bytes, which are plain when there
@@ -98,20 +97,20 @@ def _element(data: Buffer, place: int, out: bytearray) -> int:
 
 Decompress = Callable[[Buffer, int], Buffer]
 
-_HEADER = Struct("<BBBBIII")
+HEADER = Struct("<BBBBIII")
 _LENGTH = Struct("<i")
-_BYTES, _STORED, _BITS, _WHOLE = 0x01, 0x02, 0x04, 0x10
+_BYTES, _STORED, _BITS, _RESERVED, _WHOLE = 0x01, 0x02, 0x04, 0x08, 0x10
+_BOTH = _BYTES | _BITS
+"""Both shuffles: how Blosc2 marks its own headers, which are longer and can tell it to do much else."""
 _SPLIT_SIZE, _SPLIT_ITEMS = 16, 128
 
 
-def decode_chunk(data: Buffer, out: memoryview, decompress: Decompress = decompress) -> None:
+def decode_chunk(data: Buffer, out: memoryview, decompress: Decompress = decompress_snappy) -> None:
     """Decode a Blosc chunk whose header was found sound into ``out``, block by block; CorruptChunk when damaged."""
-    _, _, flags, typesize, nbytes, blocksize, stored = _HEADER.unpack_from(data)
+    _, _, flags, typesize, nbytes, blocksize, stored = HEADER.unpack_from(data)
     if flags & _STORED or not nbytes:
         out[:] = memoryview(data)[16 : 16 + nbytes]
         return
-    if flags & 0x08 or flags & (_BYTES | _BITS) == _BYTES | _BITS:
-        raise CorruptChunk("blosc: flags that Blosc 1 does not have", expected="bits 3 and 0 with 2 unset", found=flags)
     source = memoryview(data)[:stored]
     for number, start in enumerate(range(0, nbytes, blocksize)):
         size = min(blocksize, nbytes - start)
@@ -123,10 +122,10 @@ def decode_chunk(data: Buffer, out: memoryview, decompress: Decompress = decompr
 
 def used_bytes(data: Buffer) -> int:
     """How many of its bytes a Blosc chunk needs, whose header was found sound: behind them is room to grow."""
-    _, _, flags, typesize, nbytes, blocksize, stored = _HEADER.unpack_from(data)
+    _, _, flags, typesize, nbytes, blocksize, stored = HEADER.unpack_from(data)
     if flags & _STORED or not nbytes:
         return int(stored)
-    starts = np.frombuffer(data, "<i4", -(-nbytes // blocksize), _HEADER.size)
+    starts = np.frombuffer(data, "<i4", -(-nbytes // blocksize), HEADER.size)
     last = int(np.argmax(starts))
     short = last == len(starts) - 1 and nbytes % blocksize
     place = int(starts[last])
@@ -177,7 +176,6 @@ def _unshuffled(block: bytes, typesize: int, flags: int) -> bytes:
     return block
 
 
-HEADER = Struct("<BBBBIII")
 FORMATS = ("blosclz", "lz4", "snappy", "zlib", "zstd")
 CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
@@ -199,8 +197,10 @@ def _block_of(cname: str, typesize: int) -> int:
     return _BLOCK // (typesize if typesize <= 16 else 1) if cname in ("lz4", "blosclz") else 0
 
 
-class Blosc:
+class Blosc(BytesToBytes):
     """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
+
+    can_decode_into = True
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("blosc", config, "cname", "clevel", "shuffle", "typesize", "blocksize")
@@ -216,15 +216,8 @@ class Blosc:
         shuffle = SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
         shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
         self._shuffle = shuffle if shuffle >= 0 else (2 if self._typesize == 1 else 1)
+        self._item = np.dtype((np.void, self._typesize))
         self._room = room(cells)
-
-    @cached_property
-    def _compress(self) -> Any:
-        return function("blosc", "blosc_compress_ctx", *_COMPRESS)
-
-    def encoded_size(self, size: int) -> int | None:
-        """Unknown."""
-        return None
 
     def encode(self, data: Buffer) -> Buffer:
         """One Blosc chunk; Invalid beyond 2 GiB or where the library lacks the compressor."""
@@ -233,15 +226,21 @@ class Blosc:
             raise Invalid(
                 f"blosc: a chunk of {size} bytes", remedy="smaller chunks (less than 2 GiB), or another codec"
             )
-        if self._cname not in _available():
+        numcodecs_blosc = _numcodecs_blosc()
+        if self._cname not in numcodecs_blosc.list_compressors():
             raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
-        out = np.empty(size + 16, np.uint8)
-        shape = (self._clevel, self._shuffle, self._typesize, size)
-        room = (addressof(c_char.from_buffer(out.data)), size + 16)
-        written = self._compress(*shape, address(data), *room, self._word, self._blocksize, 1)
-        if written <= 0:
-            raise Invalid(f"blosc: error {written} of the Blosc library", remedy="another blocksize or typesize")
-        return out[:written].data
+        shape = (self._word, self._clevel, self._shuffle, self._blocksize)
+        compress = numcodecs_blosc.compress
+        try:
+            if size % self._typesize == 0:
+                cells = np.frombuffer(data, self._item) if size else np.empty(0, self._item)
+                return _run_single_threaded(compress, cells, *shape)
+            try:
+                return _run_single_threaded(partial(compress, typesize=self._typesize), data, *shape)
+            except TypeError:  # numcodecs before 0.16 knows items by the cells alone: it compresses these bytes less
+                return _run_single_threaded(compress, data, *shape)
+        except (RuntimeError, ValueError) as error:
+            raise Invalid(f"blosc: {error}", remedy="another blocksize or typesize") from error
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """The bytes of a chunk; CorruptChunk when its header does not fit."""
@@ -255,19 +254,23 @@ class Blosc:
         """Decode exactly ``len(out)`` bytes into ``out``; of whichever compressor."""
         size = len(out)
         check_header(data, size, size)
-        if data[2] >> 5 == _SNAPPY and not _has_snappy():
+        if data[2] >> 5 == _SNAPPY:
             decode_chunk(data, out)
         elif size:
-            got = _decompress()(address(data), addressof(c_char.from_buffer(out)), size, 1)
-            if got != size:
-                raise damaged("blosc", f"error {got} of the Blosc library", size)
+            library = libblosc2.load_library()
+            # Old Blosc does not flag a block of few or large items, which is one stream; Blosc2 goes by the flag alone.
+            items = 0 if data[2] & (_WHOLE | _STORED) else data[3]
+            if library is None or items > _SPLIT_SIZE or int.from_bytes(data[8:12], "little") < _SPLIT_ITEMS * items:
+                _decode_by_numcodecs(data, out)
+            elif (found := library.decode_blosc(data, out)) != size:
+                raise damaged("blosc", f"error {found} of the Blosc library", size)
 
 
 def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
     """Put the bytes from ``start`` on of a chunk that decodes to ``size`` into ``out``, until that is full.
 
-    Where Blosc can, only the blocks that hold them are decoded. Invalid when they do not lie within the chunk,
-    CorruptChunk when it is damaged.
+    Where Blosc2's library can, only the blocks that hold them are decoded. Invalid when they do not lie within the
+    chunk, CorruptChunk when it is damaged.
     """
     stop = start + len(out)
     if not 0 <= start <= stop <= size:
@@ -276,8 +279,10 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
     typesize, blocksize = data[3], int.from_bytes(data[8:12], "little")
     first, last = start // typesize, -(-stop // typesize)
     blocks = -(-stop // blocksize) - start // blocksize if stop > start else 0
-    no_item = last * typesize > size  # the rest behind the last whole item
-    if no_item or 2 * blocks * blocksize > size or (data[2] >> 5 == _SNAPPY and not _has_snappy()):
+    unfit = last * typesize > size  # the rest behind the last whole item
+    unfit = unfit or (not data[2] & _WHOLE and _streams(data[2], typesize, blocksize) == 1)
+    library = libblosc2.load_library()
+    if library is None or unfit or 2 * blocks * blocksize > size or data[2] >> 5 == _SNAPPY:
         whole = np.empty(size, np.uint8).data
         Blosc.decode_into(data, whole)
         out[:] = whole[start:stop]
@@ -285,24 +290,46 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
     exact = first * typesize == start and last * typesize == stop
     target = out if exact else np.empty((last - first) * typesize, np.uint8).data
     if len(target):
-        got = _getitem()(address(data), first, last - first, addressof(c_char.from_buffer(target)))
-        if got != len(target):
-            raise damaged("blosc", f"error {got} of the Blosc library", len(target))
+        found = library.decode_blosc_items(data, first, last - first, target)
+        if found != len(target):
+            raise damaged("blosc", f"error {found} of the Blosc library", len(target))
     if not exact:
         out[:] = target[start - first * typesize :][: len(out)]
 
 
-@cache
-def _decompress() -> Any:
-    return function("blosc", "blosc_decompress_ctx", c_void_p, c_void_p, c_size_t, c_int)
+# -- numcodecs: writes every chunk, and decodes where the library of Blosc2 is missing -------------------------------
+
+
+def _decode_by_numcodecs(data: Buffer, out: memoryview) -> None:
+    try:
+        _run_single_threaded(_numcodecs_blosc().decompress, data, out)
+    except (RuntimeError, ValueError) as error:
+        raise damaged("blosc", error, len(out)) from error
 
 
 @cache
-def _getitem() -> Any:
-    return function("blosc", "blosc_getitem", c_void_p, c_int, c_int, c_void_p)
+def _numcodecs_blosc() -> Any:
+    """Return the module, which takes a tenth of a second to import."""
+    from numcodecs import blosc
+
+    return blosc
 
 
-_COMPRESS = (c_int, c_int, c_size_t, c_size_t, c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_int)
+def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) -> Buffer:
+    """Call a function of numcodecs in this thread alone.
+
+    In the main thread numcodecs would start threads of Blosc, which put the blocks of a chunk down in the order in
+    which they are done: the same cells would be stored as other bytes each time.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    module = _numcodecs_blosc()
+    before = module.use_threads
+    module.use_threads = False
+    try:
+        return function(*arguments)
+    finally:
+        module.use_threads = before
 
 
 def check_header(data: Buffer, size: int | None, limit: int) -> int:
@@ -315,8 +342,9 @@ def check_header(data: Buffer, size: int | None, limit: int) -> int:
         wrong_size("blosc", limit if size is None else size, nbytes)
     if cbytes != stored:
         raise CorruptChunk("blosc: the chunk is cut short or too long", expected=f"{cbytes} bytes", found=stored)
-    if version != _VERSION or typesize == 0 or (nbytes and not 0 < blocksize <= nbytes) or nbytes > MAX_BYTES:
-        found = f"version {version}, typesize {typesize}, blocksize {blocksize}, {nbytes} bytes"
+    sound = version == _VERSION and typesize and not flags & _RESERVED and flags & _BOTH != _BOTH
+    if not sound or (nbytes and not 0 < blocksize <= nbytes) or nbytes > MAX_BYTES:
+        found = f"version {version}, flags {flags}, typesize {typesize}, blocksize {blocksize}, {nbytes} bytes"
         raise CorruptChunk("blosc: the header makes no sense", expected=f"version {_VERSION}", found=found)
     if flags & _STORED:
         if cbytes != nbytes + 16:
@@ -324,7 +352,7 @@ def check_header(data: Buffer, size: int | None, limit: int) -> int:
     elif nbytes:
         blocks = -(-nbytes // blocksize)
         first, last = 16 + 4 * blocks, stored - 4
-        if flags >> 5 not in _readable() or first > last:
+        if flags >> 5 not in _readable_formats(libblosc2.load_library()) or first > last:
             _refuse(flags >> 5, first, stored)
         offsets = _OFFSETS[blocks].unpack_from(data, 16) if blocks <= _FEW else _extremes(data, blocks)
         if min(offsets) < first or max(offsets) > last:
@@ -347,33 +375,22 @@ _OFFSETS = [Struct(f"<{blocks}I") for blocks in range(_FEW + 1)]
 def _refuse(code: int, first: int, stored: int) -> NoReturn:
     if code >= len(FORMATS):
         raise CorruptChunk("blosc: unknown compressor", expected=", ".join(FORMATS), found=f"number {code}")
-    if code not in _readable():
-        remedy = f"this build of numcodecs reads {', '.join(_available())}"
-        raise Unsupported(f"blosc: no decoder for {FORMATS[code]}", remedy=remedy)
+    if code not in _readable_formats(libblosc2.load_library()):
+        raise Unsupported(f"blosc: no decoder for {FORMATS[code]}", remedy="pip install 'hyperslab[fast]'")
     raise CorruptChunk("blosc: no room for the offsets of the blocks", expected=f"{first + 4} bytes", found=stored)
 
 
 @cache
-def _readable() -> frozenset[int]:
-    """The numbers in headers of the compressors that can be read: Snappy by our own code where it must be."""
-    return frozenset(code for code, name in enumerate(FORMATS) if name in _available() or code == _SNAPPY)
-
-
-@cache
-def _has_snappy() -> bool:
-    return "snappy" in _available()
-
-
-@cache
-def _available() -> tuple[str, ...]:
-    names: bytes = function("blosc", "blosc_list_compressors", result=c_char_p)()
-    return tuple(names.decode().split(","))
+def _readable_formats(library: libblosc2.LibBlosc2 | None) -> frozenset[int]:
+    """Return the numbers in headers of the compressors that can be decoded; Snappy is by our own code."""
+    names = _numcodecs_blosc().list_compressors() if library is None else library.compressors
+    return frozenset(code for code, name in enumerate(FORMATS) if name in names or code == _SNAPPY)
 
 
 # -- chunks that move as they are -------------------------------------------------------------------------------------
 
 
-def container(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
+def container(dtype: NumpyDType, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
     """What lies in chunks of plain cells in C order, to be compared; None for cells that are no plain bytes."""
     if dtype.hasobject or dtype.kind == "T" or not dtype.itemsize:
         return None

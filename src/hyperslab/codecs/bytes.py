@@ -1,20 +1,28 @@
-"""``bytes``: the cells as they lie in memory, C order, packed, in a byte order of one's choice."""
+"""Where the bytes of cells lie in a chunk: ``bytes`` (their order), ``transpose`` (of axes), ``shuffle`` (by place)."""
 
 from __future__ import annotations
 
-from hyperslab.codecs.base import Buffer, ChunkLayout, Values
-from hyperslab.codecs.bounds import check_size
-from hyperslab.codecs.config import Config, choice, only
-from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes, misordered, reverse
-from hyperslab.errors import Unsupported
+from typing import Any
+
+import numpy as np
+
+from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, misordered, reverse
+from hyperslab.codecs.config import Config, choice, integer, only
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import describe
 
+# -- bytes: the cells as they lie in memory, C order, packed, in a byte order of one's choice --------------------------
 
-class Bytes:
+
+class Bytes(ArrayToBytes):
     """Cells of fixed size; ``endian`` says how they are stored, without it they are stored as in memory.
 
     Types of less than a byte (``int4``, ``float4_e2m1fn``) take one byte per cell, as in memory.
     """
+
+    can_fill_array = True
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("bytes", config, "endian")
@@ -67,3 +75,101 @@ class Bytes:
     def settle(self, out: Values) -> None:
         """Turn stored bytes that were decoded straight into ``out`` into cells, in place."""
         reverse(out, self._places)
+
+
+# -- transpose: the axes of a chunk in another order -------------------------------------------------------------------
+
+
+class Transpose(ArrayToArray):
+    """Axis ``i`` of what is stored is axis ``order[i]`` of the chunk; ``"C"`` and ``"F"`` are accepted."""
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("transpose", config, "order")
+        self._order = _order(config.get("order"), len(cells.shape))
+        self._inverse = tuple(int(axis) for axis in np.argsort(self._order))
+        self._cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
+
+    @property
+    def cells(self) -> ChunkLayout:
+        """The same cells, the shape permuted."""
+        return self._cells
+
+    def encode(self, array: Values) -> Values:
+        """A view."""
+        return array.transpose(self._order)
+
+    def decode(self, array: Values) -> Values:
+        """A view."""
+        return array.transpose(self._inverse)
+
+
+def _order(value: Any, ndim: int) -> tuple[int, ...]:
+    if value in ("C", "F"):
+        return tuple(range(ndim)) if value == "C" else tuple(reversed(range(ndim)))
+    if (
+        not isinstance(value, list | tuple)
+        or not all(isinstance(axis, int) and not isinstance(axis, bool) for axis in value)
+        or sorted(value) != list(range(ndim))
+    ):
+        raise Invalid(f"codec 'transpose': order={value!r}", remedy=f"a permutation of the axes 0 to {ndim - 1}")
+    return tuple(value)
+
+
+# -- shuffle: the first bytes of all elements, then the second bytes, and so on (HDF5's and numcodecs') ----------------
+
+
+class Shuffle(BytesToBytes):
+    """Bytes regrouped by their place in elements of ``elementsize`` bytes (0, as netCDF-C writes: the cells' size).
+
+    Bytes after the last whole element stay where they are, as in HDF5.
+    """
+
+    can_decode_into = True
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("shuffle", config, "elementsize")
+        itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
+        default = 4 if "elementsize" not in config else 0
+        self._width = integer("shuffle", config, "elementsize", default, 0, 2**31 - 1) or max(itemsize, 1)
+
+    def encoded_size(self, size: int) -> int:
+        """The same."""
+        return size
+
+    def encode(self, data: Buffer) -> Buffer:
+        """Shuffled bytes."""
+        whole = len(data) // self._width * self._width
+        if self._width == 1 or whole == 0:
+            return data
+        source = np.frombuffer(data, np.uint8)
+        out = np.empty(len(data), np.uint8)
+        out[:whole].reshape(self._width, -1)[...] = source[:whole].reshape(-1, self._width).T
+        out[whole:] = source[whole:]
+        return out.data
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """The bytes in their order."""
+        check_size("shuffle", data, size)
+        if self._width == 1 or len(data) < self._width:
+            return data
+        out = np.empty(len(data), np.uint8).data
+        self.decode_into(data, out)
+        return out
+
+    def decode_into(self, data: Buffer, out: memoryview) -> None:
+        """The bytes in their order, into ``out``."""
+        check_size("shuffle", data, len(out))
+        whole = len(data) // self._width * self._width
+        if self._width == 1 or whole == 0:
+            out[:] = data
+            return
+        source = np.frombuffer(data, np.uint8)
+        target = np.frombuffer(out, np.uint8)
+        planes = source[:whole].reshape(self._width, -1)
+        elements = target[:whole].reshape(-1, self._width)
+        if self._width > planes.shape[1]:
+            elements[...] = planes.T
+        else:
+            for place in range(self._width):
+                elements[:, place] = planes[place]
+        target[whole:] = source[whole:]

@@ -1,169 +1,317 @@
-"""The chain of codecs of an array: every codec of the registry, and ``sharding_indexed``, which holds chains itself."""
+"""A chain of codecs, compiled once for one kind of chunk.
+
+Writing goes through the chain from the cells to the bytes, reading back. Where the first bytes codec behind plain
+``bytes`` can decode into given memory, a read decodes straight into the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.auto import longest_chunk
-from hyperslab.codecs.base import Buffer, ChunkLayout, Values
-from hyperslab.codecs.config import Config, only
-from hyperslab.codecs.memory import contiguous
-from hyperslab.codecs.pipeline import Chain, assemble
-from hyperslab.codecs.registry import REGISTRY, Maker
-from hyperslab.codecs.shard_index import MISSING, Part, ShardIndex
-from hyperslab.errors import Invalid
-from hyperslab.model.spec import ArraySpec, Codec
+from hyperslab.codecs import config as read
+from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.blosc import Blosc
+from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
+from hyperslab.codecs.bytes import Bytes, Shuffle, Transpose
+from hyperslab.codecs.checksums import WORDS, make_checksum, make_jenkins
+from hyperslab.codecs.config import Config
+from hyperslab.codecs.lz4 import Lz4
+from hyperslab.codecs.numbers import (
+    AsType,
+    BitRound,
+    CastValue,
+    Delta,
+    FixedScaleOffset,
+    PackBits,
+    PackBools,
+    Quantize,
+    ScaleOffset,
+)
+from hyperslab.codecs.pcodec_zfpy import PCodec, Zfpy
+from hyperslab.codecs.plain_cells import Categorize, EnumMembers, IsoTime
+from hyperslab.codecs.reference_pickle import ReferencePickle
+from hyperslab.codecs.references import ReferenceText
+from hyperslab.codecs.streams import make_bz2, make_gzip, make_lzma, make_zlib
+from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
+from hyperslab.codecs.vlen import Json2, make_array, make_bytes, make_utf8
+from hyperslab.codecs.zstd import Zstd
+from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
+from hyperslab.model.spec import Codec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# ``sharding_indexed``: a chunk of chunks with an index (Zarr v3), encoded and decoded whole.
-#
-# Formats read and write parts of a shard by the same :class:`~hyperslab.codecs.shard_index.ShardIndex`.
+# -- an array -> array codec behind bytes, as Zarr v2 allows: the bytes are viewed as a flat array ---------------------
 
 
-Slices = tuple[Any, ...]
+class ViewedBytes(BytesToBytes):
+    """``make``'s codec over bytes seen as a 1-D array of the dtype that parameter ``key`` names (none: booleans)."""
+
+    def __init__(self, make: Callable[[Config, ChunkLayout], Any], config: Config, key: str | None) -> None:
+        self._make = make
+        self._config = config
+        self._dtype = np.dtype(np.bool_) if key is None else read.dtype("filter", config, key)
+        self._stored: NumpyDType = make(config, ChunkLayout(self._dtype, (0,))).cells.numpy_dtype
+
+    def encoded_size(self, size: int) -> int | None:
+        """What the codec makes of so many cells."""
+        count, rest = divmod(size, self._dtype.itemsize)
+        return None if rest else self._codec(count).cells.nbytes
+
+    def encode(self, data: Buffer) -> Buffer:
+        """Bytes of the encoded array."""
+        count, rest = divmod(len(data), self._dtype.itemsize)
+        if rest:
+            raise Invalid(f"{len(data)} bytes are no whole number of {self._dtype}", remedy="another order of filters")
+        return flat_bytes(contiguous(self._codec(count).encode(from_bytes(data, self._dtype, (count,)))))
+
+    def decode(self, data: Buffer, size: int | None) -> Buffer:
+        """Bytes of the decoded array."""
+        if size is None and self._stored.itemsize and self._dtype.kind != "b":
+            size = len(data) // self._stored.itemsize * self._dtype.itemsize
+        elif size is None:
+            size = 8 * (len(data) - 1) - (data[0] if len(data) else 0)
+        if size < 0 or size % self._dtype.itemsize:
+            raise CorruptChunk("a filter's bytes have a wrong size", expected=f"whole {self._dtype}", found=len(data))
+        codec = self._codec(size // self._dtype.itemsize)
+        check_size("filter", data, codec.cells.nbytes)
+        out = codec.decode(from_bytes(data, self._stored, codec.cells.shape))
+        return flat_bytes(contiguous(out))
+
+    def _codec(self, count: int) -> Any:
+        return self._make(self._config, ChunkLayout(self._dtype, (count,)))
 
 
-class Sharding:
-    """Inner chunks under a chain of their own, in C order; those of nothing but fill values are left out."""
+class Chain:
+    """Cells to stored bytes and back. ``direct``: the stored bytes are exactly the cells as they lie in memory.
 
-    def __init__(self, cells: ChunkLayout, inner: Chain, index: ShardIndex) -> None:
+    ``size`` is the number of stored bytes where it is the same for every chunk, else None, ``serial_size`` that before
+    the bytes -> bytes codecs; ``most_stored`` is more than any sound chunk takes, None where the cells are of variable
+    length.
+    """
+
+    def __init__(
+        self, cells: ChunkLayout, arrays: Sequence[ArrayToArray], serial: ArrayToBytes, tail: Sequence[BytesToBytes]
+    ) -> None:
+        self.cells = cells
+        self.most_stored = most_stored(cells)
         self._shape = cells.shape
         self._dtype = cells.numpy_dtype
-        self._fill = _fill_cell(cells)
-        self._omits = cells.fill_value is not None
-        self._inner = inner
-        self._index = index
+        self._arrays = tuple(arrays)
+        self._serial = serial
+        self.serial_size = serial.size
+        self._tail = tuple(tail)
+        sizes: list[int | None] = []
+        self.size = serial.size
+        for codec in tail:
+            sizes.append(self.size)
+            self.size = None if self.size is None else codec.encoded_size(self.size)
+        self._decoders = tuple(reversed(list(zip(tail, sizes, strict=True))))
+        self._undo = tuple(reversed(self._arrays))
+        plain = serial if isinstance(serial, Bytes) and not arrays and cells.nbytes else None
+        self.direct = plain is not None and plain.as_in_memory and not tail
+        first = tail[0] if tail else None
+        self._straight = first if plain is not None and first is not None and first.can_decode_into else None
+        self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
+        self._fills = serial if serial.can_fill_array and not arrays else None
 
-    @property
-    def size(self) -> int | None:
-        """Unknown."""
-        return None
-
-    def encode(self, array: Values) -> Buffer:
-        """The shard: inner chunks and index, without gaps."""
-        parts: list[Part] = []
-        for _, slices in self._places():
-            block = array[slices]
-            parts.append(None if self._omits and self._is_fill(block) else self._inner.encode(block))
-        return self._index.join(parts)
+    def encode(self, block: Values) -> Buffer:
+        """The stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""
+        if block.shape != self._shape:
+            raise Invalid(f"a block of shape {block.shape} for a chunk of shape {self._shape}")
+        array = block if block.dtype == self._dtype else self._cast(block)
+        for codec in self._arrays:
+            array = codec.encode(array)
+        data = self._serial.encode(array)
+        for step in self._tail:
+            data = step.encode(data)
+        return data
 
     def decode(self, data: Buffer) -> Values:
-        """The cells of the whole shard; CorruptChunk when the index points outside."""
-        entries = self._index.find(data)
-        out = np.empty(self._shape, self._dtype)
-        self._decode(data, entries, out)
-        return out
+        """The cells, in memory of their own or as a (perhaps read-only) view of ``data``; CorruptChunk if damaged."""
+        data = _plain(data)
+        for codec, size in self._decoders:
+            data = codec.decode(data, size)
+        array = self._serial.decode(data)
+        for step in self._undo:
+            array = step.decode(array)
+        return array
 
-    def decode_to(self, data: Buffer, out: Values) -> None:
-        """The cells of the whole shard, into ``out``."""
-        self._decode(data, self._index.find(data), out)
+    def unpack(self, data: Buffer) -> Buffer:
+        """Return what the bytes -> bytes codecs give, of whatever length; CorruptChunk where one of them refuses its
+        bytes."""
+        data = _plain(data)
+        for codec, _ in self._decoders:
+            data = codec.decode(data, None)
+        return data
 
-    def _decode(self, data: Buffer, entries: Values, out: Values) -> None:
-        view = memoryview(data)
-        for place, slices in self._places():
-            offset, length = entries[place].tolist()
-            target = out[slices]
-            if offset == MISSING:
-                target[...] = self._fill
-            elif target.flags.c_contiguous:
-                self._inner.decode_into(view[offset : offset + length], target)
-            else:
-                target[...] = self._inner.decode(view[offset : offset + length])
+    def decode_into(self, data: Buffer, out: Values, flat: memoryview | None = None) -> None:
+        """Decode into ``out``: C-contiguous, of the cells' shape and dtype; CorruptChunk if damaged.
 
-    def _places(self) -> Iterator[tuple[tuple[int, ...], Slices]]:
-        shape = self._inner.cells.shape
-        for place in np.ndindex(*self._index.counts):
-            yield place, (*(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True)), ...)
+        ``flat``: its bytes, where it is known to fit, as flat ``data`` is.
+        """
+        if flat is None:
+            data = data if isinstance(data, bytes) else memoryview(data).cast("B")
+            same = out.shape == self._shape and out.dtype == self._dtype and out.flags.c_contiguous
+            if self._straight is None or not same:  # elsewhere first, or refused
+                self.decoder(out)(data)
+                return
+            flat = out.reshape(-1).view(np.uint8).data
+        straight = self._straight
+        if straight is None:  # nobody gives ``flat`` then
+            self._decode_elsewhere(data, out)
+            return
+        for codec, size in self._decoders[:-1]:
+            data = codec.decode(data, size)
+        straight.decode_into(data, flat)  # the codec next to the cells decodes into their memory
+        if self._settle is not None:
+            self._settle(out)
 
-    def _is_fill(self, block: Values) -> bool:
-        """Return whether every cell is the fill value, bit for bit where cells have a fixed size."""
-        if block.size == 0:
-            return True
-        if self._dtype.hasobject or self._dtype.kind == "T":
-            return all(cell == self._fill for cell in block.reshape(-1).tolist())
-        fill = np.asarray(self._fill, self._dtype).tobytes()
-        first = block[(0,) * block.ndim]
-        return first.tobytes() == fill and contiguous(block).tobytes() == fill * block.size
+    def decoder(self, out: Values) -> Callable[[Buffer], None]:
+        """What decodes flat bytes into ``out``, again and again; what depends on ``out`` alone is done here."""
+        if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
+            raise Invalid(
+                f"decoding {self._dtype} {self._shape} into {out.dtype} {out.shape}",
+                remedy="give a C-contiguous array of the chunk's dtype and shape",
+            )
+        if self._straight is None:
+            return partial(self._decode_elsewhere, out=out)
+        flat = out.reshape(-1).view(np.uint8).data
+        if len(self._decoders) == 1 and self._settle is None:
+            return partial(self._straight.decode_into, out=flat)
+        return partial(self.decode_into, out=out, flat=flat)
+
+    def _decode_elsewhere(self, data: Buffer, out: Values) -> None:
+        """Into memory of its own, then copied; or by the array -> bytes codec, if that can fill ``out``."""
+        if self._fills is None:
+            out[...] = self.decode(data)
+            return
+        for codec, size in self._decoders:
+            data = codec.decode(data, size)
+        self._fills.decode_to(data, out)
+
+    def _cast(self, block: Values) -> Values:
+        try:
+            if self._dtype.kind in "TO":
+                return np.asarray(block, dtype=self._dtype)
+            return block.astype(self._dtype, casting="same_kind")
+        except (TypeError, ValueError) as error:
+            raise Invalid(f"a block of {block.dtype} for cells of {self._dtype}", remedy="cast the block") from error
 
 
-def _fill_cell(cells: ChunkLayout) -> Any:
-    """What a missing inner chunk reads as; without a fill value zero or empty."""
-    return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]
+def assemble(codecs: Sequence[Codec], cells: ChunkLayout, makers: Mapping[str, Maker]) -> Chain:
+    """Compile codecs for these cells; ``bytes`` is put in where the list has no array -> bytes codec (Zarr v2).
 
-
-__all__ = ["INDEX_CODECS", "MAKERS", "Chain", "as_codecs", "build_chain", "try_chain"]
-
-INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
-"""How the index of a shard is stored unless its document says otherwise."""
-_NESTED = 8
-
-
-def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
-    """Compile the codecs of an array for chunks of these cells.
-
-    Unsupported names a codec that is unknown, unsafe or lacks its library; Invalid says what is wrong with a
-    configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
-    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
+    Without an ``endian`` the cells are stored as they lie in memory: Zarr v2 wants cells of the stored dtype here.
     """
-    return assemble(codecs, cells, MAKERS)
+    arrays: list[ArrayToArray] = []
+    tail: list[BytesToBytes] = []
+    serial: ArrayToBytes | None = None
+    stage = cells
+    for codec in codecs:
+        name = canonical(codec.name)
+        if (serial is not None or tail) and (name in VIEWING or name == "numcodecs.packbits"):
+            tail.append(ViewedBytes(_maker(codec.name, makers), codec.config, VIEWING.get(name)))
+            continue
+        made = _make(codec, stage, makers)
+        if isinstance(made, BytesToBytes):
+            tail.append(made)
+        elif tail or serial is not None:
+            raise Invalid(
+                f"codec {codec.name!r} works on cells, but the codecs before it made bytes", remedy="put it before them"
+            )
+        elif isinstance(made, ArrayToBytes):
+            serial = made
+        else:
+            arrays.append(made)
+            stage = made.cells
+        serial = Bytes({}, stage) if tail and serial is None else serial
+    return Chain(cells, arrays, serial or Bytes({}, stage), tail)
 
 
-def try_chain(spec: ArraySpec) -> None:
-    """Complain of an array's codecs now, not when its first chunk is written. Errors as of :func:`build_chain`."""
-    build_chain(spec.codecs, ChunkLayout(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
+def _make(codec: Codec, cells: ChunkLayout, makers: Mapping[str, Maker]) -> AnyCodec:
+    if not isinstance(codec.config, Mapping):
+        raise Invalid(f"codec {codec.name!r}: its configuration is {codec.config!r}", remedy="an object")
+    return _maker(codec.name, makers)(codec.config, cells)
 
 
-def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
-    """``chunk_shape``, ``codecs``, ``index_codecs`` (little-endian with crc32c), ``index_location`` (``end``)."""
-    only("sharding_indexed", config, "chunk_shape", "codecs", "index_codecs", "index_location")
-    shape = config.get("chunk_shape")
-    if (
-        not isinstance(shape, list | tuple)
-        or len(shape) != len(cells.shape)
-        or not all(isinstance(n, int) and n > 0 for n in shape)
-        or any(whole % part for whole, part in zip(cells.shape, shape, strict=True))
-    ):
-        raise Invalid(
-            f"codec 'sharding_indexed': chunk_shape={shape!r} does not divide a shard of {cells.shape}",
-            remedy="a whole number of inner chunks along each axis",
-        )
-    codecs = as_codecs(config.get("codecs", ()))
-    if _depth(codecs) > _NESTED:
-        raise Invalid("codec 'sharding_indexed': shards within shards", remedy=f"at most {_NESTED} deep")
-    inner = build_chain(codecs, ChunkLayout(cells.dtype, tuple(shape), cells.fill_value))
-    counts = tuple(whole // part for whole, part in zip(cells.shape, shape, strict=True))
-    index_codecs = as_codecs(config.get("index_codecs", INDEX_CODECS))
-    index = ShardIndex.of(counts, index_codecs, config.get("index_location", "end"))
-    return Sharding(cells, inner, index)
+def _maker(name: str, makers: Mapping[str, Maker]) -> Maker:
+    known = canonical(name)
+    if known in REFUSED:
+        raise Unsupported(f"codec {name!r}: {REFUSED[known]}", remedy="store these cells with another codec")
+    if known not in makers:
+        raise Unsupported(f"unknown codec {name!r}", remedy=f"known are {', '.join(sorted(makers))}")
+    return makers[known]
 
 
-MAKERS: dict[str, Maker] = {**REGISTRY, "sharding_indexed": make_sharding}
+def _plain(data: Buffer) -> Buffer:
+    return data if isinstance(data, bytes) else memoryview(data).cast("B")
 
 
-def as_codecs(value: Any) -> tuple[Codec, ...]:
-    """Codecs from our own values, or from Zarr v3's JSON (an object with name and configuration, or a bare name)."""
-    if not isinstance(value, list | tuple):
-        raise Invalid(f"codecs are {value!r}", remedy="a list")
-    return tuple(_as_codec(item) for item in value)
+# -- every codec by its name: Zarr v3's where it has one; other spellings are aliases ----------------------------------
+# Nothing here runs code found in data: codecs that would (``pickle``) have no maker.
+
+AnyCodec = ArrayToArray | ArrayToBytes | BytesToBytes
+Maker = Callable[[Mapping[str, Any], ChunkLayout], AnyCodec]
+
+REGISTRY: dict[str, Maker] = {
+    "astype": AsType,
+    "base64": Base64,
+    "bitround": BitRound,
+    "blosc": Blosc,
+    "bytes": Bytes,
+    "bz2": make_bz2,
+    "cast_value": CastValue,
+    "categorize": Categorize,
+    "delta": Delta,
+    "enum_members": EnumMembers,
+    "fixed_utf8": FixedUtf8,
+    "fixedscaleoffset": FixedScaleOffset,
+    "gzip": make_gzip,
+    "iso_time": IsoTime,
+    "jenkins_lookup3": make_jenkins,
+    "json2": Json2,
+    "lz4": Lz4,
+    "lzma": make_lzma,
+    "numcodecs.packbits": PackBools,
+    "packbits": PackBits,
+    "pcodec": PCodec,
+    "quantize": Quantize,
+    "record_text": RecordText,
+    "reference_pickle": ReferencePickle,
+    "reference_text": ReferenceText,
+    "scale_offset": ScaleOffset,
+    "shuffle": Shuffle,
+    "transpose": Transpose,
+    "utf8_bytes": Utf8Bytes,
+    "vlen-array": make_array,
+    "vlen-bytes": make_bytes,
+    "vlen-utf8": make_utf8,
+    "zfpy": Zfpy,
+    "zlib": make_zlib,
+    "zstd": Zstd,
+    **{name: make_checksum(name) for name in WORDS},
+}
+
+ALIASES = {"endian": "bytes", "vlen_utf8": "vlen-utf8"} | {
+    f"numcodecs.{name}": name for name in REGISTRY if name not in ("packbits", "numcodecs.packbits", "bytes")
+}
+"""Other spellings of a name; numcodecs' and the Zarr extension's ``packbits`` are two codecs."""
+
+REFUSED = {
+    "pickle": "it would run code found in the data",
+    "msgpack2": "object codecs other than json2 and vlen-* are not read",
+    "szip": "there is no free decoder for it here",
+}
+"""Codecs that are known and never decoded, with the reason."""
+
+VIEWING = {"astype": "decode_dtype", "delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dtype"}
+"""array -> array codecs that Zarr v2 allows behind bytes, with the parameter that says how the bytes are viewed."""
 
 
-def _as_codec(value: Any) -> Codec:
-    match value:
-        case Codec():
-            return value
-        case str():
-            return Codec(value)
-        case {"name": str(name)} if set(value) <= {"name", "configuration", "must_understand"}:
-            config = value.get("configuration") or {}
-            if isinstance(config, Mapping):
-                return Codec(name, config)
-    raise Invalid(f"no codec: {value!r:.200}", remedy="a name, or an object with name and configuration")
-
-
-def _depth(codecs: Sequence[Codec]) -> int:
-    """How many shards lie within each other."""
-    inner = [c.config.get("codecs", ()) for c in codecs if c.name == "sharding_indexed"]
-    return max((1 + _depth(as_codecs(value)) for value in inner), default=0)
+def canonical(name: str) -> str:
+    """The registry's name for a codec, whatever its spelling."""
+    return ALIASES.get(name, name)

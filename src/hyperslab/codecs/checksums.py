@@ -1,23 +1,25 @@
-"""Checksums of 32 bits at the start or the end of a chunk: ``crc32``, ``crc32c``, ``adler32``, ``fletcher32``,
-``jenkins_lookup3``. Always verified.
+"""Checksums of chunks: codecs of 32 bits, always verified, and the digests of bloscpack.
+
+``crc32``, ``crc32c``, ``adler32``, ``fletcher32`` and ``jenkins_lookup3`` stand at the start or the end of a chunk.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from google_crc32c import value as crc32c
 from isal import isal_zlib
 
-from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.bounds import wrong_size
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.buffers import wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import CorruptChunk, Invalid
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Two checksums of HDF5: Fletcher's in the form of H5checksum.c, and Bob Jenkins' lookup3.
+# -- two checksums of HDF5: Fletcher's in the form of H5checksum.c, and Bob Jenkins' lookup3 ---------------------------
 
 
 _SLAB = 1 << 16
@@ -66,8 +68,10 @@ WORDS: dict[str, tuple[Callable[[Bytes8], int], str]] = {
 }
 
 
-class Checksum:
+class Checksum(BytesToBytes):
     """Four bytes, little-endian, before or after the data."""
+
+    can_decode_into = True
 
     def __init__(self, name: str, of: Callable[[Bytes8], int], at_end: bool) -> None:
         self._name = name
@@ -128,3 +132,46 @@ def make_jenkins(config: Config, cells: ChunkLayout) -> Checksum:
         return lookup3(np.concatenate((prefix, data)) if len(prefix) else data, seed)
 
     return Checksum("jenkins_lookup3", of, at_end=True)
+
+
+# -- the nine checksums of bloscpack, in the order of their numbers on disk --------------------------------------------
+# They are over stored bytes, right behind them. adler32 and crc32 are stored as unsigned 32-bit words, little-endian,
+# the others as the raw digest (bloscpack's header.rst, field ``checksum``).
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A checksum: its ``name``, its ``size`` in bytes, and ``of`` bytes."""
+
+    name: str
+    size: int
+    of: Callable[[Buffer], bytes]
+
+    def check(self, data: Buffer, stored: Buffer) -> None:
+        """CorruptChunk with both values unless ``stored`` is the digest of ``data``."""
+        found = self.of(data)
+        if found != stored:
+            raise CorruptChunk(f"{self.name}: wrong checksum", expected=bytes(stored).hex(), found=found.hex())
+
+
+def _hashed(name: str) -> Digest:
+    made = getattr(hashlib, name)
+    return Digest(name, made().digest_size, lambda data: made(data).digest())
+
+
+DIGESTS = (
+    Digest("none", 0, lambda data: b""),
+    Digest("adler32", 4, lambda data: isal_zlib.adler32(data).to_bytes(4, "little")),
+    Digest("crc32", 4, lambda data: isal_zlib.crc32(data).to_bytes(4, "little")),
+    *map(_hashed, ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")),
+)
+"""By their number on disk."""
+
+NUMBERS = {digest.name: number for number, digest in enumerate(DIGESTS)}
+
+
+def digest_number(name: str) -> int:
+    """The number of a checksum; Invalid names those that there are."""
+    if name not in NUMBERS:
+        raise Invalid(f"checksum {name!r}", remedy=f"there are {', '.join(NUMBERS)}")
+    return NUMBERS[name]

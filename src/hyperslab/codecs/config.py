@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
-from hyperslab.model.dtypes import DataType, describe
+from hyperslab.model.dtypes import DataType, NumpyDType, describe
 
 Config = Mapping[str, Any]
 
@@ -69,7 +69,7 @@ def choice(codec: str, config: Config, key: str, default: str, words: Collection
     return str(value)
 
 
-def dtype(codec: str, config: Config, key: str, default: Any = None) -> np.dtype[Any]:
+def dtype(codec: str, config: Config, key: str, default: Any = None) -> NumpyDType:
     """A NumPy dtype of fixed size, spelled as NumPy or Zarr v2 does, with or without byte order."""
     value = config.get(key)
     value = default if value is None else value

@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from ctypes import c_int, c_void_p
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.bounds import ceiling, damaged, room, wrong_size
+from hyperslab.codecs import libblosc2
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
-from hyperslab.codecs.native import address, function
 from hyperslab.errors import CorruptChunk, Invalid
 
 _MAX = 0x7E000000
+_EMPTY = b"\0"
+"""The block of no bytes at all, which numcodecs writes and refuses to read."""
 
 
-class Lz4:
+class Lz4(BytesToBytes):
     """LZ4 block; a higher ``acceleration`` is faster and compresses less."""
+
+    can_decode_into = True
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("lz4", config, "acceleration")
         self._acceleration = integer("lz4", config, "acceleration", 1, -(2**31), 2**31 - 1)
         self._room = room(cells)
-        types = (c_void_p, c_void_p, c_int, c_int)
-        self._compress = function("lz4", "LZ4_compress_fast", *types, c_int)
-        self._decompress = function("lz4", "LZ4_decompress_safe", *types)
-
-    def encoded_size(self, size: int) -> int | None:
-        """Unknown."""
-        return None
 
     def encode(self, data: Buffer) -> Buffer:
         """Size and block; Invalid beyond 2,113,929,216 bytes (LZ4_MAX_INPUT_SIZE)."""
-        size = len(data)
-        if size > _MAX:
-            raise Invalid(f"lz4: a chunk of {size} bytes", remedy="smaller chunks, or another codec")
-        out = np.empty(4 + size + size // 255 + 16, np.uint8)
-        out[:4] = np.frombuffer(size.to_bytes(4, "little"), np.uint8)
-        target = address(out.data) + 4
-        written = self._compress(address(data), target, size, len(out) - 4, self._acceleration)
-        return out[: 4 + written].data
+        if len(data) > _MAX:
+            raise Invalid(f"lz4: a chunk of {len(data)} bytes", remedy="smaller chunks, or another codec")
+        stored: bytes = _numcodecs_lz4().compress(data, self._acceleration)
+        return stored
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """The content; CorruptChunk when it is not ``size`` bytes."""
@@ -58,6 +52,27 @@ class Lz4:
             raise CorruptChunk("lz4: the chunk is too short", expected="5 bytes or more", found=len(data))
         if (found := int.from_bytes(data[:4], "little")) != size:
             wrong_size("lz4", size, found)
-        got = self._decompress(address(data) + 4, address(out), len(data) - 4, size)
-        if got != size:
+        library = libblosc2.load_library()
+        if library is None:
+            self._decode_by_numcodecs(data, out)
+        elif (got := library.decode_lz4(data, 4, out)) != size:
             raise damaged("lz4", f"error {got} of the LZ4 library" if got < 0 else f"{got} bytes", size)
+
+    @staticmethod
+    def _decode_by_numcodecs(data: Buffer, out: memoryview) -> None:
+        if not len(out):
+            if data[4:] != _EMPTY:
+                raise damaged("lz4", "a block of no bytes that is not empty", 0)
+            return
+        try:
+            _numcodecs_lz4().decompress(data, out)
+        except (RuntimeError, ValueError) as error:
+            raise damaged("lz4", error, len(out)) from error
+
+
+@cache
+def _numcodecs_lz4() -> Any:
+    """Return the module, which takes a tenth of a second to import."""
+    from numcodecs import lz4
+
+    return lz4

@@ -1,32 +1,34 @@
-"""Filters of numcodecs that change numbers: ``delta``, ``fixedscaleoffset``, ``astype``, ``quantize``, ``bitround``,
-and ``packbits``.
+"""Numbers changed before they are stored: by numcodecs' filters, or by Zarr's ``cast_value`` and ``scale_offset``.
 
-Each names the dtypes that it works in. As in numcodecs the cells' memory is *viewed* as the dtype to encode, byte order
-included; what comes out has the encoded dtype in its own byte order.
+Filters are ``delta``, ``fixedscaleoffset``, ``astype``, ``quantize``, ``bitround`` and ``packbits``. Each names the
+dtypes that it works in. As in numcodecs the cells' memory is *viewed* as the dtype to encode, byte order included; what
+comes out has the encoded dtype in its own byte order.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Buffer, ChunkLayout, Values
-from hyperslab.codecs.bounds import check_size
+from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, ChunkLayout
+from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, is_big
 from hyperslab.codecs.config import Config, choice, integer, only, unfit
-from hyperslab.codecs.memory import contiguous, flat_bytes, from_bytes, is_big
-from hyperslab.errors import CorruptChunk, Invalid
+from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 
 _MANTISSA = {2: 10, 4: 23, 8: 52}
 
 
-class Filter:
+class Filter(ArrayToArray):
     """array -> array with the same number of cells: from ``dtype`` to ``astype``."""
 
-    def __init__(self, name: str, cells: ChunkLayout, dtype: np.dtype[Any], astype: np.dtype[Any], kinds: str) -> None:
+    def __init__(self, name: str, cells: ChunkLayout, dtype: NumpyDType, astype: NumpyDType, kinds: str) -> None:
         memory = cells.numpy_dtype
         if cells.nbytes is None or memory.itemsize != dtype.itemsize or memory.kind == "V":
             raise Invalid(f"codec {name!r} works on {dtype}, the cells are {memory}", remedy=f"dtype {memory.str!r}")
@@ -159,8 +161,7 @@ class BitRound(Filter):
         return np.where(np.isfinite(native), rounded.view(native.dtype), native)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Booleans and small numbers as bits: numcodecs' ``packbits`` and the Zarr extension of the same name.
+# -- booleans and small numbers as bits: numcodecs' packbits and the Zarr extension of the same name -------------------
 
 
 _SMALL = {"bool": 1, "int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
@@ -168,7 +169,7 @@ _SMALL |= {"float6_e2m3fn": 6, "float6_e3m2fn": 6}
 _SLAB = 1 << 16
 
 
-class PackBools:
+class PackBools(ArrayToArray):
     """numcodecs' ``packbits``: the number of padding bits in a byte, then eight booleans a byte, the first highest."""
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
@@ -200,7 +201,7 @@ class PackBools:
         return np.unpackbits(array[1:], count=self._count).view(self._dtype).reshape(self._shape)
 
 
-class PackBits:
+class PackBits(ArrayToBytes):
     """The Zarr extension: bits ``first_bit`` to ``last_bit`` of each component, lowest first, one after another.
 
     https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/packbits
@@ -268,3 +269,199 @@ class PackBits:
         """Components, one a row, their lowest byte first; its own inverse."""
         rows = memory.reshape(-1, self._width)
         return np.ascontiguousarray(rows[:, ::-1]) if is_big(self._dtype) else rows
+
+
+# -- cast_value and scale_offset: numbers in another type by value, and scaled -----------------------------------------
+# https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value and ``.../scale_offset``.
+
+
+Rule = Callable[[Values], Values]
+_TYPES = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {"float16", "float32", "float64"}
+
+
+def _nearest_away(values: Values) -> Values:
+    whole = np.trunc(values)
+    return np.asarray(np.where(np.abs(values - whole) >= 0.5, whole + np.copysign(1, values), whole))
+
+
+ROUNDINGS: dict[str, Rule] = {
+    "nearest-even": np.rint,
+    "towards-zero": np.trunc,
+    "towards-positive": np.ceil,
+    "towards-negative": np.floor,
+    "nearest-away": _nearest_away,
+}
+
+
+class CastValue(ArrayToArray):
+    """Cells in ``data_type``, rounded as ``rounding`` says; ``out_of_range`` is ``error``, ``clamp`` or ``wrap``.
+
+    ``scalar_map`` (``encode`` and ``decode``, lists of pairs) names values that are replaced before the cast.
+    """
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("cast_value", config, "data_type", "rounding", "out_of_range", "scalar_map")
+        source, target = _number_type(cells.numpy_dtype), _named_type(config.get("data_type"))
+        self._round = ROUNDINGS[choice("cast_value", config, "rounding", "nearest-even", ROUNDINGS)]
+        self._range = choice("cast_value", config, "out_of_range", "error", ("error", "clamp", "wrap"))
+        if self._range == "wrap" and target.kind == "f":
+            raise Invalid("codec 'cast_value': only integers wrap", remedy="out_of_range 'clamp' or 'error'")
+        self._encode_map = _scalar_map(config.get("scalar_map"), "encode", source, target)
+        self._decode_map = _scalar_map(config.get("scalar_map"), "decode", target, source)
+        self._source, self._target = source, target
+        self._cells = ChunkLayout(target, cells.shape)
+
+    @property
+    def cells(self) -> ChunkLayout:
+        """The cells in the target type."""
+        return self._cells
+
+    def encode(self, array: Values) -> Values:
+        """Cast; Invalid when a value does not fit."""
+        try:
+            return self._cast(array, self._target, self._encode_map)
+        except OverflowError as error:
+            remedy = "out_of_range 'clamp' or 'wrap', or a scalar_map"
+            raise Invalid(f"codec 'cast_value': {error}", remedy=remedy) from error
+
+    def decode(self, array: Values) -> Values:
+        """Cast back; CorruptChunk when a value does not fit."""
+        try:
+            return self._cast(array, self._source, self._decode_map)
+        except OverflowError as error:
+            raise CorruptChunk(f"cast_value: {error}", expected=f"values of {self._source}") from error
+
+    def _cast(self, array: Values, target: NumpyDType, replaced: list[tuple[object, object]]) -> Values:
+        masks = [np.isnan(array) if old != old else array == old for old, _ in replaced]
+        if masks:
+            array = np.where(np.logical_or.reduce(masks), array.dtype.type(0), array)
+        with np.errstate(all="ignore"):
+            out = self._to_float(array, target) if target.kind == "f" else self._to_integer(array, target)
+        for mask, (_, new) in zip(reversed(masks), reversed(replaced), strict=True):
+            out[mask] = new
+        return out
+
+    def _to_float(self, array: Values, target: NumpyDType) -> Values:
+        out = array.astype(target)
+        lost = np.isinf(out) & np.isfinite(array)
+        if lost.any():
+            if self._range == "error":
+                raise OverflowError(f"{array[lost].flat[0]!s} does not fit into {target}")
+            largest = np.finfo(target).max
+            out[lost] = np.where(array[lost] > 0, largest, -largest)
+        return out
+
+    def _to_integer(self, array: Values, target: NumpyDType) -> Values:
+        if array.dtype.kind == "f":
+            array = np.asarray(self._round(array.astype(np.float64)))
+            if np.isnan(array).any():
+                raise OverflowError(f"NaN does not fit into {target}")
+        info = np.iinfo(target)
+        low, high = _below(array, info.min), _above(array, info.max)
+        if not (low.any() or high.any()):
+            return array.astype(target)
+        if self._range == "error":
+            raise OverflowError(f"{array[low | high].flat[0]!s} does not fit into {target}")
+        if self._range == "clamp":
+            out = np.where(low | high, array.dtype.type(0), array).astype(target)
+            out[low], out[high] = info.min, info.max
+            return out
+        return _wrap(array, target)
+
+
+def _wrap(array: Values, target: NumpyDType) -> Values:
+    """Modulo the number of values of ``target``; OverflowError for infinities."""
+    if array.dtype.kind != "f":
+        return array.astype(target)
+    if np.isinf(array).any():
+        raise OverflowError(f"infinity does not fit into {target}")
+    modulus = 2.0 ** (8 * target.itemsize)
+    rest = np.fmod(array, modulus)
+    rest = np.where(rest < 0, rest + modulus, rest)
+    return np.where(rest == modulus, 0.0, rest).astype(np.uint64).astype(target)
+
+
+def _below(array: Values, bound: int) -> Values:
+    """Where exact values are less than ``bound`` (a power of two, negated, or 0)."""
+    return np.asarray(array < (float(bound) if array.dtype.kind == "f" else bound))
+
+
+def _above(array: Values, bound: int) -> Values:
+    """Where exact values are more than ``bound`` (a power of two, less one)."""
+    return np.asarray(array >= float(bound + 1) if array.dtype.kind == "f" else array > bound)
+
+
+class ScaleOffset(ArrayToArray):
+    """(x - offset) * scale, in the cells' own type; whole numbers must come back exactly."""
+
+    def __init__(self, config: Config, cells: ChunkLayout) -> None:
+        only("scale_offset", config, "offset", "scale")
+        dtype = _number_type(cells.numpy_dtype)
+        self._offset = scalar(config.get("offset", 0), dtype)
+        self._scale = scalar(config.get("scale", 1), dtype)
+        if self._scale == 0:
+            raise Invalid("codec 'scale_offset': scale=0", remedy="a scale other than zero")
+        self._whole = dtype.kind in "iu"
+        self._cells = ChunkLayout(dtype, cells.shape)
+
+    @property
+    def cells(self) -> ChunkLayout:
+        """The same type and shape."""
+        return self._cells
+
+    def encode(self, array: Values) -> Values:
+        """Scaled; Invalid where an integer overflows."""
+        with np.errstate(all="ignore"):
+            out = np.asarray((array - self._offset) * self._scale)
+            if self._whole and not np.array_equal(out // self._scale + self._offset, array):
+                raise Invalid("codec 'scale_offset': integers overflow", remedy="a smaller scale, or a wider type")
+        return out
+
+    def decode(self, array: Values) -> Values:
+        """Scaled back; CorruptChunk where a stored integer is no multiple of the scale."""
+        with np.errstate(all="ignore"):
+            if not self._whole:
+                return np.asarray(array / self._scale + self._offset)
+            if (array % self._scale).any():
+                raise CorruptChunk("scale_offset: not a multiple of the scale", expected=f"multiples of {self._scale}")
+            return np.asarray(array // self._scale + self._offset)
+
+
+def scalar(value: object, dtype: NumpyDType) -> object:
+    """A number in Zarr v3's spelling of fill values: a JSON number, ``NaN``, ``Infinity``, or the bits in hex."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise TypeError(value)
+        if dtype.kind != "f":
+            if isinstance(value, str) or value != int(value):
+                raise ValueError(value)
+            return dtype.type(int(value))
+        if isinstance(value, str) and value.startswith("0x"):
+            return np.array(int(value, 16), f"u{dtype.itemsize}").view(dtype)[()]
+        if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
+            raise ValueError(value)
+        return dtype.type(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Invalid(f"{value!r} is no value of {dtype}", remedy="a number, or NaN, Infinity, -Infinity") from error
+
+
+def _scalar_map(value: object, way: str, source: NumpyDType, target: NumpyDType) -> list[tuple[object, object]]:
+    pairs = value.get(way, []) if isinstance(value, Mapping) else value
+    if pairs is None:
+        return []
+    if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs):
+        raise Invalid(f"codec 'cast_value': scalar_map={value!r}", remedy="encode and decode: lists of pairs")
+    return [(scalar(old, source), scalar(new, target)) for old, new in pairs]
+
+
+def _number_type(dtype: NumpyDType) -> NumpyDType:
+    if dtype.name not in _TYPES:
+        raise Unsupported(f"casting and scaling cells of type {dtype}", remedy="integers, or floats of 16 to 64 bits")
+    return dtype.newbyteorder("=")
+
+
+def _named_type(value: object) -> NumpyDType:
+    name = value.get("name") if isinstance(value, Mapping) else value
+    if name not in _TYPES:
+        raise Unsupported(f"codec 'cast_value': data_type={value!r}", remedy="one of " + ", ".join(sorted(_TYPES)))
+    return np.dtype(name)

@@ -21,12 +21,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hyperslab.codecs.reference_json import KEYS, all_sound, reference_of
+from hyperslab.codecs.references import KEYS, all_sound, reference_of
 from hyperslab.errors import FormatError, UnsafePickle
 from hyperslab.model.refs import ObjectReference
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Which operations a pickle asks for, before any of them is run: only those of data, and no more than its cells need.
+# -- the operations that a pickle asks for, before any is run: only those of data, no more than its cells need ---------
 #
 # The standard library's reader trusts numbers that it finds: a place in its memory far beyond all others takes
 # gigabytes, sets of nothing take two hundred times their bytes. So every operation is looked at here first.
@@ -101,8 +100,7 @@ def _require_near(place: int, most: int) -> None:
         raise UnsafePickle("a pickle that uses a place of its memory far beyond the others")
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# NumPy's scalars in pickles as plain values, made of their bytes by a closed list of types.
+# -- NumPy's scalars in pickles as plain values, made of their bytes by a closed list of types -------------------------
 
 
 _TYPES = re.compile(r"[iu][1248]|f[248]|b1|U\d{1,6}|S\d{1,6}")
@@ -114,11 +112,11 @@ class ScalarLayout:
     """What a pickle says of a dtype: its code (``i4``), the order of its bytes, its fields and their places."""
 
     code: str
-    order: Any
+    order: object
     fields: tuple[tuple[ScalarLayout, int], ...]
 
 
-def scalar_of(layout: ScalarLayout, data: Any) -> Any:
+def scalar_of(layout: ScalarLayout, data: object) -> object:
     """Return the plain value that these bytes are, of a row a tuple; UnsafePickle for all other types and lengths."""
     if type(data) is not bytes or layout.order not in _ORDERS:
         raise UnsafePickle("a pickled scalar without its bytes")
@@ -135,7 +133,7 @@ def scalar_of(layout: ScalarLayout, data: Any) -> Any:
         raise UnsafePickle(f"a pickled {layout.code}: {error}") from None
 
 
-def _field(kind: ScalarLayout, at: int, data: bytes) -> Any:
+def _field(kind: ScalarLayout, at: int, data: bytes) -> object:
     length = _TYPES.fullmatch(kind.code) and np.dtype(kind.code).itemsize
     if not length or not 0 <= at <= len(data) - length:
         raise UnsafePickle("a pickled row with a field outside of it, or of an unknown type")
@@ -170,7 +168,7 @@ class Pickled:
 
     fields: tuple[str, ...] | None
     shape: tuple[int, ...]
-    columns: tuple[list[Any], ...]
+    columns: tuple[list[object], ...]
 
 
 def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> Pickled:
@@ -197,14 +195,14 @@ def fill_of_pickle(data: bytes, limits: PickleLimits = DEFAULTS) -> str | int | 
 class _Closed(type):
     """Classes that cannot be called or changed."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         raise UnsafePickle(f"a pickle that calls {cls.__name__}")
 
-    def __setattr__(cls, name: str, value: Any) -> NoReturn:
+    def __setattr__(cls, name: str, value: object) -> NoReturn:
         raise UnsafePickle(f"a pickle that changes {cls.__name__}")
 
 
-def _refuse_state(self: Any, state: Any) -> NoReturn:
+def _refuse_state(self: object, state: object) -> NoReturn:
     raise UnsafePickle(f"a pickle that gives a state to {type(self).__name__}")
 
 
@@ -216,7 +214,7 @@ class _StandIns:
             __slots__ = ("state",)
             state: Any
 
-            def __setstate__(self, state: Any) -> None:
+            def __setstate__(self, state: object) -> None:
                 self.state = state
 
         class dtype(metaclass=_Closed):
@@ -224,7 +222,7 @@ class _StandIns:
             code: Any
             state: Any
 
-            def __setstate__(self, state: Any) -> None:
+            def __setstate__(self, state: object) -> None:
                 self.state = state
 
         class ZarrReference(metaclass=_Closed):
@@ -237,7 +235,7 @@ class _StandIns:
             items: dict[str, Any]
             __setstate__ = _refuse_state
 
-            def __setitem__(self, key: Any, value: Any) -> None:
+            def __setitem__(self, key: object, value: object) -> None:
                 if type(key) is not str:
                     raise UnsafePickle(f"a pickled dictionary with a key that is {type(key).__name__}")
                 self.items[key] = value
@@ -253,7 +251,7 @@ class _StandIns:
             call: Any
             __setstate__ = _refuse_state
 
-            def __call__(self, *args: Any) -> Any:
+            def __call__(self, *args: object) -> object:
                 return self.call(*args)
 
         self.array: Any = ndarray
@@ -276,17 +274,17 @@ class _StandIns:
             raise UnsafePickle("a pickled array of an unknown kind")
         return object.__new__(self.array)
 
-    def _dtype(self, *args: Any) -> Any:
+    def _dtype(self, *args: object) -> object:
         made = object.__new__(self.dtype)
         made.code = args[0] if args else None
         return made
 
-    def _scalar(self, *args: Any) -> Any:
+    def _scalar(self, *args: object) -> object:
         made = object.__new__(self.scalar)
         made.dtype, made.data = args if len(args) == 2 else (None, None)
         return made
 
-    def new_mapping(self) -> Any:
+    def new_mapping(self) -> object:
         """An empty dictionary."""
         made = object.__new__(self.mapping)
         made.items = {}
@@ -300,14 +298,14 @@ class _Reader(pickle.Unpickler):
         super().__init__(BytesIO(data))
         self._kinds = kinds
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         """Return the stand-in of a name; UnsafePickle for a name that is none of those."""
         found = self._kinds.names.get((module, name))
         if found is None:
             raise UnsafePickle(f"a pickle that asks for {module[:80]}.{name[:80]}")
         return found
 
-    def persistent_load(self, place: Any) -> Any:
+    def persistent_load(self, place: object) -> object:
         """A new dictionary: :func:`_load` put this in place of the operation that makes one."""
         return self._kinds.new_mapping()
 
@@ -329,7 +327,7 @@ def _load(data: bytes, kinds: _StandIns, values: int, limits: PickleLimits) -> A
         raise UnsafePickle(f"a pickle that is no array of references: {type(error).__name__}: {error}"[:300]) from None
 
 
-def _checked(state: Any, kinds: _StandIns) -> Pickled:
+def _checked(state: object, kinds: _StandIns) -> Pickled:
     if type(state) is not tuple or len(state) != 5:
         raise UnsafePickle("a pickled array without its five parts")
     _, shape, dtype, fortran, values = state
@@ -346,7 +344,7 @@ def _checked(state: Any, kinds: _StandIns) -> Pickled:
     return Pickled(fields, shape, columns)
 
 
-def _fields(dtype: Any, kinds: _StandIns) -> tuple[str, ...] | None:
+def _fields(dtype: object, kinds: _StandIns) -> tuple[str, ...] | None:
     if type(dtype) is not kinds.dtype:
         raise UnsafePickle("a pickled array without a dtype")
     code, state = getattr(dtype, "code", None), getattr(dtype, "state", None)
@@ -366,7 +364,7 @@ class _Plain:
     kinds: _StandIns
     left: int
 
-    def cells(self, values: list[Any]) -> list[Any]:
+    def cells(self, values: list[object]) -> list[object]:
         """Return the values of an array; the same list where all are plain already."""
         types = set(map(type, values))
         if types.isdisjoint({tuple, list, self.kinds.scalar}):
@@ -438,7 +436,7 @@ def _settle(columns: tuple[list[Any], ...], kinds: _StandIns) -> None:
     _become_references(references)
 
 
-def _reference(items: dict[str, Any]) -> ObjectReference:
+def _reference(items: dict[str, object]) -> ObjectReference:
     try:
         found = reference_of(items)
     except FormatError as error:
@@ -448,7 +446,7 @@ def _reference(items: dict[str, Any]) -> ObjectReference:
     return found
 
 
-def _become_references(stand_ins: list[Any]) -> None:
+def _become_references(stand_ins: list[object]) -> None:
     """Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each."""
     if not _all_sound(stand_ins):
         for value in stand_ins:
@@ -459,7 +457,7 @@ def _become_references(stand_ins: list[Any]) -> None:
         deque(map(object.__setattr__, stand_ins, repeat(name), repeat(said)), 0)
 
 
-def _all_sound(stand_ins: list[Any]) -> bool:
+def _all_sound(stand_ins: list[object]) -> bool:
     try:
         parts = [list(map(attrgetter(key), stand_ins)) for key in KEYS]
     except AttributeError:

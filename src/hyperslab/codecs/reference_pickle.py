@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import Buffer, ChunkLayout, Values
+from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
 from hyperslab.codecs.config import Config, only
 from hyperslab.codecs.pickled import read_pickled
 from hyperslab.codecs.plain_cells import PlainCells
-from hyperslab.codecs.reference_json import spelled
+from hyperslab.codecs.references import spelled
 from hyperslab.errors import CorruptChunk, Invalid
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.refs import ObjectReference
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Pickles of references as old peers wrote them, operation by operation: the stock pickler would import the peer.
+# -- pickles of references as old peers wrote them: the stock pickler would import the peer ----------------------------
 #
 # The reader of hdmf-zarr up to 0.13 rebuilds a NumPy object array of its own references from them.
 
@@ -33,7 +34,7 @@ ZERO = b"\x80\x05K\x00."
 _STOP, _MARK, _NONE = b".", b"(", b"N"
 
 
-def pickled(columns: Sequence[list[Any]], dtype: np.dtype[Any], shape: tuple[int, ...], protocol: int = 5) -> bytes:
+def pickled(columns: Sequence[list[object]], dtype: NumpyDType, shape: tuple[int, ...], protocol: int = 5) -> bytes:
     """An array of objects, or of rows with objects, whose values these columns hold (one for each field)."""
     writer = _Writer(protocol)
     writer.array(columns, dtype, shape)
@@ -45,9 +46,9 @@ class _Writer:
 
     def __init__(self, protocol: int) -> None:
         self.parts = [b"\x80" + bytes([protocol])]
-        self._memory: dict[Any, bytes] = {}
+        self._memory: dict[object, bytes] = {}
 
-    def array(self, columns: Sequence[list[Any]], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def array(self, columns: Sequence[list[object]], dtype: NumpyDType, shape: tuple[int, ...]) -> None:
         """``_reconstruct(ndarray, (0,), b"b")`` with the state of the array."""
         add = self.parts.append
         self.name("numpy.core.multiarray", "_reconstruct")
@@ -72,7 +73,7 @@ class _Writer:
                 add(b"t")
         add(b"etb")
 
-    def dtype(self, dtype: np.dtype[Any]) -> None:
+    def dtype(self, dtype: NumpyDType) -> None:
         """``dtype(code, False, True)`` with the state of the dtype."""
         names = dtype.names
         code = f"V{dtype.itemsize}" if names else "O8" if dtype.kind == "O" else dtype.str[1:]
@@ -87,7 +88,7 @@ class _Writer:
             self.plains(dtype.itemsize, 1, 27)
         self.parts.append(b"tb")
 
-    def fields(self, dtype: np.dtype[Any]) -> None:
+    def fields(self, dtype: NumpyDType) -> None:
         """The dictionary of the fields: name, dtype and offset."""
         self.parts.append(b"}(")
         fields: Any = dtype.fields
@@ -98,7 +99,7 @@ class _Writer:
             self.parts.append(b"\x86")
         self.parts.append(b"u")
 
-    def value(self, value: Any) -> None:
+    def value(self, value: object) -> None:
         """A cell, or a field of a row."""
         if not isinstance(value, ObjectReference):
             self.plain(value)
@@ -121,12 +122,12 @@ class _Writer:
         self.parts.append(b"\x93")
         self._memorize(key)
 
-    def plains(self, *values: Any) -> None:
+    def plains(self, *values: object) -> None:
         """One after the other."""
         for value in values:
             self.plain(value)
 
-    def plain(self, value: Any) -> None:
+    def plain(self, value: object) -> None:
         """Text, bytes, a number, a truth value, None, or a tuple of them; Invalid for anything else."""
         match value:
             case str():
@@ -155,14 +156,14 @@ class _Writer:
         self.parts.append(head + raw)
         self._memorize(value)
 
-    def _memorize(self, key: Any) -> None:
+    def _memorize(self, key: object) -> None:
         """Remember what is on top of the stack, with the operation that brings it back."""
         place = len(self._memory)
         self.parts.append(b"\x94")
         self._memory[key] = b"h" + bytes([place]) if place < 256 else struct.pack("<cI", b"j", place)
 
 
-def _simple_state(dtype: np.dtype[Any]) -> tuple[Any, ...]:
+def _simple_state(dtype: NumpyDType) -> tuple[object, ...]:
     if dtype.kind == "O":
         return (3, "|", None, None, None, -1, -1, 63)
     order = {"=": "<" if np.little_endian else ">"}.get(dtype.byteorder, dtype.byteorder)
@@ -189,7 +190,7 @@ def _whole(value: int) -> bytes:
     return b"\x8a" + bytes([len(raw)]) + raw
 
 
-class ReferencePickle:
+class ReferencePickle(ArrayToBytes):
     """A chunk is one pickled NumPy array of objects, or of rows. ``protocol``: of the pickles that are written."""
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
@@ -200,11 +201,6 @@ class ReferencePickle:
             raise read.unfit("reference_pickle", "objects and rows of them", cells.dtype)
         self._shape = cells.shape
         self._stored = cells.shape or (1,)
-
-    @property
-    def size(self) -> int | None:
-        """Unknown."""
-        return None
 
     def encode(self, array: Values) -> Buffer:
         """The pickle; Invalid for a cell that is not of its type."""
@@ -225,7 +221,7 @@ class ReferencePickle:
         return self._plain.cells([self._as_text(column) for column in columns], self._shape)
 
     @staticmethod
-    def _as_text(column: list[Any]) -> list[Any]:
+    def _as_text(column: list[object]) -> list[object]:
         """Return a structure within a row as JSON, since it has no type of its own here."""
         if tuple not in set(map(type, column)):
             return column
@@ -241,7 +237,7 @@ def _columns_of_rows(rows: list[Any], count: int) -> tuple[list[Any], ...]:
     return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(count))
 
 
-def _json_of(value: tuple[Any, ...]) -> str:
+def _json_of(value: tuple[object, ...]) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain_of)
 
 

@@ -12,29 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from hyperslab.array.indexes import find_index
 from hyperslab.array.missing import FILL
 from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.source import CarriesBlosc, ChunkSource, ListsChunks
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import config_of
-from hyperslab.codecs.default import parse_codec
-from hyperslab.conversion.losses import (
-    Loss,
-    Node,
-    fallback_type,
-    is_left_out,
-    losses_of,
-)
+from hyperslab.codecs.registry import parse_codec
+from hyperslab.conversion.losses import Loss, fallback_type, is_left_out, losses_of
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import select_labels
 from hyperslab.conversion.source_nodes import DAMAGE, SourceNode
 from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
-from hyperslab.formats.base import Feature, Format, HoldsMoreBeside, SharesDimensions
-from hyperslab.formats.codec_kinds import COMPRESSORS, NamesCodecs, inner_codecs
+from hyperslab.formats.base import Feature, Format
+from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs
 from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.formats.zarr2.document import UNWRITTEN
@@ -44,7 +37,7 @@ from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import VlenString, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import outward, split
 from hyperslab.model.refs import RegionReference
-from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec, Node
 
 # The target's `new_array`: gives the array as the format will store it, or raises Unsupported.
 Adapt = Callable[[ArraySpec], ArraySpec]
@@ -66,15 +59,11 @@ class TargetNode:
 # -- nodes as the format takes them ------------------------------------------------------------------------------------
 
 
-def adapt_nodes(
-    nodes: list[TargetNode], adapt: Adapt | None, *, varies: bool
-) -> tuple[list[TargetNode], tuple[Loss, ...]]:
+def adapt_nodes(nodes: list[TargetNode], adapt: Adapt, *, varies: bool) -> tuple[list[TargetNode], tuple[Loss, ...]]:
     """Return the nodes as the target takes them, without those that it refuses, and what is lost by that.
 
     ``varies``: whether the target's options may make it take less than the source's format does.
     """
-    if adapt is None:
-        return nodes, ()
     adapted: list[TargetNode] = []
     losses: list[Loss] = []
     for plan in nodes:
@@ -89,11 +78,11 @@ def adapt_nodes(
 
 
 def _adapt_node(plan: TargetNode, adapt: Adapt, varies: bool) -> tuple[Node | None, list[Loss]]:
-    if isinstance(plan.node, ArraySpec) and not (plan.is_native and (not varies or accepts(plan.node, adapt))):
+    if plan.node.is_array and not (plan.is_native and (not varies or accepts(plan.node, adapt))):
         return _adapt_array(plan.source.path, plan.node, adapt)
-    if isinstance(plan.node, GroupSpec):
+    if plan.node.is_group:
         return _adapt_group(plan.source.path, plan.node, adapt)
-    if isinstance(plan.node, ArraySpec) and any(map(_needs_trial, plan.node.attrs.values())):
+    if plan.node.is_array and any(map(_needs_trial, plan.node.attrs.values())):
         attrs, losses = _adapt_attributes(
             plan.source.path, plan.node.attrs, lambda one: adapt(_BARE_ARRAY.evolve(attrs=one))
         )
@@ -241,7 +230,7 @@ def translate_codecs(target: TargetNode, encoding: Encoding, format: Format, ada
     takes none of these.
     """
     spec, origin = target.node, target.source.node
-    if target.is_native or not isinstance(spec, ArraySpec) or not isinstance(origin, ArraySpec):
+    if target.is_native or not spec.is_array or not origin.is_array:
         return target
     chains = [spec.codecs]
     if encoding.codec is None and Feature.CODECS in format.features:
@@ -263,9 +252,9 @@ def _drop_shards(spec: ArraySpec) -> ArraySpec:
 
 def _sort_common_first(chains: Iterator[Chain], format: Format) -> list[Chain]:
     """Return the chains, those first of which every reader of the format knows all codecs."""
-    if not isinstance(format, NamesCodecs):
+    common = format.traits.common_codecs
+    if common is None:
         return list(chains)
-    common = format.common_codecs
     return sorted(chains, key=lambda chain: not common.issuperset(codec.name for codec in chain))
 
 
@@ -311,7 +300,7 @@ def _chains_like_compressor(codec: Codec, *, shuffled: bool) -> Iterator[Chain]:
         yield (Codec("blosc", inside),)
 
 
-def _blosc_config(codec: Codec) -> Mapping[str, Any] | None:
+def _blosc_config(codec: Codec) -> Mapping[str, object] | None:
     """Return the compressor as one of Blosc's, at the level that does the same there; None where Blosc has it not."""
     level = codec.config.get("level")
     low, high = _BLOSC_LEVELS
@@ -336,9 +325,9 @@ _ENDS_WITH_NUL = "a text in it ends with NUL, which no text of a fixed length ke
 def require_main_array_representable(items: Sequence[SourceNode], format: Format) -> None:
     """Raise Unsupported where a target of one array has no type for that array: the first of the nodes."""
     main = _main_array(items, format)
-    if main is None or not isinstance(main.node, ArraySpec):
+    if main is None or not main.node.is_array:
         return
-    alone = format.features - _coordinate_features(format)
+    alone = format.features - format.traits.in_coordinates
     if is_left_out(main.path, main.node, alone):
         reasons = [loss.message for loss in losses_of(main.path, main.node, alone) if "is left out" in loss.message]
         raise _no_place_error(
@@ -358,12 +347,7 @@ def require_main_array_kept(
 def _main_array(items: Sequence[SourceNode], format: Format) -> SourceNode | None:
     if format.features & {Feature.GROUPS, Feature.ARRAYS}:
         return None
-    return next((item for item in items if isinstance(item.node, ArraySpec)), None)
-
-
-def _coordinate_features(format: Format) -> frozenset[Feature]:
-    """Return what the coordinates of a target's one array may have and the array itself may not."""
-    return format.in_coordinates if isinstance(format, HoldsMoreBeside) else frozenset({Feature.STRINGS})
+    return next((item for item in items if item.node.is_array), None)
 
 
 def _no_place_error(main: SourceNode, format: Format, reasons: Sequence[str]) -> Unsupported:
@@ -391,7 +375,7 @@ def read_labels(source: OpenDataset, path: str, spec: ArraySpec) -> dict[str, In
 def add_coordinate_labels(source: OpenDataset, target: TargetNode) -> TargetNode:
     """Return the array with the labels of coordinate arrays, for a format whose arrays have their labels themselves."""
     spec, item = target.node, target.source
-    if not isinstance(spec, ArraySpec) or not isinstance(item.node, ArraySpec) or item.picked is None:
+    if not spec.is_array or not item.node.is_array or item.picked is None:
         return target
     labels = select_labels(read_labels(source, item.origin, item.node), item.node.dims, item.picked)
     return replace(target, node=spec.evolve(indexes=labels))
@@ -410,15 +394,15 @@ def disambiguate(nodes: Sequence[TargetNode], format: Format) -> Iterator[Target
 
     The first length keeps the name, others are called ``<name>@<length>`` (which the format shows by the plain name).
     """
-    if not isinstance(format, SharesDimensions):
+    if format.traits.dimension_scope is None:
         yield from nodes
         return
-    known = {(p.source.path, dim.name): dim.size for p in nodes if isinstance(p.node, GroupSpec) for dim in p.node.dims}
-    flat = format.dimension_scope == "dataset"
+    known = {(p.source.path, dim.name): dim.size for p in nodes if p.node.is_group for dim in p.node.dims}
+    flat = format.traits.dimension_scope == "dataset"
     if flat:
         known = {("", name): size for (_, name), size in known.items()}
     for plan in nodes:
-        if isinstance(plan.node, ArraySpec):
+        if plan.node.is_array:
             group = "" if flat else split(plan.source.path)[0]
             axes = zip(plan.node.dims, plan.node.shape, strict=True)
             dims = tuple(name and _declare_dimension(known, group, name, size) for name, size in axes)
@@ -450,9 +434,9 @@ def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
     chunk. Any other gives way to ``_FillValue``, or is said to mean nothing missing.
     """
     spec, there = target.node, target.source.node
-    if not isinstance(spec, ArraySpec) or not isinstance(there, ArraySpec) or spec.numpy_dtype.kind not in "biufc":
+    if not spec.is_array or not there.is_array or spec.numpy_dtype.kind not in "biufc":
         return target
-    if source.format.name == "zarr2":
+    if source.format.traits.fill_value == "missing":
         is_unwritten = UNWRITTEN in there.layout
     elif spec.fill_value is None or (marker := _missing_marker(spec)) == spec.fill_value:
         return target
@@ -470,18 +454,15 @@ def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
 
 
 def _stores_every_chunk(source: ChunkSource) -> bool:
-    """Return whether a copy of the source stores every chunk.
-
-    Unwritten chunks stay unwritten only where stored chunks are copied as they are.
-    """
-    if not (isinstance(source, CarriesBlosc) and isinstance(source, ListsChunks)):
+    """Return whether a copy of the source stores every chunk: where the source cannot say which it has, or has all."""
+    if not source.traits.lists_chunks:
         return True
     counts = source.grid.counts  # chunks beyond them, which a killed append left, are none of the array
-    inside = (all(at < count for at, count in zip(coords, counts, strict=True)) for coords in source.stored())
+    inside = (all(at < count for at, count in zip(coords, counts, strict=True)) for coords in source.stored_coords())
     return sum(inside) == source.grid.size
 
 
-def _missing_marker(spec: ArraySpec) -> Any:
+def _missing_marker(spec: ArraySpec) -> object:
     """Return ``_FillValue`` as a cell; None where it is no one value that a cell can have."""
     value = np.asarray(spec.attrs.get(FILL, ""))
     if value.size != 1 or value.dtype.kind not in "biufc":

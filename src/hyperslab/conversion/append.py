@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,12 +17,11 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import Batches, HoldsOne, Reader
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import equal
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import normalize, split
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec
 
 # Rows are appended in slabs, so that a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
@@ -114,7 +113,7 @@ def append_dataset(
 
 
 def _arrays(session: OpenDataset) -> dict[str, Array]:
-    return {path: Array(session, path, node) for path, node in walk_nodes(session, "") if isinstance(node, ArraySpec)}
+    return {path: Array(session, path, node) for path, node in walk_nodes(session, "") if node.is_array}
 
 
 def _main_arrays(arrays: Mapping[str, Array]) -> list[str]:
@@ -139,14 +138,14 @@ def _choose_array(session: OpenDataset, arrays: Mapping[str, Array], path: str) 
 
 def _single_array(session: OpenDataset, arrays: Mapping[str, Array]) -> Array | None:
     """Return the array that stands for the dataset, where the format holds one."""
-    main = session.reader.main if isinstance(session.reader, HoldsOne) else None
+    main = session.reader.main
     return None if main is None else arrays[main]
 
 
 def _choose_axis(session: OpenDataset, array: Array | None, dim: str | None) -> tuple[str | None, int]:
     """Return the dimension that gets longer, and its axis in the array."""
     root = session.reader.node("")
-    unlimited = [each.name for each in root.dims if each.unlimited] if isinstance(root, GroupSpec) else []
+    unlimited = [each.name for each in root.dims if each.unlimited] if root.is_group else []
     if array is None:
         name = dim or (unlimited[0] if len(unlimited) == 1 else None)
         if name is None:
@@ -189,7 +188,8 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
     _check_all(session, pairs)
     pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
     before = [pair.array.shape for pair in pairs]
-    with _batch(session.reader):
+    # A format of one array keeps all in one file, which is changed once.
+    with session.writer().batch() if session.reader.is_single_array else nullcontext():
         try:
             for pair in pairs:
                 for slab in _row_slabs(pair):
@@ -200,11 +200,6 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
                 if pair.array.shape != shape:
                     pair.array.resize(shape)
             raise
-
-
-def _batch(reader: Reader) -> AbstractContextManager[None]:
-    """Return what makes one change of several, where a format keeps all in one file."""
-    return reader.batch() if isinstance(reader, HoldsOne) and isinstance(reader, Batches) else nullcontext()
 
 
 def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from os import PathLike
-from typing import Any
 
 from hyperslab.api import Target
 from hyperslab.chunks.pool import each_batch
@@ -20,10 +19,9 @@ from hyperslab.formats.blaze.multi_directory import cut_labels, join_labels
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.opening import is_occupied
 from hyperslab.formats.single_array.document import LabelledArray
-from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.base import Store
 from hyperslab.stores.building import building
-from hyperslab.stores.location import Location, Several
-from hyperslab.stores.schemes import REMOTE
+from hyperslab.stores.location import REMOTE, Location, Several
 
 Files = list[tuple[Store, str, str]]
 """Which keys are copied: the store, the key there, the key in the target."""
@@ -33,7 +31,7 @@ def shard(
     url: Target,
     targets: Sequence[Target],
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     workers: int | None = None,
 ) -> None:
     """Split the Blaze directory at ``url`` into as many as there are ``targets``, by superchunk.
@@ -73,7 +71,7 @@ def gather(
     urls: Sequence[Target],
     target: Target,
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     workers: int | None = None,
 ) -> None:
     """Join Blaze directories into one at ``target``: the rows of one after those of the other, in the order given.
@@ -115,7 +113,7 @@ def _require_several(places: Sequence[Target]) -> None:
         raise Invalid("one place where a list is meant", url=Location.of(places).url, remedy="write [place]")
 
 
-def _place(target: Target, options: Mapping[str, Any] | None) -> Location:
+def _place(target: Target, options: Mapping[str, object] | None) -> Location:
     where = Location.of(target)
     if isinstance(where.target, Several):
         raise Invalid("a list where one place is meant", url=where.url, remedy="gather takes a list")
@@ -158,7 +156,7 @@ def _list_files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: 
     return found
 
 
-def _write_dataset(store: WritableStore, labelled: LabelledArray, files: Files, settings: Settings) -> None:
+def _write_dataset(store: Store, labelled: LabelledArray, files: Files, settings: Settings) -> None:
     """Write the data, then the documents: a reader finds none before its cells are there."""
     # The documents say how many bytes all superchunks are together.
     sizes: list[int] = []
@@ -166,7 +164,7 @@ def _write_dataset(store: WritableStore, labelled: LabelledArray, files: Files, 
     publish(store, render_documents(labelled, sum(sizes)), {}, durable=settings.durable)
 
 
-def _copy_file(store: WritableStore, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:
+def _copy_file(store: Store, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:
     source, key, target = file
     data = source.get(key)
     if data is None:
@@ -177,7 +175,7 @@ def _copy_file(store: WritableStore, sizes: list[int], durable: bool, file: tupl
 
 
 @contextmanager
-def _new_dataset(where: Location) -> Iterator[WritableStore]:
+def _new_dataset(where: Location) -> Iterator[Store]:
     """Yield a store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
     if is_occupied(where):
         raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or remove it")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -19,16 +18,16 @@ from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.losses import COLUMNS, Features, required_features, target_type
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import Invalid, Problem, ReadOnly
-from hyperslab.formats.base import Feature, Reader, omitted_at
+from hyperslab.formats.base import Feature, Reader
 from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.cells import Values, as_type
-from hyperslab.model.dtypes import Compound, DataType, describe, numpy_dtype, tag_of
+from hyperslab.model.dtypes import Compound, DataType, NumpyDType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
-from hyperslab.model.refs import Link
+from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.location import Location
 
 _WITHIN = (Feature.STRUCTURED, Feature.SUBARRAYS, Feature.COMPLEX)
-Row = np.dtype[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ def split_rows(parts: Sequence[SourceNode], features: Features) -> tuple[list[So
     found: list[SourceNode] = []
     columns: dict[str, FieldColumn] = {}
     for part in parts:
-        lacking = _missing_feature(part.node, features) if isinstance(part.node, ArraySpec) else None
-        if lacking is None or not isinstance(part.node, ArraySpec):
+        lacking = _missing_feature(part.node, features) if part.node.is_array else None
+        if lacking is None or not part.node.is_array:
             found.append(part)
             continue
         made = dict(_iter_columns(part.node, part.origin, features))
@@ -81,11 +80,11 @@ def _missing_feature(spec: ArraySpec, features: Features) -> Feature | None:
     return next((each for each in _WITHIN if each in wanted and each not in features), None)
 
 
-def _base_type(dtype: DataType) -> Row:
+def _base_type(dtype: DataType) -> NumpyDType:
     return dtype.base if isinstance(dtype, Compound) else numpy_dtype(dtype)
 
 
-def _row_type(dtype: Row, features: Features) -> Row | None:
+def _row_type(dtype: NumpyDType, features: Features) -> NumpyDType | None:
     """Return the fields of cells that have some; those of complex numbers where the target has no others."""
     if dtype.names is not None:
         return dtype
@@ -103,7 +102,7 @@ def _iter_columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[
 
 
 def _iter_field_columns(
-    above: FieldColumn, group: str, row: Row, axes: tuple[int, ...], features: Features
+    above: FieldColumn, group: str, row: NumpyDType, axes: tuple[int, ...], features: Features
 ) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
     for name, field in zip(_node_names(row), row.names or (), strict=True):
         kind = row[field]
@@ -117,7 +116,7 @@ def _iter_field_columns(
             yield from _iter_field_columns(column, place, below, inner, features)
 
 
-def _node_names(row: Row) -> Sequence[str]:
+def _node_names(row: NumpyDType) -> Sequence[str]:
     """Return the fields' names; numbers for those that are no names of arrays."""
     names = row.names or ()
     numbered = [f"field{number}" for number in range(len(names))]
@@ -134,7 +133,7 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _column_spec(rows: ArraySpec, fields: tuple[str, ...], base: Row, inner: tuple[int, ...]) -> ArraySpec:
+def _column_spec(rows: ArraySpec, fields: tuple[str, ...], base: NumpyDType, inner: tuple[int, ...]) -> ArraySpec:
     """Return the array of one field."""
     dtype = tag_of(base) or base
     fill = None
@@ -164,7 +163,7 @@ def select_field(cells: Values, fields: tuple[str, ...]) -> Values:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-class ColumnChunks:
+class ColumnChunks(ChunkSource):
     """The chunks of one column: those of its rows, with the axes that the field has itself whole.
 
     ``cell_bytes``: bytes that are read for one of its cells.
@@ -196,14 +195,17 @@ class ColumnChunks:
         raise ReadOnly("a column of a source")
 
 
-class _ColumnReader:
+class _ColumnReader(Reader):
     """A source's reader in which columns are arrays too."""
 
     def __init__(self, reader: Reader, columns: Columns) -> None:
         self._reader = reader
         self._columns = columns
-        self.children = reader.children
-        self.close = reader.close
+        self.has_omissions = reader.has_omissions
+
+    def children(self, path: str) -> Iterable[str]:
+        """Return the names that the source has below a group."""
+        return self._reader.children(path)
 
     def node(self, path: str) -> GroupSpec | ArraySpec | Link:
         """Return a column, or what the source has there."""
@@ -215,13 +217,21 @@ class _ColumnReader:
             return self._reader.chunks(path)
         column = self._columns[path]
         rows = self._reader.node(column.origin)
-        if not isinstance(rows, ArraySpec):
+        if not rows.is_array:
             raise Invalid("this is no array any more", node=column.origin)
         return ColumnChunks(self._reader.chunks(column.origin), column, rows.fill_cell())
 
     def omitted(self, path: str) -> Iterable[Problem]:
         """Return what the source's format does not show."""
-        return omitted_at(self._reader, path)
+        return self._reader.omitted(path)
+
+    def place_of(self, pointer: Pointer) -> Location | None:
+        """Return where a pointer of the source leads."""
+        return self._reader.place_of(pointer)
+
+    def close(self) -> None:
+        """Close the source."""
+        self._reader.close()
 
 
 def add_columns(source: OpenDataset, columns: Columns) -> OpenDataset:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -28,21 +28,20 @@ from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import Progress, Report
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, CarriesBlosc, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within, WrappedSource
 from hyperslab.codecs.blosc import config_of, may_move, same_settings
 from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.columns import ColumnChunks, Columns, add_columns
-from hyperslab.conversion.journal import ConversionJournal
+from hyperslab.conversion.journal import Boxes, ConversionJournal
 from hyperslab.conversion.references import ReferenceMap
-from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import CorruptChunk, FormatError, MissingChunks
 from hyperslab.formats.base import Format
 from hyperslab.model.cells import Values, as_type
+from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
 
-Boxes = np.ndarray[Any, Any]
-"""One boolean per box."""
 Numbered = tuple[int, Box]
 Check = Callable[[], None]
 Work = Callable[[int, Box, Check], None]
@@ -57,7 +56,7 @@ class ArrayCopy:
     """
 
     path: str
-    picked: Picked
+    picked: ArraySelection
     source: ChunkSource
     source_spec: ArraySpec
     target: ChunkSource
@@ -200,7 +199,7 @@ class ArrayCopy:
         region = self.picked.region(box)
         plan = make_plan(region, self.source.grid)
         out = empty_cells(plan.shape, self.source_spec.numpy_dtype)
-        source: Any = self.source if check is None else _CheckedSource(self.source, check)
+        source = self.source if check is None else _CheckedSource(self.source, check)
         within = self._within(self.source, settings)
         sparse_io.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), within)
         shape = tuple(part.stop - part.start for part in box)
@@ -220,11 +219,11 @@ class ArrayCopy:
     def is_sparse(self) -> bool:
         """Return whether both sides are sparse, so that lists of cells are copied and nothing gets dense."""
         sparse = self.source_spec.sparse is not None and self.target_spec.sparse is not None
-        return sparse and hasattr(self.source, "read_coo") and hasattr(self.target, "write_coo")
+        return sparse and self.source.traits.reads_sparse and self.target.traits.writes_sparse
 
     def copy_sparse(self, box: Box, settings: Settings, check: Check | None = None) -> None:
         """Copy a box of whole target chunks as lists of cells."""
-        source: Any = self.source if check is None else _CheckedSource(self.source, check)
+        source = self.source if check is None else _CheckedSource(self.source, check)
         plan = make_plan(self.picked.region(box), self.source.grid)
         if not plan.basic:  # points were picked
             self.write_target(box, self.read_source(box, settings, check), settings, check)
@@ -234,29 +233,23 @@ class ArrayCopy:
         sparse_io.write(_UnlockedTarget(self.target, check), box, cells, self.target_spec.fill_cell(), settings)
 
     @cached_property
-    def raw_sides(self) -> tuple[CarriesBlosc, CarriesBlosc] | None:
-        """Return source and target where stored chunks may be copied as they are, else None.
+    def can_copy_buffers(self) -> bool:
+        """Return whether stored chunks may be copied as they are.
 
         They are the same cells in the same containers, all of them, compressed in the way that the target's documents
         say.
         """
         source, target = self.source, self.target
-        if not (isinstance(source, CarriesBlosc) and isinstance(target, CarriesBlosc)):
-            return None
-        if source.container is None or source.container != target.container or source.grid.axes != target.grid.axes:
-            return None
+        container = source.blosc_container
+        if container is None or container != target.blosc_container or source.grid.axes != target.grid.axes:
+            return False
         if self.has_references or not self.picked.is_all(self.source_spec.shape):
-            return None
+            return False
         source_config, target_config = (config_of(spec.codecs) for spec in (self.source_spec, self.target_spec))
         fills = {spec.fill_cell().tobytes() for spec in (self.source_spec, self.target_spec)}
-        if (
-            source_config is None
-            or target_config is None
-            or not same_settings(source_config, target_config)
-            or len(fills) > 1
-        ):
-            return None
-        return source, target
+        if source_config is None or target_config is None:
+            return False
+        return same_settings(source_config, target_config) and len(fills) == 1
 
     def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
         """Store a box of whole target chunks; ``check`` is called before each and may raise."""
@@ -265,52 +258,74 @@ class ArrayCopy:
         execute.write(_UnlockedTarget(self.target, check), plan, values, self.target_spec.fill_cell(), within)
 
 
-class _CheckedSource:
-    """A source that calls ``check`` before each chunk, or batch of chunks, that it reads."""
+class _CheckedSource(WrappedSource):
+    """A source that calls ``check`` before each chunk, or batch of chunks, that it reads. Nothing of it is kept."""
 
     def __init__(self, source: ChunkSource, check: Check) -> None:
-        self.grid = source.grid
-        for name in ("read", "read_into", "read_part", "read_coo", "reader", "fetch", "fetch_parts"):
-            ability = getattr(source, name, None)
-            if ability is not None:
-                setattr(self, name, partial(_check_first, check, ability))
-        if hasattr(source, "concurrency"):
-            self.concurrency = source.concurrency
+        super().__init__(source)
+        self._check = check
+        self.traits = replace(source.traits, stamped=False, multi_shard=False, fetches_across=False)
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk."""
+        self._check()
+        return self.source.read(coords)
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``."""
+        self._check()
+        return self.source.read_into(coords, out)
+
+    def reader(self, out: Block) -> Callable[[Coords], bool]:
+        """Return what decodes chunks into ``out``."""
+        self._check()
+        return self.source.reader(out)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Read some cells of the chunk into ``out``."""
+        self._check()
+        return self.source.read_part(coords, within, out)
+
+    def read_coo(self, coords: Coords) -> Coo | None:
+        """Return the chunk as a list of cells."""
+        self._check()
+        return self.source.read_coo(coords)
+
+    def fetch(self, coords: Sequence[Coords]) -> ChunkReader:
+        """Get what is stored of these chunks."""
+        self._check()
+        return self.source.fetch(coords)
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
+        """Get parts of chunks."""
+        self._check()
+        return self.source.fetch_parts(wanted)
 
 
-def _check_first(check: Check, ability: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    check()
-    return ability(*arguments, **options)
-
-
-class _UnlockedTarget:
+class _UnlockedTarget(WrappedSource):
     """A target that nobody else knows of yet: written without locks, but whole where many chunks are one file."""
 
     def __init__(self, source: ChunkSource, check: Check | None) -> None:
-        self._source = source
+        super().__init__(source)
         self._check = check
-        self.grid = source.grid
-        self.read = source.read
-        self.write = source.write
-        self.erase = source.erase
-        for name in ("write_coo", "stored", "transaction"):
-            if hasattr(source, name):
-                setattr(self, name, getattr(source, name))
+        traits = source.traits
+        self.traits = SourceTraits(
+            transacts=traits.transacts, writes_sparse=traits.writes_sparse, lists_chunks=traits.lists_chunks
+        )
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Write by the source's own group commit, else one by one."""
-        pairs = pairs if self._check is None else self._checked(pairs, self._check)
-        many = getattr(self._source, "write_many", None)
-        if many is not None:
-            many(pairs, durable=durable)
-            return
-        for coords, block in pairs:
-            self._source.write(coords, block)
+    def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold nothing."""
+        return nullcontext()
 
-    def _checked(self, pairs: Iterable[tuple[Coords, Block]], check: Check) -> Iterator[tuple[Coords, Block]]:
-        for pair in pairs:
-            check()
-            yield pair
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Store chunks; ``check`` is called before each."""
+        self.source.write_batch(pairs if self._check is None else _checked(pairs, self._check), durable=durable)
+
+
+def _checked(pairs: Iterable[tuple[Coords, Block]], check: Check) -> Iterator[tuple[Coords, Block]]:
+    for pair in pairs:
+        check()
+        yield pair
 
 
 def _whole_region(box: Box) -> Region:
@@ -324,27 +339,26 @@ def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None 
     """Copy one box of one array; ``check`` is called before each chunk and may raise."""
     if copy.is_sparse:
         copy.copy_sparse(box, settings, check)
-    elif copy.raw_sides is not None:
-        _copy_raw(copy, *copy.raw_sides, box, settings, check)
+    elif copy.can_copy_buffers:
+        _copy_buffers(copy, box, settings, check)
     else:
         copy.write_target(box, copy.read_source(box, settings, check), settings, check)
 
 
-def _copy_raw(
-    copy: ArrayCopy, source: CarriesBlosc, target: CarriesBlosc, box: Box, settings: Settings, check: Check | None
-) -> None:
+def _copy_buffers(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None) -> None:
     """Copy stored Blosc chunks as they are: nothing is decoded and compressed again.
 
     Chunks at an edge that one side pads and the other does not, and those that not every reader of Blosc knows
     (Snappy), are decoded.
     """
+    source, target = copy.source, copy.target
     raw, rest = [], []
     for coords in _target_chunks(copy, box):
         if check is not None:
             check()
-        size = _common_size(copy, coords, source.pads, target.pads)
+        size = _common_size(copy, coords, source.pads_edges, target.pads_edges)
         try:
-            data = b"" if size is None else source.raw(coords)
+            data = b"" if size is None else source.read_blosc(coords)
         except (CorruptChunk, MissingChunks):  # a reader of cells tries again where a writer may be at work
             data = b""
         if data is not None and size is not None and may_move(data, size):
@@ -352,7 +366,7 @@ def _copy_raw(
         elif data is not None:
             rest.append(coords)
     if raw:
-        target.put_raw(raw, durable=settings.durable)
+        target.write_blosc(raw, durable=settings.durable)
     for coords in rest:
         part = copy.target.grid.extent(coords)
         copy.write_target(part, copy.read_source(part, settings, check), settings, check)
@@ -406,9 +420,9 @@ class ConversionJob:
         copies, reader = [], add_columns(source or self.source, self.columns).reader
         for plan in self.nodes:
             path, spec, picked = plan.source.path, plan.source.node, plan.source.picked
-            if isinstance(spec, ArraySpec) and picked is not None:
+            if spec.is_array and picked is not None:
                 written = target.reader.node(path)
-                if not isinstance(written, ArraySpec):
+                if not written.is_array:
                     raise FormatError("the array was not made", url=target.url, node=path)
                 origin = plan.source.origin
                 sides = reader.chunks(origin), target.reader.chunks(path)

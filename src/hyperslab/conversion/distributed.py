@@ -22,7 +22,7 @@ from hyperslab.conversion.columns import ColumnChunks
 from hyperslab.conversion.copy import ArrayCopy, CopyProgress, copy_arrays, copy_box
 from hyperslab.conversion.journal import ConversionJournal, installed_version
 from hyperslab.conversion.opening import open_session
-from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.staging import StagedTarget, UnpublishedStore, parse_documents
 from hyperslab.errors import FormatError, NodeNotFound, Unsupported
 from hyperslab.model.spec import ArraySpec
@@ -50,7 +50,7 @@ class CopyTask:
     format: str
     path: str
     origin: str
-    picked: Picked
+    picked: ArraySelection
     memory: int
     version: str = field(default_factory=installed_version)
 
@@ -161,7 +161,7 @@ def _open_target(task: CopyTask) -> OpenDataset:
 
 def _read_array(session: OpenDataset, path: str) -> ArraySpec:
     spec = session.reader.node(path)
-    if not isinstance(spec, ArraySpec):
+    if not spec.is_array:
         raise FormatError("this is no array any more", url=session.url, node=path)
     return spec
 

@@ -29,14 +29,16 @@ from zlib import crc32
 
 import numpy as np
 
+from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.cells import Values
-from hyperslab.stores.base import Stamps, WritableStore
+from hyperslab.stores.base import Store
 from hyperslab.stores.files import version_of
 from hyperslab.stores.location import Location
 
-Boxes = np.ndarray[Any, Any]
+Boxes = np.ndarray
+"""One boolean per box."""
 BoxNumber = tuple[str, tuple[int, ...], int]
 """The array's path, target chunks per box along each axis, the box's number."""
 
@@ -57,7 +59,7 @@ class ConversionJournal:
 
     def __init__(
         self,
-        store: WritableStore,
+        store: Store,
         prefix: str = "",
         sync: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -77,7 +79,7 @@ class ConversionJournal:
 
     # -- what was written before ------------------------------------------------------------------------------------
 
-    def head(self) -> dict[str, Any] | None:
+    def head(self) -> dict[str, object] | None:
         """Return the order, None when there is no journal."""
         found = self._get("head")
         return found if isinstance(found, dict) else None
@@ -167,7 +169,7 @@ class ConversionJournal:
 
     # -- values -----------------------------------------------------------------------------------------------------
 
-    def _get(self, name: str) -> Any:
+    def _get(self, name: str) -> object:
         value = self._store.get(self._prefix + name)
         if value is None or value[8:9] != b" " or b"%08x" % crc32(value[9:]) != value[:8]:
             return None
@@ -238,7 +240,9 @@ def installed_version() -> str:
     return version("hyperslab")
 
 
-def make_head(where: Location, items: Sequence[SourceNode], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def make_head(
+    where: Location, items: Sequence[SourceNode], format: str, options: Mapping[str, object]
+) -> dict[str, object]:
     """Return the order of a conversion, as its journal keeps it (JSON values)."""
     return {
         "journal": JOURNAL_VERSION,
@@ -277,7 +281,7 @@ def _source_stamps(where: Location) -> object:
         return remote.size, remote.stamp
     try:
         store = where.store(read_only=True)
-        if isinstance(store, Stamps) and (where.path is not None or where.scheme == "memory"):
+        if store.traits.stamped and (where.path is not None or where.scheme == "memory"):
             return [(key, store.stamp(key)) for key in store.list()]
         return [(key, None) for key in store.list()]
     except HyperslabError:  # a web server lists nothing
@@ -291,31 +295,37 @@ def digest(value: object) -> str:
     return state.hexdigest()
 
 
+# Names of classes are hashed into journals, which an interrupted conversion finds again: those of classes that have
+# another name by now stay what they were.
+_HASHED_NAMES: dict[type, str] = {ArraySelection: "Picked"}
+
+
 def _feed(state: blake2b, value: object) -> None:
     """Feed a value, each by its type and length before its content, so that no two run into one another."""
-    kind = type(value).__name__
-    if isinstance(value, np.ndarray | np.generic):
-        _feed_cells(state, np.asarray(value))
-    elif isinstance(value, Enum):
-        _feed(state, value.name)
-    elif is_dataclass(value) and not isinstance(value, type):
-        state.update(f"({kind}:".encode())
-        for field in fields(value):
-            _feed(state, getattr(value, field.name))
-    elif isinstance(value, Mapping):
-        state.update(f"{{{len(value)}:".encode())
-        for name, item in value.items():
-            _feed(state, name)
-            _feed(state, item)
-    elif isinstance(value, list | tuple):
-        state.update(f"[{len(value)}:".encode())
-        for item in value:
-            _feed(state, item)
-    else:
-        shown: object = type(value).__repr__
-        text = kind if shown is object.__repr__ else f"{kind} {value!r}"
-        data = text.encode("utf-8", "surrogatepass")
-        state.update(b"%d:%b" % (len(data), data))
+    kind = _HASHED_NAMES.get(type(value), type(value).__name__)
+    match value:
+        case np.ndarray() | np.generic():
+            _feed_cells(state, np.asarray(value))
+        case Enum():
+            _feed(state, value.name)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            state.update(f"({kind}:".encode())
+            for field in fields(value):
+                _feed(state, getattr(value, field.name))
+        case Mapping():
+            state.update(f"{{{len(value)}:".encode())
+            for name, item in value.items():
+                _feed(state, name)
+                _feed(state, item)
+        case list() | tuple():
+            state.update(f"[{len(value)}:".encode())
+            for item in value:
+                _feed(state, item)
+        case _:
+            shown: object = type(value).__repr__
+            text = kind if shown is object.__repr__ else f"{kind} {value!r}"
+            data = text.encode("utf-8", "surrogatepass")
+            state.update(b"%d:%b" % (len(data), data))
 
 
 def _feed_cells(state: blake2b, cells: Values) -> None:

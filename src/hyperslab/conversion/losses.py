@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from hyperslab.model.dtypes import (
     DataType,
     Enum,
     Extension,
+    NumpyDType,
     ObjectRef,
     Opaque,
     RegionRef,
@@ -33,10 +33,9 @@ from hyperslab.model.dtypes import (
     tag_of,
 )
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 Features = frozenset[Feature]
-Node = GroupSpec | ArraySpec | Link
 FITS = "fits"
 """In the layout of an array of a source: a type that its cells fit into, where the target has not their own."""
 COLUMNS = "columns"
@@ -119,7 +118,7 @@ def required_features(dtype: DataType) -> Iterator[Feature]:
             yield from _required_by_numpy(base)
 
 
-def _required_by_numpy(dtype: np.dtype[Any]) -> Iterator[Feature]:
+def _required_by_numpy(dtype: NumpyDType) -> Iterator[Feature]:
     if dtype.subdtype is not None:
         yield Feature.SUBARRAYS
         yield from _required_by_numpy(dtype.subdtype[0])
@@ -171,7 +170,7 @@ def _chars_to_text(dtype: DataType) -> DataType:
             return dtype
 
 
-def _char_fields_to_text(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _char_fields_to_text(dtype: NumpyDType) -> NumpyDType:
     if dtype.subdtype is not None and dtype.base == np.dtype("S1") and len(dtype.shape) == 1 and dtype.shape[0]:
         return np.dtype(f"S{dtype.shape[0]}")
     if dtype.names is None or dtype.fields is None:
@@ -262,8 +261,8 @@ def unit_losses(path: str, node: Node) -> Iterator[Loss]:
 
     Only a conversion into the same format, which changes nothing else either, keeps both.
     """
-    units = node.layout.get("units") if isinstance(node, ArraySpec) else None
-    if units is not None and isinstance(node, ArraySpec) and units != node.attrs.get("units"):
+    units = node.layout.get("units") if node.is_array else None
+    if units is not None and node.is_array and units != node.attrs.get("units"):
         said = node.attrs.get("units")
         yield Loss(path, Feature.UNITS, f"the units {units!r} are left out, for the attribute units is {said!r}")
 
@@ -308,7 +307,7 @@ def _has_plain_type(kind: Extension, features: Features) -> bool:
     return isinstance(kind, Enum) or Feature.STRUCTURED in features
 
 
-def target_attrs(attrs: Attrs, features: Features) -> dict[str, Any]:
+def target_attrs(attrs: Attrs, features: Features) -> dict[str, object]:
     """Return the attributes as the target will hold them, after the losses that :func:`losses_of` announces."""
     if Feature.ATTRIBUTES not in features:
         return {}

@@ -18,12 +18,12 @@ def save(
     *,
     format: str | None = None,
     chunks: Any = None,
-    codec: Any = None,
+    codec: object = None,
     mode: Mode | None = None,
     densify: bool = False,
     progress: bool | Report | None = None,
     **options: Any,
-) -> Any:
+) -> object:
     """Store ``obj``: an xarray Dataset, DataArray or DataTree, an array of NumPy, dask or sparse, a Quantity of pint.
 
     ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;

@@ -8,7 +8,6 @@ from typing import Any
 
 from hyperslab import api
 from hyperslab.array.session import OpenDataset
-from hyperslab.formats.base import Discards
 from hyperslab.stores.location import Location
 
 
@@ -19,10 +18,7 @@ def dataset_session(place: api.Target | Location, **options: Any) -> Iterator[Op
     try:
         yield session
     except BaseException:
-        if isinstance(session.reader, Discards):
-            session.reader.discard()
-        else:
-            session.reader.close()
+        session.reader.discard()
         raise
     session.reader.close()
 

@@ -38,14 +38,13 @@ from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature, Format, InDatabase, KnowsItsPlace, Varies
+from hyperslab.formats.base import Feature, Format
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.credentials import redact
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.endpoints import Options, two_sides
-from hyperslab.stores.location import Location, Several
-from hyperslab.stores.redaction import redact
+from hyperslab.stores.location import Location, Options, Several, two_sides
 from hyperslab.stores.zip import ZipStore
 
 # Cells in flight: a box takes a quarter of it, see ArrayCopy.chunks_per_box.
@@ -62,8 +61,8 @@ def convert(
     path: str = "",
     chunks: Mapping[str, int] | str | None = None,
     shards: Mapping[str, int] | str | None = None,
-    codec: Any = None,
-    select: Mapping[str, Any] | Select | None = None,
+    codec: object = None,
+    select: Mapping[str, object] | Select | None = None,
     overwrite: bool = False,
     progress: bool | Report | None = None,
     verify: bool = False,
@@ -71,7 +70,7 @@ def convert(
     allow_loss: bool = False,
     skip_damaged: bool = False,
     memory: int | str = MEMORY,
-    scheduler: Any = None,
+    scheduler: object = None,
     storage_options: Options | tuple[Options, Options] = None,
     allow_external: Sequence[str] | bool = (),
     **layout: Any,
@@ -136,18 +135,18 @@ class _Request:
     verify: bool
 
     @property
-    def source_options(self) -> dict[str, Any]:
+    def source_options(self) -> dict[str, object]:
         """Return the options that the source is opened with."""
         return {name: self.options[name] for name in ("allow_external",) if name in self.options}
 
 
-def _options_to_repeat(encoding: Encoding, allow_loss: bool, more: Mapping[str, object]) -> dict[str, Any]:
+def _options_to_repeat(encoding: Encoding, allow_loss: bool, more: Mapping[str, object]) -> dict[str, object]:
     """Return what a resumed call has to repeat, as its journal keeps it: of ``more`` those that are set."""
     options = {"chunks": encoding.chunks, "shards": encoding.shards, "codec": encoding.codec, "allow_loss": allow_loss}
     return options | {name: value for name, value in more.items() if value}
 
 
-def _run(request: _Request, progress: bool | Report | None, scheduler: Any) -> ConversionReport:
+def _run(request: _Request, progress: bool | Report | None, scheduler: object) -> ConversionReport:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
@@ -178,7 +177,7 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: Any) -> C
             head = make_head(request.source, items, format.name, {**request.options, **request.layout})
         client = None
         if scheduler is not None:
-            require_reachable(request.source, request.target, together=plan.keyed or isinstance(format, InDatabase))
+            require_reachable(request.source, request.target, together=plan.keyed or format.traits.in_database)
             client = stack.enter_context(client_of(scheduler))
         stack.enter_context(_log_resume_hint(request, resumable=plan.keyed and request.target.scheme != "zip"))
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
@@ -190,8 +189,7 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: Any) -> C
         if request.verify:
             with bar(progress is True, "verifying") as report:
                 verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
-    if isinstance(format, KnowsItsPlace):
-        format.placed(request.target)
+    format.placed(request.target)
     summary = _summary(job, request.target.url, done, recut)
     seconds = time.perf_counter() - started
     return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified, seconds=seconds)
@@ -199,9 +197,7 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: Any) -> C
 
 def _target_format(request: _Request) -> Format:
     """Return the target's format, in the variant that its options mean; Unsupported for shards that it has not."""
-    format = get_format(request.format)
-    if isinstance(format, Varies):
-        format = format.variant(request.layout)
+    format = get_format(request.format).variant(request.layout)
     if request.encoding.shards is not None and Feature.SHARDS not in format.features:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     return format
@@ -254,7 +250,7 @@ def _collect_nodes(
 
 
 def _write_target(
-    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: Any
+    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: object
 ) -> tuple[Progress, tuple[str, ...]]:
     """Write the documents, then the cells. Return how far it came, and what is cut otherwise than asked."""
     with dataset_session(
@@ -280,7 +276,7 @@ def _write_target(
 
 def _target_for_workers(staged: StagedTarget, target: OpenDataset) -> StagedTarget:
     """Return the target as workers reach it: in a database it has another name until it is complete."""
-    if target.origin is None or not isinstance(target.format, InDatabase):
+    if target.origin is None or not target.format.traits.in_database:
         return staged
     return replace(staged, where=target.origin.where)
 

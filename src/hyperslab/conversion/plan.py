@@ -8,17 +8,14 @@ Each node is planned as the features of the target's format allow (types, attrib
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
-
-import numpy as np
 
 from hyperslab.array.session import OpenDataset
-from hyperslab.codecs.default import parse_codec
+from hyperslab.codecs.registry import parse_codec
 from hyperslab.conversion.adapt import (
     TargetNode,
     adapt_nodes,
@@ -44,15 +41,15 @@ from hyperslab.conversion.losses import (
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.rechunk import Encoding, choose_chunks, refit_chunks
 from hyperslab.conversion.references import ReferenceMap
-from hyperslab.conversion.selection import Picked, select_labels
+from hyperslab.conversion.selection import ArraySelection, select_labels
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.base import Batches, Feature, Format, InDatabase, Plans, Reader, TakesLabels, omitted_at
-from hyperslab.formats.zarr.dialect import FormatOfDocuments
+from hyperslab.formats.base import Feature, Format, Reader, Writer
+from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import numpy_dtype
+from hyperslab.model.dtypes import NumpyDType, numpy_dtype
 from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
@@ -80,7 +77,7 @@ def dry_run(
     where: Location,
     *,
     allow_loss: bool,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    options: Mapping[str, object] = MappingProxyType({}),
     references: ReferenceMap | None = None,
 ) -> DryRun:
     """Return what a conversion would write; nothing is touched at ``where``.
@@ -93,36 +90,35 @@ def dry_run(
     require_main_array_representable(items, format)
     losses = find_losses(items, format.features, as_it_is=same and not encoding.is_requested)
     features = format.features
-    if format.name == "blaze" and options:  # which say how its arrays are stored: what they were stored by gives way
+    if format.traits.options_cut and options:  # what the arrays of the source were cut by gives way to them
         same, features = False, features - {Feature.SHARDS}
     nodes = list(plan_nodes(items, encoding, features, same_format=same))
-    if isinstance(format, TakesLabels):
+    if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
-    if format.name == "zarr2":
+    if format.traits.fill_value == "missing":
         nodes = [set_zarr2_fill_value(source, each) for each in nodes]
-    with _trial_target(format, where, options) as (plans, keyed):
-        if isinstance(plans, Plans):
-            nodes = [translate_codecs(each, encoding, format, plans.new_array) for each in nodes]
-        nodes, text_losses = measure_text(source, nodes, plans, references)
-        adapt = plans.new_array if isinstance(plans, Plans) else None
+    with _trial_target(format, where, options) as target:
+        adapt = format.new_array if target is None else target.new_array
+        room = target.room_for_text if target is not None and format.traits.bounds_text else None
+        nodes = [translate_codecs(each, encoding, format, adapt) for each in nodes]
+        nodes, text_losses = measure_text(source, nodes, room, references)
         nodes, byte_losses = drop_non_utf8(source, nodes, adapt)
         nodes, other_losses = adapt_nodes(nodes, adapt, varies=bool(options))
+
     format_losses = text_losses + byte_losses + other_losses
     require_main_array_kept(items, nodes, format_losses, format)
     losses += format_losses + find_omissions(source.reader, items)
     if losses and not allow_loss:
         raise losses_error(losses, format.name)
-    return DryRun(nodes, losses, keyed)
+    return DryRun(nodes, losses, keyed=isinstance(format, ZarrFormat))
 
 
 @contextmanager
-def _trial_target(format: Format, where: Location, options: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield what tells how the format takes arrays, and whether it keeps values under keys.
-
-    That is the writer of an empty dataset, or the format itself where its datasets live in a database.
-    """
-    if isinstance(format, InDatabase):
-        yield format, False
+def _trial_target(format: Format, where: Location, options: Mapping[str, object]) -> Iterator[Writer | None]:
+    """Yield the writer of an empty dataset, which tells how the format takes arrays; None where the format itself does,
+    since its datasets live in a database."""
+    if format.traits.in_database:
+        yield None
         return
     try:
         trial = dataset_session(MemoryStore(), mode="x", format=format.name, **options)
@@ -134,7 +130,7 @@ def _trial_target(format: Format, where: Location, options: Mapping[str, Any]) -
             raise
     else:
         try:
-            yield target.writer(), isinstance(format, FormatOfDocuments)
+            yield target.writer()
         finally:
             trial.__exit__(None, None, None)
         return
@@ -143,7 +139,7 @@ def _trial_target(format: Format, where: Location, options: Mapping[str, Any]) -
         _hide_trial_place(where, folder),
         dataset_session(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
     ):
-        yield target.writer(), False
+        yield target.writer()
 
 
 @contextmanager
@@ -160,7 +156,7 @@ def _hide_trial_place(where: Location, folder: str) -> Iterator[None]:
 def write_documents(target: OpenDataset, nodes: Sequence[TargetNode]) -> None:
     """Write the documents of all nodes, as one batch where the writer has batches."""
     writer = target.writer()
-    with writer.batch() if isinstance(writer, Batches) else nullcontext():
+    with writer.batch():
         for plan in disambiguate(nodes, target.format):
             try:
                 writer.put(plan.source.path, plan.node)
@@ -169,7 +165,7 @@ def write_documents(target: OpenDataset, nodes: Sequence[TargetNode]) -> None:
 
 
 def render_documents(
-    format: Format, nodes: Sequence[TargetNode], options: Mapping[str, Any] = MappingProxyType({})
+    format: Format, nodes: Sequence[TargetNode], options: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, bytes]:
     """Return the documents of a keyed format by key, byte by byte as a conversion writes them."""
     store = MemoryStore()
@@ -196,9 +192,9 @@ def find_losses(items: list[SourceNode], features: Features, *, as_it_is: bool =
 
 def _label_losses(items: list[SourceNode]) -> Iterator[Loss]:
     """Yield a loss for labels that an array has itself and that no coordinate array among the nodes holds too."""
-    shapes = {item.path: (item.node.dims, item.node.shape) for item in items if isinstance(item.node, ArraySpec)}
+    shapes = {item.path: (item.node.dims, item.node.shape) for item in items if item.node.is_array}
     for item in items:
-        if not isinstance(item.node, ArraySpec):
+        if not item.node.is_array:
             continue
         sizes = dict(zip(item.node.dims, item.node.shape, strict=True))
         groups = list(outward(split(item.path)[0]))
@@ -215,7 +211,7 @@ def _label_losses(items: list[SourceNode]) -> Iterator[Loss]:
 
 def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
     """Return as losses what lies at the source's place and its format does not show."""
-    found = (problem for item in items if item.whole for problem in omitted_at(reader, item.origin))
+    found = (problem for item in items if item.whole for problem in reader.omitted(item.origin))
     return tuple(Loss(problem.node, problem.kind, problem.message) for problem in found)
 
 
@@ -230,14 +226,14 @@ def plan_nodes(
             # What is in a group that is left out goes with it.
             gone.append(item.path)
             continue
-        if isinstance(item.node, ArraySpec) and item.picked is not None:
+        if item.node.is_array and item.picked is not None:
             try:
                 cut = _encoding_for(item.path, item.node, encoding)
                 spec, is_native = new_array(item.node, item.picked, cut, features, same_format=same_format)
             except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield TargetNode(item, spec, is_native)
-        elif isinstance(item.node, GroupSpec):
+        elif item.node.is_group:
             node = _set_unlimited_lengths(item.node, _sizes_in_scope(longest, item.path))
             yield TargetNode(
                 item, new_group(node, _sizes_in_scope(sizes, item.path), features, same_format=same_format)
@@ -257,7 +253,7 @@ def _selected_sizes(items: list[SourceNode]) -> dict[tuple[str, str], int | None
     """Return the lengths left where cells are selected, by group and dimension; None for a dimension that is gone."""
     sizes: dict[tuple[str, str], int | None] = {}
     for item in items:
-        if isinstance(item.node, ArraySpec) and item.picked is not None:
+        if item.node.is_array and item.picked is not None:
             folder = split(item.path)[0]
             lengths = dict(zip(item.picked.kept, item.picked.shape, strict=True))
             for axis, dim in enumerate(item.node.dims):
@@ -270,7 +266,7 @@ def _longest_sizes(items: list[SourceNode]) -> dict[tuple[str, str], int]:
     """Return by group and dimension name how long the longest array of the group is."""
     longest: dict[tuple[str, str], int] = {}
     for item in items:
-        if isinstance(item.node, ArraySpec):
+        if item.node.is_array:
             folder = split(item.path)[0]
             for dim, size in zip(item.node.dims, item.node.shape, strict=True):
                 if dim is not None:
@@ -296,7 +292,7 @@ def _sizes_in_scope(sizes: Mapping[tuple[str, str], int | None], group: str) -> 
 
 
 def new_array(
-    spec: ArraySpec, picked: Picked, encoding: Encoding, features: Features, *, same_format: bool
+    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features, *, same_format: bool
 ) -> tuple[ArraySpec, bool]:
     """Return the target's array, and whether the source's spec could be kept (same format, nothing asked anew).
 
@@ -337,7 +333,7 @@ def new_array(
     return wish, False
 
 
-def _convert_fill_value(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
+def _convert_fill_value(spec: ArraySpec, dtype: NumpyDType) -> object:
     """Return the fill value as a cell of another type."""
     return spec.fill_value if spec.numpy_dtype == dtype else as_type(spec.fill_cell(), dtype)[()]
 

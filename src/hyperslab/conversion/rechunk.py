@@ -9,7 +9,7 @@ from typing import Any
 
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
 from hyperslab.conversion.losses import Features
-from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature
 from hyperslab.model.dtypes import is_fixed
@@ -49,7 +49,7 @@ class Encoding:
         return not (self.chunks is None and self.shards is None and self.codec is None)
 
 
-def refit_chunks(spec: ArraySpec, picked: Picked) -> Chunks:
+def refit_chunks(spec: ArraySpec, picked: ArraySelection) -> Chunks:
     """Return the source's chunks, of one length per axis where cells are selected: varying ones no longer fit."""
     if picked.is_all(spec.shape):
         return spec.chunks
@@ -62,7 +62,7 @@ def _regular_lengths(chunks: Chunks) -> tuple[int, ...]:
 
 
 def choose_chunks(
-    spec: ArraySpec, picked: Picked, encoding: Encoding, features: Features
+    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features
 ) -> tuple[Chunks, tuple[int, ...] | None]:
     """Return the chunk and shard lengths of the new array; no shard lengths where it has none."""
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
@@ -91,7 +91,7 @@ def choose_chunks(
     return inner, auto_shards(shape, inner, itemsize)
 
 
-def _source_shards(spec: ArraySpec, picked: Picked, chunks: Chunks) -> tuple[int, ...] | None:
+def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> tuple[int, ...] | None:
     """Return the source's shards around the same chunks, clipped to the selection; None when either changed."""
     inner, outer = spec.inner_chunks, _regular_lengths(spec.chunks)
     if inner is None or tuple(_regular_lengths(inner)[axis] for axis in picked.kept) != chunks:

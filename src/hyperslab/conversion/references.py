@@ -12,15 +12,14 @@ from typing import TypeVar
 
 from hyperslab.array.references import reference_fields, root_id
 from hyperslab.array.session import OpenDataset
-from hyperslab.conversion.losses import Node
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.base import Feature, LeadsOut
+from hyperslab.formats.base import Feature
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import Node
 from hyperslab.stores.location import Location
 
 # A path from the root, or a URL: it means the same from wherever it is read.
@@ -47,7 +46,7 @@ class ReferenceMap:
 
     def map_node(self, node: Node) -> Node:
         """Return a link, or a node with its attributes, as it is to be in the copy."""
-        if isinstance(node, Link):
+        if node.is_link:
             return self.map_pointer(node)
         if not any(isinstance(value, ObjectReference | RegionReference) for value in node.attrs.values()):
             return node
@@ -80,7 +79,7 @@ class ReferenceMap:
         """Return a link or reference as it is to be in the copy; one that leads nowhere keeps its words."""
         reader, path = self.source.reader, _target_path(pointer)
         try:
-            place = reader.place_of(pointer) if isinstance(reader, LeadsOut) else None
+            place = reader.place_of(pointer)
         except HyperslabError:  # what is missing, or must not be read
             return self._map_unresolved(pointer)
         if place is not None or path is None:
@@ -139,13 +138,13 @@ def build_reference_map(
     cut = (
         item.origin
         for item in items
-        if isinstance(item.node, ArraySpec) and item.picked is not None and not item.picked.is_all(item.node.shape)
+        if item.node.is_array and item.picked is not None and not item.picked.is_all(item.node.shape)
     )
     return ReferenceMap(
         source,
         target,
         places={item.origin: item.path for item in items},
-        links=frozenset(item.origin for item in items if isinstance(item.node, Link)),
+        links=frozenset(item.origin for item in items if item.node.is_link),
         cut=frozenset(cut),
         whole=not path,
     )

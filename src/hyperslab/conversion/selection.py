@@ -23,8 +23,8 @@ from hyperslab.selection.region import Axis, PositionList, Range, Region
 class Select:
     """A selection by dimension name: ``isel`` by position, ``sel`` by label (slices of labels include their stop)."""
 
-    isel: Mapping[str, Any]
-    sel: Mapping[str, Any]
+    isel: Mapping[str, object]
+    sel: Mapping[str, object]
 
     @classmethod
     def of(cls, select: Mapping[str, Any] | Select | None) -> Select:
@@ -43,18 +43,17 @@ class Select:
 
 
 def _is_position(value: object) -> bool:
-    if isinstance(value, slice):
-        bounds = [bound for bound in (value.start, value.stop) if bound is not None]
-        return all(map(_is_position, bounds))
-    if isinstance(value, list | tuple | np.ndarray):
-        return np.asarray(value).dtype.kind in "iub"
+    match value:
+        case slice():
+            bounds = [bound for bound in (value.start, value.stop) if bound is not None]
+            return all(map(_is_position, bounds))
+        case list() | tuple() | np.ndarray():
+            return np.asarray(value).dtype.kind in "iub"
     return isinstance(value, int | np.integer)
 
 
-# The name of this class is hashed into the journal of a resumable conversion (`journal.digest`): renaming it makes
-# journals that lie somewhere unusable.
 @dataclass(frozen=True, slots=True, eq=False)
-class Picked:
+class ArraySelection:
     """The selected positions of each axis; the axes that remain (an int drops its axis), and their lengths."""
 
     axes: tuple[Axis, ...]
@@ -80,7 +79,7 @@ def _narrow_axis(axis: Axis, part: slice) -> Axis:
     return Range(axis.start + part.start * axis.step, part.stop - part.start, axis.step)
 
 
-def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> Picked:
+def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> ArraySelection:
     """Return what the selection means for the array at ``path``; dimensions that it does not name are whole."""
     key: list[Any] = [slice(None)] * len(spec.shape)
     isel = {dim: value for dim, value in select.isel.items() if dim in spec.dims}
@@ -94,7 +93,7 @@ def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> Pi
         key = [isel.get(dim, item) if dim is not None else item for dim, item in zip(spec.dims, key, strict=True)]
     selection = outer(tuple(key), spec.shape)
     kept = tuple(axis for axis, item in enumerate(key) if not _is_single(item))
-    return Picked(selection.region.axes, kept, selection.shape)
+    return ArraySelection(selection.region.axes, kept, selection.shape)
 
 
 def _is_single(item: object) -> bool:
@@ -109,7 +108,7 @@ def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None
             raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, names))
 
 
-def select_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], picked: Picked) -> dict[str, Index]:
+def select_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], picked: ArraySelection) -> dict[str, Index]:
     """Return the labels of the selected cells, by dimension, of an array that has labels itself."""
     if not indexes:
         return {}

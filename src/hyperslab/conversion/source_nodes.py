@@ -16,14 +16,13 @@ import numpy as np
 
 from hyperslab.array.missing import FILL, with_missing
 from hyperslab.array.session import OpenDataset
-from hyperslab.checks.reading import read_through
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.conversion.losses import Features, Node, target_cell_type
+from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.selection import Picked, Select, check_dimensions, pick
+from hyperslab.conversion.selection import ArraySelection, Select, check_dimensions, pick
 from hyperslab.errors import (
     CorruptChunk,
     FormatError,
@@ -39,11 +38,11 @@ from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.single_array.document import DEFAULT
 from hyperslab.formats.single_array.draft import main_arrays, names_in
 from hyperslab.group.links import follow_within
+from hyperslab.integrity.cells import read_through
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import child, join, normalize, outward, split
-from hyperslab.model.refs import Link
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 _log = logging.getLogger("hyperslab")
 
@@ -59,7 +58,7 @@ class SourceNode:
     origin: str
     node: Node
     whole: bool = True
-    picked: Picked | None = None
+    picked: ArraySelection | None = None
 
 
 def find_source_nodes(
@@ -73,7 +72,7 @@ def find_source_nodes(
     """
     if path:
         place, spec = follow_within(session, normalize(path))
-        if isinstance(spec, ArraySpec):
+        if spec.is_array:
             return find_array_with_coordinates(session, place, spec, damage)
         nodes = {name[len(place) :].strip("/"): (name, node) for name, node in walk_nodes(session, place, damage)}
     else:
@@ -93,13 +92,13 @@ def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = No
         place = waiting.pop()
         try:
             node = session.reader.node(place)
-            names = list(session.reader.children(place)) if isinstance(node, GroupSpec) else []
+            names = list(session.reader.children(place)) if node.is_group else []
         except DAMAGE as error:
             if damage is None or place == path:
                 raise
             damage.errors[place] = error.locate(url=session.url, node=place)
             continue
-        if isinstance(node, ArraySpec) and node.problem is not None:
+        if node.is_array and node.problem is not None:
             raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
         yield place, node
         waiting += [child(place, name) for name in reversed(names)]
@@ -107,7 +106,7 @@ def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = No
 
 def _find_only_array(session: OpenDataset, nodes: Mapping[str, Node]) -> list[SourceNode]:
     """Return the only array that is no coordinate of another, with all arrays that lie beside it."""
-    arrays = {path: node for path, node in nodes.items() if isinstance(node, ArraySpec)}
+    arrays = {path: node for path, node in nodes.items() if node.is_array}
     folders = dict.fromkeys(split(path)[0] for path in arrays)
     beside = {folder: {split(p)[1]: spec for p, spec in arrays.items() if split(p)[0] == folder} for folder in folders}
     mains = [join(folder, name) for folder, specs in beside.items() for name in main_arrays(specs)]
@@ -127,7 +126,7 @@ def _find_only_array(session: OpenDataset, nodes: Mapping[str, Node]) -> list[So
 
 def _has_content(node: Node) -> bool:
     """Return whether something is lost without a node that is no array."""
-    return isinstance(node, Link) or (isinstance(node, GroupSpec) and bool(node.attrs))
+    return node.is_link or (node.is_group and bool(node.attrs))
 
 
 def find_array_with_coordinates(
@@ -143,7 +142,7 @@ def _gather_in_group(
     """Return a group of the attributes and unlimited dimensions that apply to an array, the array, then the others."""
     folder, name = split(path)
     group = session.reader.node(folder)
-    attrs = group.attrs if isinstance(group, GroupSpec) else {}
+    attrs = group.attrs if group.is_group else {}
     declared = {dim.name: dim for above in [*outward(folder)][::-1] for dim in _declared_dims(session, above)}
     kept = tuple(dim for name, dim in declared.items() if name in spec.dims)
     parts = [
@@ -155,7 +154,7 @@ def _gather_in_group(
 
 def _declared_dims(session: OpenDataset, group: str) -> tuple[Dimension, ...]:
     node = session.reader.node(group)
-    return node.dims if isinstance(node, GroupSpec) else ()
+    return node.dims if node.is_group else ()
 
 
 def find_coordinates(
@@ -194,7 +193,7 @@ def _find_upwards(
                 raise
             damage.errors[place] = error.locate(url=session.url, node=place)
             break
-        if isinstance(node, ArraySpec):
+        if node.is_array:
             return place, node
     return "", None
 
@@ -206,12 +205,10 @@ def select_nodes(
 
     Invalid for a dimension, named by ``select`` or ``encoding``, that no array has.
     """
-    known = {dim for part in parts if isinstance(part.node, ArraySpec) for dim in part.node.dims}
+    known = {dim for part in parts if part.node.is_array for dim in part.node.dims}
     check_dimensions((*select.dims, *encoding.dims), known)
     items = [
-        replace(part, picked=pick(session, part.origin, part.node, select))
-        if isinstance(part.node, ArraySpec)
-        else part
+        replace(part, picked=pick(session, part.origin, part.node, select)) if part.node.is_array else part
         for part in parts
     ]
     for dim in select.dims:
@@ -232,7 +229,7 @@ def add_missing_markers(session: OpenDataset, items: list[SourceNode], format: F
 
 
 def _add_missing_marker(session: OpenDataset, spec: Node, features: Features) -> Node:
-    if not isinstance(spec, ArraySpec):
+    if not spec.is_array:
         return spec
     attrs, cells = with_missing(session, spec), target_cell_type(spec, features)
     if attrs is spec.attrs or not isinstance(cells, np.dtype) or cells.kind not in "iufc":
@@ -244,7 +241,7 @@ def _add_missing_marker(session: OpenDataset, spec: Node, features: Features) ->
 def _lengths(items: list[SourceNode], dim: str) -> Iterator[tuple[int, int]]:
     """Yield a dimension's length in each array, and the length that is selected of it."""
     for item in items:
-        if isinstance(item.node, ArraySpec) and item.picked is not None and dim in item.node.dims:
+        if item.node.is_array and item.picked is not None and dim in item.node.dims:
             axis, kept = item.node.dims.index(dim), item.picked.kept
             yield item.node.shape[axis], item.picked.shape[kept.index(axis)] if axis in kept else 1
 
@@ -319,24 +316,24 @@ def drop_damaged(source: OpenDataset, items: Sequence[SourceNode], damage: Sourc
 
 def _can_copy_rest(items: Sequence[SourceNode], damage: SourceDamage) -> bool:
     """Return whether something can be copied without what is damaged."""
-    arrays = [item for item in items if isinstance(item.node, ArraySpec)]
+    arrays = [item for item in items if item.node.is_array]
     if all(damage.covers(item.origin) for item in arrays):
         return False
-    one = len(items) > 1 and not items[0].whole and isinstance(items[1].node, ArraySpec)
+    one = len(items) > 1 and not items[0].whole and items[1].node.is_array
     return not (one and damage.covers(arrays[0].origin))
 
 
 def scan_damage(source: OpenDataset, items: Sequence[SourceNode], damage: SourceDamage) -> None:
     """Read every selected cell of every array, and add the first error of each array that has one to ``damage``."""
     for item in items:
-        if isinstance(item.node, ArraySpec) and item.picked is not None and not damage.covers(item.origin):
+        if item.node.is_array and item.picked is not None and not damage.covers(item.origin):
             try:
                 _read_selection(source.reader.chunks(item.origin), item.node, item.picked)
             except DAMAGE as error:
                 damage.errors[item.origin] = error.locate(url=source.url, node=item.origin)
 
 
-def _read_selection(source: ChunkSource, spec: ArraySpec, picked: Picked) -> None:
+def _read_selection(source: ChunkSource, spec: ArraySpec, picked: ArraySelection) -> None:
     if 0 in picked.shape:
         return
     region = picked.region(tuple(slice(0, length) for length in picked.shape))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ from hyperslab.conversion.journal import ConversionJournal, require_same_order
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, ReadOnly, StorageError, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.stores import leases
-from hyperslab.stores.base import Buffer, Locks, LocksNodes, PutMany, WritableStore
+from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
 from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove, sync_medium
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import UNFINISHED, below, check_key, is_temporary, split_names
@@ -239,7 +239,7 @@ def _stage_in_place(where: Location, overwrite: bool, head: Head | None) -> Iter
 
 
 @contextmanager
-def _clear_on_failure(store: WritableStore, journal: ConversionJournal) -> Iterator[None]:
+def _clear_on_failure(store: Store, journal: ConversionJournal) -> Iterator[None]:
     """Remove what was built, when the block fails; what cannot be removed stays marked, for the next to replace."""
     try:
         yield
@@ -265,7 +265,7 @@ def _load_documents(journal: ConversionJournal, head: Head | None, where: Locati
     return parse_documents(documents)
 
 
-def _clear(store: WritableStore) -> None:
+def _clear(store: Store) -> None:
     """Remove what is there.
 
     The mark of a conversion stays, so that what a killed one has not removed is never taken for somebody's.
@@ -279,9 +279,7 @@ def _clear(store: WritableStore) -> None:
             store.delete_prefix(folder)
 
 
-def _require_free(
-    where: Location, store: WritableStore, journal: ConversionJournal, overwrite: bool, *, resumes: bool
-) -> None:
+def _require_free(where: Location, store: Store, journal: ConversionJournal, overwrite: bool, *, resumes: bool) -> None:
     """Raise AlreadyExists for what is not to be replaced: all but what a killed conversion has left unfinished."""
     before = journal.head()
     if overwrite or (resumes and before is not None):
@@ -304,23 +302,20 @@ def _require_free(
 
 
 @contextmanager
-def _lock_target(store: WritableStore, target: str) -> Iterator[None]:
+def _lock_target(store: Store, target: str) -> Iterator[None]:
     """Keep other conversions, and writers who make a dataset there, from this target, where the store has locks.
 
     Conflict for a living writer. In a bucket it takes the time of a lease to tell one from a dead one.
     """
+    patience = 0 if store.traits.locks_chunks else leases.LEASE + leases.BEAT
     with ExitStack() as stack:
-        if isinstance(store, LocksNodes):
-            patience = 0 if isinstance(store, Locks) else leases.LEASE + leases.BEAT
-            try:
-                stack.enter_context(store.lock_node("", patience))
-            except Conflict:
-                remedy = "wait for it, or stop it"
-                raise Conflict(
-                    "another conversion or writer is building this target", url=target, remedy=remedy
-                ) from None
-            except Unsupported:  # a server without conditional requests: one writer at a time
-                pass
+        try:
+            stack.enter_context(store.lock_node("", patience))
+        except Conflict:
+            remedy = "wait for it, or stop it"
+            raise Conflict("another conversion or writer is building this target", url=target, remedy=remedy) from None
+        except Unsupported:  # a server without conditional requests: one writer at a time
+            pass
         yield
 
 
@@ -329,60 +324,48 @@ def _lock_target(store: WritableStore, target: str) -> Iterator[None]:
 # hidden folder that is not listed.
 
 
-_OPTIONAL_METHODS = ("get_ranges", "get_into", "read_exactly", "stamp", "size", "concurrency")
-"""What the arrays of a store that nobody else writes may ask of it besides; locks and swaps are not needed."""
-
-
-def copy_optional_methods(store: Any, borrower: Any) -> None:
-    """Give ``borrower`` what else ``store`` can do for chunks, as attributes of its own.
-
-    ``isinstance`` with a protocol sees no ``__getattr__`` (Python 3.12).
-    """
-    for name in _OPTIONAL_METHODS:
-        if hasattr(store, name):
-            setattr(borrower, name, getattr(store, name))
-
-
-class UnpublishedStore:
+class UnpublishedStore(WrappedStore):
     """A store without renames in which a dataset is built: its documents are held back until all cells are there.
 
     ``documents``: those held back by key; None as long as they are still being written: until :meth:`seal` every value
     that is put is one.
     """
 
-    def __init__(self, store: Any, documents: dict[str, bytes] | None = None, *, read_only: bool = False) -> None:
-        self._store = store
-        self._read_only = read_only
+    def __init__(self, store: Store, documents: dict[str, bytes] | None = None, *, read_only: bool = False) -> None:
+        super().__init__(store, read_only=read_only)
         self._collects_documents = documents is None
         self.documents = {} if documents is None else documents
-        copy_optional_methods(store, self)
-        for name, ask in (("size", len), ("stamp", bytes), ("get_ranges", slice_ranges)):
-            if hasattr(store, name):
-                setattr(self, name, partial(self._ask_document, ask, getattr(store, name)))
-
-    @property
-    def url(self) -> str:
-        """Return the store's."""
-        return str(self._store.url)
-
-    @property
-    def read_only(self) -> bool:
-        """Return whether writes are refused."""
-        return self._read_only or bool(self._store.read_only)
 
     def close(self) -> None:
         """Leave the store open: it is not yet published."""
 
     def get(self, key: str) -> bytes | None:
         """Return the whole value, or None."""
-        if key in self.documents:
-            return self.documents[key]
-        found: bytes | None = self._store.get(key)
-        return found
+        return self.documents[key] if key in self.documents else self._store.get(key)
 
-    def _ask_document(self, ask: Callable[..., Any], ask_store: Callable[..., Any], key: str, *arguments: Any) -> Any:
-        """Return the answer for a value that is held back, else what the store says."""
-        return ask(self.documents[key], *arguments) if key in self.documents else ask_store(key, *arguments)
+    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
+        """Return the whole value, None when missing."""
+        if key in self.documents:
+            return Store.get_into(self, key, scratch, most)
+        return self._store.get_into(key, scratch, most)
+
+    def read_exactly(self, key: str, out: memoryview) -> int | None:
+        """Read into ``out`` if the value has its length; return the value's true length, or None when missing."""
+        if key in self.documents:
+            return Store.read_exactly(self, key, out)
+        return self._store.read_exactly(key, out)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Return the bytes of each range; None when the key is missing."""
+        return Store.get_ranges(self, key, ranges) if key in self.documents else self._store.get_ranges(key, ranges)
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes under the key, None when missing."""
+        return len(self.documents[key]) if key in self.documents else self._store.size(key)
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return what identifies the present version: of a document its bytes."""
+        return self.documents[key] if key in self.documents else self._store.stamp(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted."""
@@ -406,11 +389,8 @@ class UnpublishedStore:
         """Write by the store's own group commit, else one by one."""
         if self._collects_documents:
             self._keep_documents(pairs)
-        elif isinstance(self._store, PutMany):
-            self._store.put_many(self._cells(pairs), durable=durable)
         else:
-            for key, value in self._cells(pairs):
-                self._store.put(key, value, durable=durable)
+            self._store.put_many(self._cells(pairs), durable=durable)
 
     def _cells(self, pairs: Iterable[tuple[str, Buffer]]) -> Iterator[tuple[str, Buffer]]:
         """Yield what is not held back.
@@ -477,11 +457,6 @@ class UnpublishedStore:
 def publication_order(documents: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
     """Return the documents in the order in which they are published: with the last one the dataset is complete."""
     return sorted(documents.items(), key=lambda entry: "/" not in entry[0])
-
-
-def slice_ranges(value: bytes, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return parts of a value as :class:`~.stores.base.GetRanges` gives them."""
-    return [value[start : stop or None] if start < 0 else value[start:stop] for start, stop in ranges]
 
 
 def parse_documents(documents: Sequence[Sequence[str]]) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ width. Cells of one width are padded with NUL, so cells that end with one are no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -16,49 +16,60 @@ import numpy as np
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
-from hyperslab.codecs.reference_text import text_of
+from hyperslab.codecs.references import text_of
 from hyperslab.conversion.adapt import Adapt, TargetNode
 from hyperslab.conversion.losses import FITS, Features, Loss, target_type
 from hyperslab.conversion.references import ReferenceMap
-from hyperslab.conversion.selection import Picked
+from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import BoundsText, Feature
+from hyperslab.formats.base import Feature
 from hyperslab.model.cells import Values, as_bytes, longest_text
-from hyperslab.model.dtypes import DataType, Extension, ObjectRef, RegionRef, VlenBytes, VlenString, tagged_fields
+from hyperslab.model.dtypes import (
+    DataType,
+    Extension,
+    NumpyDType,
+    ObjectRef,
+    RegionRef,
+    VlenBytes,
+    VlenString,
+    tagged_fields,
+)
 from hyperslab.model.spec import ArraySpec
 
 # -- targets that only want to know the length -------------------------------------------------------------------------
 
 
 # A target that spells bytes as text shows it by the codecs that it gives this array.
+RoomForText = Callable[[int], Mapping[str, Any]]
 _BYTES = ArraySpec(shape=(), dtype=VlenBytes(), chunks=())
 
 
 def measure_text(
-    source: OpenDataset, nodes: list[TargetNode], target: object, references: ReferenceMap | None = None
+    source: OpenDataset, nodes: list[TargetNode], room: RoomForText | None, references: ReferenceMap | None = None
 ) -> tuple[list[TargetNode], tuple[Loss, ...]]:
     """Return the nodes with room for their longest text, where the target wants to know it; and what has no room.
 
-    ``references``: what becomes of references, which may get longer. Texts that end in NUL would come back without it
+    ``room``: of the target's writer, None where its cells have no bounds. ``references``: what becomes of references,
+    which may get longer. Texts that end in NUL would come back without it
     from cells of one width, so such an array is left out.
     """
     nodes = [_measure_fields(source, plan, references) for plan in nodes]
-    if not isinstance(target, BoundsText):
+    if room is None:
         return nodes, ()
-    measured = [(plan, _measure_array(source, plan, target)) for plan in nodes]
+    measured = [(plan, _measure_array(source, plan, room)) for plan in nodes]
     message = "texts that end in NUL have no place in cells of one width: the array is left out"
     losses = (Loss(plan.source.path, Feature.STRINGS, message) for plan, found in measured if found is None)
     return [found for _, found in measured if found is not None], tuple(losses)
 
 
 def drop_non_utf8(
-    source: OpenDataset, nodes: list[TargetNode], adapt: Adapt | None
+    source: OpenDataset, nodes: list[TargetNode], adapt: Adapt
 ) -> tuple[list[TargetNode], tuple[Loss, ...]]:
     """Return the nodes without arrays of bytes that are no UTF-8, for a target that spells bytes as text; and the
     losses."""
     candidates = [plan for plan in nodes if _has_bytes(plan)]
-    if adapt is None or not candidates or all(codec.name != "utf8_bytes" for codec in adapt(_BYTES).codecs):
+    if not candidates or all(codec.name != "utf8_bytes" for codec in adapt(_BYTES).codecs):
         return nodes, ()
     message = "bytes that are no UTF-8 have no place where bytes are stored as text: the array is left out"
     dropped = {plan.source.path for plan in candidates if not _is_utf8(source, plan)}
@@ -67,12 +78,12 @@ def drop_non_utf8(
 
 
 def _has_bytes(plan: TargetNode) -> bool:
-    return not plan.is_native and isinstance(plan.node, ArraySpec) and isinstance(plan.node.dtype, VlenBytes)
+    return not plan.is_native and plan.node.is_array and isinstance(plan.node.dtype, VlenBytes)
 
 
 def _is_utf8(source: OpenDataset, plan: TargetNode) -> bool:
     """Return whether all selected cells, and the fill value, are UTF-8."""
-    if not isinstance(plan.source.node, ArraySpec) or plan.source.picked is None:
+    if not plan.source.node.is_array or plan.source.picked is None:
         return True
     fill = np.asarray(plan.source.node.fill_cell())
     for block in chain([fill], read_blocks(source, plan.source.origin, plan.source.picked)):
@@ -90,10 +101,10 @@ def _measure_fields(source: OpenDataset, plan: TargetNode, references: Reference
     A target may store them in fields of one width.
     """
     spec, origin, picked = plan.node, plan.source.node, plan.source.picked
-    rows = isinstance(spec, ArraySpec) and isinstance(spec.dtype, np.dtype) and spec.dtype.hasobject
-    if plan.is_native or not rows or not isinstance(spec, ArraySpec) or picked is None:
+    rows = spec.is_array and isinstance(spec.dtype, np.dtype) and spec.dtype.hasobject
+    if plan.is_native or not rows or not spec.is_array or picked is None:
         return plan
-    if not isinstance(origin, ArraySpec):
+    if not origin.is_array:
         return plan
     kinds = dict(tagged_fields(spec.numpy_dtype))
     widths = dict.fromkeys((name for name in spec.numpy_dtype.names or () if spec.numpy_dtype[name].hasobject), 0)
@@ -110,24 +121,24 @@ def _text_length(cell: Any, kind: Extension | None) -> int:
     return 0 if cell is None else len(cell)
 
 
-def _measure_array(source: OpenDataset, plan: TargetNode, target: BoundsText) -> TargetNode | None:
+def _measure_array(source: OpenDataset, plan: TargetNode, room_for_text: RoomForText) -> TargetNode | None:
     """Return an array of text with the target's attributes for its longest one; None if a text ends in NUL."""
     spec, origin, picked = plan.node, plan.source.node, plan.source.picked
-    if plan.is_native or not isinstance(spec, ArraySpec) or not isinstance(spec.dtype, VlenString):
+    if plan.is_native or not spec.is_array or not isinstance(spec.dtype, VlenString):
         return plan
-    if not isinstance(origin, ArraySpec) or picked is None:
+    if not origin.is_array or picked is None:
         return plan
     longest = _longest_text(source, plan.source.origin, origin, picked)
     if longest is None:
         return None
     try:
-        room = target.room_for_text(longest)
+        room = room_for_text(longest)
     except HyperslabError as error:
         raise error.locate(node=plan.source.path) from error.__cause__
     return replace(plan, node=spec.evolve(attrs={**room, **spec.attrs}))
 
 
-def _longest_text(source: OpenDataset, path: str, spec: ArraySpec, picked: Picked) -> int | None:
+def _longest_text(source: OpenDataset, path: str, spec: ArraySpec, picked: ArraySelection) -> int | None:
     """Return the length of the longest selected text, and of the fill value; None if one ends in NUL."""
     longest = 0
     for block in chain([np.asarray(spec.fill_cell())], read_blocks(source, path, picked)):
@@ -137,7 +148,7 @@ def _longest_text(source: OpenDataset, path: str, spec: ArraySpec, picked: Picke
     return longest
 
 
-def read_blocks(source: OpenDataset, path: str, picked: Picked) -> Iterator[Values]:
+def read_blocks(source: OpenDataset, path: str, picked: ArraySelection) -> Iterator[Values]:
     """Yield the selected cells, those of one chunk at a time."""
     chunks = source.reader.chunks(path)
     plan = make_plan(picked.region(tuple(slice(0, length) for length in picked.shape)), chunks.grid)
@@ -184,7 +195,7 @@ def fit_fixed_length(
     # A target of one array has text of any length in coordinates only.
     narrow = features if features & {Feature.ARRAYS, Feature.GROUPS} else features - {Feature.STRINGS}
     for item in items:
-        is_main = isinstance(item.node, ArraySpec) and narrow is not features
+        is_main = item.node.is_array and narrow is not features
         found.append(_fit_array(source, item, narrow if is_main else features, references))
         narrow = features if is_main else narrow
     return found
@@ -194,7 +205,7 @@ def _fit_array(
     source: OpenDataset, item: SourceNode, features: Features, references: ReferenceMap | None
 ) -> SourceNode:
     spec = item.node
-    if not isinstance(spec, ArraySpec) or item.picked is None or target_type(spec.dtype, features) is not None:
+    if not spec.is_array or item.picked is None or target_type(spec.dtype, features) is not None:
         return item
     if not (isinstance(spec.dtype, _TEXT | VlenBytes) or spec.numpy_dtype.names or spec.numpy_dtype.kind == "S"):
         return item
@@ -212,7 +223,7 @@ def _all_cells(source: OpenDataset, item: SourceNode, spec: ArraySpec) -> Iterat
         yield from read_blocks(source, item.origin, item.picked)
 
 
-def _fixed_type(dtype: DataType, base: np.dtype[Any], cells: Iterator[Values], features: Features) -> DataType | None:
+def _fixed_type(dtype: DataType, base: NumpyDType, cells: Iterator[Values], features: Features) -> DataType | None:
     if base.names:
         return _fixed_row_type(base, cells, features)
     longest = _LengthStats()
@@ -226,7 +237,7 @@ def _fixed_type(dtype: DataType, base: np.dtype[Any], cells: Iterator[Values], f
     return VlenString() if Feature.STRINGS in features and longest.is_text and longest.is_whole else None
 
 
-def _fixed_row_type(base: np.dtype[Any], cells: Iterator[Values], features: Features) -> DataType | None:
+def _fixed_row_type(base: NumpyDType, cells: Iterator[Values], features: Features) -> DataType | None:
     """Return rows of the same fields with text for those that are objects; of UTF-8 bytes where there is no text."""
     wide = Feature.UNICODE in features
     texts = "O" if wide else "OU"

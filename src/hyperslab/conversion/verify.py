@@ -15,57 +15,49 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.progress import Report
 from hyperslab.chunks.settings import Settings
-from hyperslab.codecs.chain import as_codecs
 from hyperslab.codecs.checksums import WORDS
+from hyperslab.codecs.registry import as_codecs
 from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check, ConversionJob, CopyProgress, copy_box
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.plan import render_documents
 from hyperslab.conversion.report import Verification
-from hyperslab.conversion.staging import StagedTarget, copy_optional_methods
+from hyperslab.conversion.staging import StagedTarget
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_cells
 from hyperslab.model.differences import differences
-from hyperslab.model.refs import Link
-from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Buffer, Get
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
+from hyperslab.stores.base import Buffer, WrappedStore
 from hyperslab.stores.location import Location
 
 _REMEDY = "the medium is at fault, or another program wrote here: convert again"
 
 
-class ComparingStore:
+class ComparingStore(WrappedStore):
     """A store that takes only what it has: writing a dataset over itself shows every bit that differs.
 
     CorruptChunk when a value is not the one that lies there.
     """
 
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        self.read_only = False
-        self.url = store.url
-        self.get, self.list, self.list_dir, self.close = store.get, store.list, store.list_dir, store.close
-        copy_optional_methods(store, self)
+    @property
+    def read_only(self) -> bool:
+        """Return False, so that a writer opens it; the other store is only read."""
+        return False
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Compare the value with the stored one."""
         found = self._store.get(key)
         if found is None:
-            self._refuse(key, "a stored value is missing", len(memoryview(value)), None)
+            self._differ(key, "a stored value is missing", len(memoryview(value)), None)
         if memoryview(found) != memoryview(value).cast("B"):
-            self._refuse(key, "stored bytes differ from what was written", len(memoryview(value)), len(found))
-
-    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Compare one after another."""
-        for key, value in pairs:
-            self.put(key, value)
+            self._differ(key, "stored bytes differ from what was written", len(memoryview(value)), len(found))
 
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Raise CorruptChunk: the writer found a value that should not be there."""
-        self._refuse(key, "a stored value should not be there", None, None)
+        self._differ(key, "a stored value should not be there", None, None)
 
-    def _refuse(self, key: str, message: str, expected: int | None, found: int | None) -> NoReturn:
+    def _differ(self, key: str, message: str, expected: int | None, found: int | None) -> NoReturn:
         sizes = {} if found is None else {"expected": f"{expected} bytes", "found": f"{found} bytes"}
         raise CorruptChunk(message, url=self._store.url, key=key, remedy=_REMEDY, **sizes)
 
@@ -126,7 +118,7 @@ def _compare_datasets(
         for copy in copies:
             compare_cells(copy, SETTINGS, progress, twins.get(copy.path))
     return Verification(
-        groups=sum(isinstance(plan.node, GroupSpec) for plan in job.nodes),
+        groups=sum(plan.node.is_group for plan in job.nodes),
         arrays=len(copies),
         attributes=attributes,
         cells=sum(copy.size for copy in copies),
@@ -153,8 +145,8 @@ def _is_proved_by_reading(copy: ArrayCopy) -> bool:
 
 def compare_stored_documents(documents: Mapping[str, bytes], target: OpenDataset) -> None:
     """Raise FormatError at the first document whose bytes are not those that were written."""
-    store = getattr(target.reader, "store", None)
-    if not isinstance(store, Get):
+    store = target.reader.store
+    if store is None:
         return
     for key, expected in documents.items():
         found = store.get(key)
@@ -165,14 +157,14 @@ def compare_stored_documents(documents: Mapping[str, bytes], target: OpenDataset
 
 def _compare_node(target: OpenDataset, plan: TargetNode, dims: bool) -> int:
     path, found = plan.source.path, target.reader.node(plan.source.path)
-    if isinstance(plan.node, Link):
+    if plan.node.is_link:
         if found != plan.node:
             raise FormatError("the link differs from the source", node=path, remedy=_AGAIN)
         return 0
     return compare_specs(path, plan.node, found, dims)
 
 
-def compare_specs(path: str, expected: GroupSpec | ArraySpec, found: object, dims: bool) -> int:
+def compare_specs(path: str, expected: GroupSpec | ArraySpec, found: Node, dims: bool) -> int:
     """Return the number of equal attributes; FormatError that lists every difference from what was asked for."""
     problems = differences(path, expected, found, dims=dims)
     if problems:
@@ -199,7 +191,7 @@ def compare_cells(copy: ArrayCopy, settings: Settings, progress: CopyProgress, t
                 remedy=f"the medium is at fault, or the source changed meanwhile: {_AGAIN}",
             )
         if twin is not None:
-            if twin.raw_sides is not None:
+            if twin.can_copy_buffers:
                 copy_box(twin, box, settings, check)
             else:
                 twin.write_target(box, wanted, settings, check)

@@ -16,7 +16,6 @@ from hyperslab.bridges.extras import library
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, make_plan
-from hyperslab.chunks.source import ListsChunks, Transacts, WritesTogether
 from hyperslab.database.cast_cells import as_cells
 from hyperslab.database.connection import OpenCollection
 from hyperslab.database.dimensions import Dimension, TimeDimension, dimension
@@ -34,6 +33,7 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.collections.base import bare_spec
 from hyperslab.formats.metadata_json.records import record_to_json
+from hyperslab.model.cells import Values
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -45,9 +45,6 @@ from hyperslab.model.schemas import (
 from hyperslab.model.schemas.arrays import update_record
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
-
-Values = np.ndarray[Any, Any]
-
 
 # Errors that are about one tile, so that the others may be read or written all the same.
 _OF_A_TILE = (CorruptChunk, FormatError, MissingChunks, StorageError)
@@ -68,7 +65,7 @@ class Array:
         self._cells: Cells | None = None
         self._session: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """It is pickled as where it is and what is known of it, without secrets."""
         return type(self), (self._collection, self._record)
 
@@ -214,7 +211,7 @@ class Array:
             self._exists()
             self._write(self.array, items, values)
 
-    def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
+    def _read(self, cells: Cells, items: tuple[Item, ...]) -> object:
         return cells.lazy[items].read()
 
     def _write(self, cells: Cells, items: tuple[Item, ...], values: Values) -> None:
@@ -234,7 +231,7 @@ class Array:
 
     # -- the record -------------------------------------------------------------------------------------------------
 
-    def update_custom_attributes(self, attributes: Mapping[str, Any]) -> None:
+    def update_custom_attributes(self, attributes: Mapping[str, object]) -> None:
         """Give custom attributes other values; the rest stay as they are stored, whoever changed them last.
 
         SchemaError for none, for unknown or primary ones and for values of another type; NodeNotFound when the array
@@ -313,7 +310,7 @@ class VArray(Array):
     def _subset(self, resolved: Any) -> VSubset:
         return VSubset(self, resolved)
 
-    def _read(self, cells: Cells, items: tuple[Item, ...]) -> Any:
+    def _read(self, cells: Cells, items: tuple[Item, ...]) -> object:
         return read_tiles(cells, items, self.arrays_shape)
 
     def _write(self, cells: Cells, items: tuple[Item, ...], values: Values) -> None:
@@ -463,8 +460,7 @@ def tile_schema(schema: VArraySchema) -> ArraySchema:
 def stored_tiles(cells: Cells) -> list[tuple[int, ...]]:
     """Return the positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
     source = cells.lazy[...].cells.source
-    grid = source.grid
-    places = source.stored() if isinstance(source, ListsChunks) else iter(grid)
+    grid, places = source.grid, source.stored_coords()
     if grid.outer is None:
         return sorted(places)
     return sorted(set(map(grid.outer_of, places)))
@@ -490,7 +486,7 @@ def write_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...], va
     except _OF_A_TILE as error:
         pieces = list(_pieces(cells, items, tile))
         source = view.cells.source
-        if isinstance(source, WritesTogether | Transacts) or len(pieces) < 2:
+        if source.traits.multi_shard or source.traits.transacts or len(pieces) < 2:
             raise
         spread = view.selection.spread(values)
         _run_each(
@@ -511,7 +507,7 @@ def _tile_box(piece: Piece, tile: tuple[int, ...]) -> tuple[slice, ...]:
     )
 
 
-def _run_each(pieces: list[Piece], work: Callable[[Piece], Any], what: str, first: HyperslabError) -> None:
+def _run_each(pieces: list[Piece], work: Callable[[Piece], object], what: str, first: HyperslabError) -> None:
     failed: dict[tuple[int, ...], Exception] = {}
     for piece in pieces:
         try:
@@ -530,7 +526,7 @@ def _run_each(pieces: list[Piece], work: Callable[[Piece], Any], what: str, firs
 _LARGEST = 2**63
 
 
-def plain_attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain_attributes(values: Mapping[str, object]) -> dict[str, Any]:
     """Return every attribute that has a value, by name."""
     return {name: plain(value) for name, value in values.items() if value is not None}
 
@@ -538,17 +534,18 @@ def plain_attributes(values: Mapping[str, Any]) -> dict[str, Any]:
 def plain(value: object) -> Any:
     """Return a value of an attribute as a number, text or list of numbers; times in ISO 8601, anything else as Python
     says."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, str | float):
-        return value
-    if isinstance(value, int):
-        return value if -_LARGEST <= value < _LARGEST else str(value)
-    if isinstance(value, tuple) and value:
-        if all(type(item) is int and -_LARGEST <= item < _LARGEST for item in value):
-            return list(value)
-        if all(type(item) in (int, float) for item in value):
-            return [float(item) for item in value]
+    match value:
+        case datetime():
+            return value.isoformat()
+        case str() | float():
+            return value
+        case int():
+            return value if -_LARGEST <= value < _LARGEST else str(value)
+        case tuple() if value:
+            if all(type(item) is int and -_LARGEST <= item < _LARGEST for item in value):
+                return list(value)
+            if all(type(item) in (int, float) for item in value):
+                return [float(item) for item in value]
     return str(value)
 
 

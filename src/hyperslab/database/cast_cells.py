@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hyperslab.errors import Invalid, SelectionError, WrongType
+from hyperslab.model.cells import Values
 
-Values = np.ndarray[Any, Any]
 # One number, of Python or NumPy, which stands for all cells.
 _PLAIN = (bool, int, float, complex, np.number, np.bool_)
 
@@ -25,17 +23,20 @@ def as_cells(data: object, dtype: np.dtype[np.generic], shape: tuple[int, ...] |
         raise Invalid("None is no data", remedy="give cells, or clear() them")
     if isinstance(data, _PLAIN):
         return _number(data, dtype)
-    if isinstance(data, np.ma.MaskedArray):
-        cells = np.where(np.ma.getmaskarray(data), dtype.type(fill), _cast(data.filled(0), dtype))
-    elif isinstance(data, np.ndarray):
-        cells = _cast(data, dtype)
-    elif isinstance(data, list | tuple):
-        cells = _cast_list(data, dtype)
-    else:
-        remedy = (
-            "give its values: np.asarray(...)" if hasattr(data, "__array__") else "give an array, a list or a number"
-        )
-        raise WrongType(f"data of the type {type(data).__name__} for cells of {dtype}", remedy=remedy)
+    match data:
+        case np.ma.MaskedArray():
+            cells = np.where(np.ma.getmaskarray(data), dtype.type(fill), _cast(data.filled(0), dtype))
+        case np.ndarray():
+            cells = _cast(data, dtype)
+        case list() | tuple():
+            cells = _cast_list(data, dtype)
+        case _:
+            remedy = (
+                "give its values: np.asarray(...)"
+                if hasattr(data, "__array__")
+                else "give an array, a list or a number"
+            )
+            raise WrongType(f"data of the type {type(data).__name__} for cells of {dtype}", remedy=remedy)
     if shape is not None and cells.shape != shape and (cells.ndim or isinstance(data, list | tuple)):
         raise SelectionError(f"data of shape {cells.shape} for cells of shape {shape}", remedy="give one for each cell")
     return cells

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from hyperslab.checks.report import Report
 from hyperslab.chunks.memory import installed, require
 from hyperslab.database.collection import Collection
 from hyperslab.database.connection import Connection, OpenCollection, place_of
@@ -34,6 +33,8 @@ from hyperslab.formats.collections.base import (
     complete_document,
     parse_document,
 )
+from hyperslab.integrity.report import Report
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 
@@ -213,7 +214,7 @@ class Client:
         found = self._connection.find_collection(name)
         return None if found is None else self._of(found)
 
-    def collection_from_dict(self, document: Mapping[str, Any], *, layout: LayoutName | None = None) -> Collection:
+    def collection_from_dict(self, document: Mapping[str, object], *, layout: LayoutName | None = None) -> Collection:
         """Make a new collection of what :attr:`Collection.as_dict` said of another.
 
         A fill value, attributes, labels, scales and options that are left out are those of a schema without them.
@@ -248,7 +249,7 @@ class Client:
         (True) of one in the working directory. CollectionNotFound.
         """
         reader = self._connection.reader
-        if isinstance(level, bool) or not isinstance(level, int) or level < 1:
+        if not is_whole_number(level) or level < 1:
             raise ClientError(f"level={level!r}", remedy="levels are 1 to 4")
         if collection is not None and collection not in reader.collections():
             raise CollectionNotFound(f"no collection {collection!r}", url=self.url)
@@ -284,7 +285,7 @@ def _check_counts(workers: object, timeout: object, interval: object) -> None:
     for name, value in (("workers", workers), ("write_lock_timeout", timeout), ("write_lock_check_interval", interval)):
         if value is None and name == "workers":
             continue
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not is_whole_number(value):
             raise ClientError(f"{name}={value!r}", remedy="give a whole number")
         if name == "workers" and value < 1:
             raise ClientError(f"{name}={value!r}", remedy="give a number of threads from 1 on")
@@ -297,7 +298,7 @@ def _set_level(name: object) -> None:
     LOGGER.setLevel(level)
 
 
-def _extra(url: str, layout: object, relative_links: bool, index: object) -> dict[str, Any]:
+def _extra(url: str, layout: object, relative_links: bool, index: object) -> dict[str, object]:
     """Return the keys of a document that one layout alone knows."""
     if relative_links and layout != "deker":
         raise Unsupported(f"links in the layout {layout!r}", url=url, remedy='they are those of layout="deker"')
@@ -334,15 +335,16 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 def parse_memory_limit(given: object) -> int:
     """Return the limit in bytes: as given where it is above 0 and the machine has so much, else all that the machine
     has."""
-    if isinstance(given, str):
-        match = _LIMIT_TEXT.fullmatch(given)
-        if match is None:
+    match given:
+        case str():
+            parts = _LIMIT_TEXT.fullmatch(given)
+            if parts is None:
+                raise _not_a_limit(given)
+            wanted = int(parts[1]) * 1024 ** _POWERS[parts[2].lower()]
+        case int() if not isinstance(given, bool):
+            wanted = given
+        case _:
             raise _not_a_limit(given)
-        wanted = int(match[1]) * 1024 ** _POWERS[match[2].lower()]
-    elif isinstance(given, int) and not isinstance(given, bool):
-        wanted = given
-    else:
-        raise _not_a_limit(given)
     whole = installed()
     return wanted if 0 < wanted < whole else whole
 
@@ -370,7 +372,7 @@ def examine_collections(reader: object, url: str, level: int, collection: str | 
 def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Problem]:
     names = reader.collections() if collection is None else [collection]
     if level >= _ARRAYS and collection is None:
-        yield from reader.problems(deep=level >= _CELLS, workers=1)
+        yield from (finding.problem for finding in reader.find_damage(deep=level >= _CELLS, workers=1))
         return
     for name in names:
         try:
@@ -385,7 +387,7 @@ def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Probl
         if level < _ARRAYS:
             yield from store.document_problems()
         else:
-            yield from (remedy.problem for remedy in store.remedies(deep=level >= _CELLS) if not remedy.sound)
+            yield from (remedy.problem for remedy in store.find_damage(deep=level >= _CELLS) if not remedy.sound)
 
 
 def write_report(report: Report, to_file: bool | str | os.PathLike[str]) -> Path:

@@ -110,7 +110,7 @@ class Collection:
             self._collection.required_store().create([record])
         return array_of(self._collection, record)
 
-    def create_many(self, arrays: Iterable[Any]) -> list[Array]:
+    def create_many(self, arrays: Iterable[object]) -> list[Array]:
         """Make arrays, all of them or none, made durable together: far faster than one by one.
 
         Readers see all of them or none, and so does who comes after a kill; but in DEKER's layout, or without primary
@@ -127,7 +127,7 @@ class Collection:
 
     # -- finding ----------------------------------------------------------------------------------------------------
 
-    def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
+    def filter(self, wanted: Mapping[str, object]) -> FilteredManager:
         """Return the array with an ``id`` or with all these primary attributes; also those with any other attributes.
 
         ``.first()`` and ``.last()`` give an array or None. SchemaError for attributes that are not in the schema, for
@@ -269,7 +269,7 @@ class Manager:
         """Make a new array, as :meth:`Collection.create` makes it."""
         return self._collection.create(primary_attributes, custom_attributes, id_)
 
-    def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
+    def filter(self, wanted: Mapping[str, object]) -> FilteredManager:
         """Arrays by id, key or attributes, as :meth:`Collection.filter` finds them."""
         return self._collection.filter(wanted)
 
@@ -324,7 +324,7 @@ class TileMembers:
         """Refused: a tile is made when cells of it are written."""
         raise Unsupported("tiles are not made one by one", remedy="update() the VArray that they belong to")
 
-    def filter(self, wanted: Mapping[str, Any]) -> TileMembers:
+    def filter(self, wanted: Mapping[str, object]) -> TileMembers:
         """Return those of one VArray (``vid``), or those at one ``v_position``; SchemaError for anything else."""
         if not isinstance(wanted, Mapping) or not wanted.keys() <= _OF_A_TILE:
             raise SchemaError(f"a filter of tiles by {wanted!r}", remedy="give vid, v_position or both")
@@ -401,11 +401,12 @@ def new_record(document: CollectionDocument, primary: Any, custom: Any, id: str 
 
 def record_of_attributes(document: CollectionDocument, attributes: object) -> Record:
     """Return the record of one of many: of a pair of primary and custom attributes, or of a mapping of all."""
-    if isinstance(attributes, Mapping):
-        known = {each.name for each in document.schema.primary_attributes}
-        primary = {name: value for name, value in attributes.items() if name in known}
-        custom = {name: value for name, value in attributes.items() if name not in known}
-        return new_record(document, primary, custom)
-    if isinstance(attributes, tuple | list) and len(attributes) in (1, 2):
-        return new_record(document, *attributes, *(None,) * (2 - len(attributes)))
+    match attributes:
+        case Mapping():
+            known = {each.name for each in document.schema.primary_attributes}
+            primary = {name: value for name, value in attributes.items() if name in known}
+            custom = {name: value for name, value in attributes.items() if name not in known}
+            return new_record(document, primary, custom)
+        case tuple() | list() if len(attributes) in (1, 2):
+            return new_record(document, *attributes, *(None,) * (2 - len(attributes)))
     raise SchemaError(f"{attributes!r} are no attributes of an array", remedy=_REMEDY)

@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.formats.metadata_json.records import value_to_json
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.model.schemas.arrays import canonical_value, check_sought
@@ -120,7 +121,7 @@ def parse(
         _parse_condition(_require_attribute(known, name), wanted)
         for name, wanted in {**(where or {}), **conditions}.items()
     )
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0):
+    if limit is not None and (not is_whole_number(limit) or limit < 0):
         raise SchemaError(f"limit={limit!r}", remedy="give a whole number from 0 on, or None for all")
     name, backwards = _parse_order(known, order)
     return Query(found, name, backwards, None if limit is None else int(limit))
@@ -168,7 +169,7 @@ def _equality(attribute: AttributeSchema, wanted: object) -> Condition:
     return Condition(attribute, (RankSpan(rank, rank),), () if value is None else (value,))
 
 
-def _membership(attribute: AttributeSchema, wanted: Iterable[Any]) -> Condition:
+def _membership(attribute: AttributeSchema, wanted: Iterable[object]) -> Condition:
     if isinstance(wanted, np.ndarray) and wanted.ndim != 1:
         raise _query_error(attribute, f"an array of {wanted.ndim} dimensions", "give a list of values")
     rank = ranker(attribute)
@@ -193,7 +194,7 @@ def _beginning(attribute: AttributeSchema, text: str) -> Condition:
     return Condition(attribute, (RankSpan((_KNOWN, text), high, closed=False),))
 
 
-def _value(attribute: AttributeSchema, wanted: object) -> Any:
+def _value(attribute: AttributeSchema, wanted: object) -> object:
     """Return the value that an attribute is to have, in its type."""
     if wanted is None:
         if attribute.primary:
@@ -207,7 +208,7 @@ def _value(attribute: AttributeSchema, wanted: object) -> Any:
         raise SchemaError(f"in a query {said}", remedy=error.remedy) from None
 
 
-def _bound(attribute: AttributeSchema, end: object) -> Any:
+def _bound(attribute: AttributeSchema, end: object) -> object:
     """Return the end of a range, which may lie beyond the limits of a type of whole numbers."""
     whole = attribute.dtype is int or (issubclass(attribute.dtype, np.integer))
     return _value(replace(attribute, dtype=int) if whole else attribute, end)

@@ -32,7 +32,7 @@ from hyperslab.formats.collections.format import OF_ZARR
 from hyperslab.formats.collections.tree import CollectionTreeReader
 from hyperslab.model.schemas import ArraySchema, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
-from hyperslab.stores.redaction import redact
+from hyperslab.stores.credentials import redact
 
 
 @dataclass(repr=False)
@@ -45,7 +45,7 @@ class Connection:
     options: Mapping[str, Any]
     opened: OpenDataset | None = field(default=None, init=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return the place and options of what is open for a pickle, which refuses secrets; it is opened when it is
         first used. ClientError when it is closed."""
         return _reopened, (redact(self.place), self.mode, self.memory_limit, self.session)
@@ -174,7 +174,7 @@ class OpenCollection:
             None if opened is None else (*opened, AttributeIndex(opened[1]))
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """It is pickled as where it is, and opened when it is first used."""
         return OpenCollection, (self.connection, self.document)
 

@@ -22,13 +22,15 @@ from operator import itemgetter
 from typing import Any
 from weakref import WeakSet
 
-from hyperslab.chunks.pool import batched, each_if_many
+from hyperslab.chunks.plan import batched
+from hyperslab.chunks.pool import each_if_many
 from hyperslab.database.conditions import Condition, Query, Rank, ranker
 from hyperslab.errors import ReadOnly, StorageError
 from hyperslab.formats.collections.base import CollectionStore
 from hyperslab.formats.metadata_json.records import value_from_json, value_to_json
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.stores.base import Stamp, Unversioned
+from hyperslab.stores.forks import call_after_fork
 
 # Records that are in memory at once besides the rows.
 _BATCH = 1024
@@ -249,8 +251,7 @@ def _begin_anew() -> None:
         index._begin()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+call_after_fork(_begin_anew)
 
 
 # -- rows in the orders of their attributes ---------------------------------------------------------------------------
@@ -436,14 +437,14 @@ def _whole(said: object) -> int:
     return said
 
 
-def _parse_marks(said: Mapping[str, Any]) -> dict[str, int]:
+def _parse_marks(said: Mapping[str, object]) -> dict[str, int]:
     return {id: _whole(mark) for id, mark in said.items()}
 
 
-def _values(said: Sequence[Any], attributes: Sequence[AttributeSchema]) -> list[Any]:
+def _values(said: Sequence[object], attributes: Sequence[AttributeSchema]) -> list[object]:
     pairs = zip(attributes, said, strict=True)
     return [None if value is None else value_from_json(known.dtype, value) for known, value in pairs]
 
 
-def _described(attributes: Sequence[AttributeSchema]) -> list[dict[str, Any]]:
+def _described(attributes: Sequence[AttributeSchema]) -> list[dict[str, object]]:
     return [attribute.as_dict for attribute in attributes]

@@ -264,7 +264,7 @@ class FilteredManager:
         values = {name: value for name, value in self._wanted.items() if self._id is None or name != "id"}
         self._values = check_key(collection.schema, values)
 
-    def filter(self, wanted: Mapping[str, Any]) -> FilteredManager:
+    def filter(self, wanted: Mapping[str, object]) -> FilteredManager:
         """Return those among them that have other values besides; SchemaError for a second value of one attribute."""
         with self._collection.locate_errors():
             other = FilteredManager(self._collection, wanted)

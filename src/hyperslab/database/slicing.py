@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from operator import index
-from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import LabelError, SelectionError, WrongType
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.dims import Index
 from hyperslab.selection.keys import WHOLE, several_ellipses, too_many, zero_step
 from hyperslab.selection.label_query import is_label
@@ -86,7 +86,7 @@ def _item(item: object, along: Along) -> Item:
 
 def _position(item: object) -> int | None:
     """Return an int of Python's or NumPy's; a truth value is none."""
-    if isinstance(item, bool | np.bool_) or not isinstance(item, int | np.integer):
+    if not is_whole_number(item):
         return None
     return index(item)
 
@@ -105,7 +105,7 @@ def _slice(item: slice, along: Along) -> slice:
     return slice(first, lookup.bound(stop, stop=True), step)
 
 
-def _slice_end(bound: object, along: Along) -> Any:
+def _slice_end(bound: object, along: Along) -> object:
     """Return a bound of a slice: None, an int or a label."""
     if bound is None or is_label(bound):
         return bound

@@ -13,10 +13,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.base import Format, NamesDatasets
+from hyperslab.formats.base import Format
 from hyperslab.model.guessing import meant
-from hyperslab.stores.location import Probe
-from hyperslab.stores.schemes import REMOTE
+from hyperslab.stores.location import REMOTE, Probe
 
 # in the order of detection
 FORMATS = {
@@ -137,4 +136,4 @@ def _suffixes(name: str) -> tuple[str, ...]:
         found = get_format(name)
     except Unsupported:  # it cannot be imported: get_format says so to whoever names it
         return ()
-    return found.suffixes if isinstance(found, NamesDatasets) else ()
+    return found.traits.suffixes

@@ -1,6 +1,6 @@
 """All that it takes to write a format of your own, in one place: import it from here.
 
-What a format is stands in :mod:`hyperslab.formats.base` as protocols, none of which has to be inherited. It is
+What a format is stands in :mod:`hyperslab.formats.base`: the classes ``Format``, ``Reader`` and ``Writer``. It is
 registered by an entry point of the group ``hyperslab.formats`` and proved by ``hyperslab.testing.formats.FormatTests``.
 A worked example is the page "A format of your own" of the documentation.
 """
@@ -8,8 +8,8 @@ A worked example is the page "A format of your own" of the documentation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from zlib import crc32
 
 import numpy as np
@@ -17,16 +17,16 @@ import numpy as np
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits
 from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupported
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Writer
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Writer
 from hyperslab.formats.documents import read_json, write_json
 from hyperslab.formats.metadata_json.nodes import node_from_json, node_to_json
 from hyperslab.formats.single_array.coordinates import resize_cells
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Locks, Size, Stamp, Stamps, Unversioned, WritableStore
+from hyperslab.stores.base import Stamp, Store, Unversioned
 from hyperslab.stores.location import Location, Probe
 
 # -- arrays that are stored as one piece of plain cells under a key --------------------------------------------------
@@ -56,24 +56,27 @@ PLAIN = frozenset(
 """What a format can hold whose arrays are pieces of plain NumPy cells, with groups and what ``node_to_json`` says."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SingleChunkArray:
+@dataclass(slots=True, eq=False)
+class SingleChunkArray(ChunkSource):
     """The one chunk of an array: the value under ``key``, which ``decode`` and ``encode`` turn into cells and back.
 
     A ValueError or EOFError of ``decode`` says that the value is damaged.
     """
 
     spec: ArraySpec
-    store: WritableStore
+    store: Store
     key: str
     decode: Callable[[bytes], Block]
     encode: Callable[[Block], bytes]
     durable: bool = True
+    grid: Grid = field(init=False)
+    """One chunk; none where the array has no cells."""
+    traits: SourceTraits = field(init=False)
 
-    @property
-    def grid(self) -> Grid:
-        """The grid of one chunk; of none where the array has no cells."""
-        return Grid.of(self.spec.shape, whole_chunks(self.spec.shape))
+    def __post_init__(self) -> None:
+        self.grid = Grid.of(self.spec.shape, whole_chunks(self.spec.shape))
+        store = self.store.traits
+        self.traits = SourceTraits(stamped=store.stamped, locks=store.locks_chunks)
 
     def read(self, coords: Coords) -> Block | None:
         """All cells; CorruptChunk when they are damaged, or others than the spec says."""
@@ -107,12 +110,10 @@ class SingleChunkArray:
 
     def stamp(self, coords: Coords) -> Stamp | None:
         """The version of the value, so that cells that were read may be kept."""
-        return self.store.stamp(self.key) if isinstance(self.store, Stamps) else Unversioned()
+        return self.store.stamp(self.key) if self.traits.stamped else Unversioned()
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the array against other writers, where the store can."""
-        if not isinstance(self.store, Locks):
-            return nullcontext()
         folder, name = split(self.key)
         return self.store.lock_chunks(folder, [crc32(name.encode())], timeout)
 
@@ -122,8 +123,7 @@ class SingleChunkArray:
 
     def nbytes_stored(self) -> int:
         """Bytes of the value."""
-        size = self.store.size(self.key) if isinstance(self.store, Size) else len(self.store.get(self.key) or b"")
-        return size or 0
+        return self.store.size(self.key) or 0
 
 
 def whole_wish(wish: ArraySpec, format: str) -> ArraySpec:
@@ -140,6 +140,7 @@ __all__ = [
     "PLAIN",
     "ArraySpec",
     "Block",
+    "ChunkReader",
     "ChunkSource",
     "Coords",
     "CorruptChunk",
@@ -147,6 +148,7 @@ __all__ = [
     "Format",
     "FormatError",
     "FormatInfo",
+    "FormatTraits",
     "Grid",
     "GroupSpec",
     "Location",
@@ -156,6 +158,7 @@ __all__ = [
     "Reader",
     "Settings",
     "SingleChunkArray",
+    "SourceTraits",
     "Unsupported",
     "Writer",
     "node_from_json",

@@ -1,22 +1,29 @@
 """What a format is: a name, what it can hold, how it is recognised, and a Reader or Writer of its documents.
 
-A format of a third party needs not inherit anything: ``Reader``, ``Writer`` and ``Format`` are protocols. Each
-of the other protocols is one ability that some formats have and that the floors above ask for with ``isinstance``.
+Three abstract classes. A subclass has the few abstract methods; every other method has a default that is right for a
+format without that ability ("no locks", "nothing omitted"), so that the floors above call it and need not ask first.
+What they branch on besides is data: the ``features`` and ``traits`` of a format.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import cache
+from inspect import Parameter, signature
+from typing import Any, Literal
 
+from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Problem
+from hyperslab.errors import Invalid, Problem, Unsupported
+from hyperslab.formats.rules import Finding
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location, Probe
 
 # -- what formats can hold: declared once per format and variant -------------------------------------------------------
@@ -86,415 +93,332 @@ class FormatInfo:
     variants: tuple[Variant, ...] = ()
 
 
-# -- readers and writers -----------------------------------------------------------------------------------------------
-
-Mode = Literal["r", "r+", "a", "w", "x"]
-
-
-class Reader(Protocol):
-    """An open dataset. Paths are ``a/b``, ``""`` is the root."""
-
-    def children(self, path: str) -> Iterable[str]:
-        """Names of the groups, arrays and links right below a group, in the dataset's order; below an array is
-        nothing. NodeNotFound."""
-        ...
-
-    def node(self, path: str) -> GroupSpec | ArraySpec | Link:
-        """Return the spec or the link at ``path``; NodeNotFound."""
-        ...
-
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of the array at ``path``; raises Unsupported when its cells cannot be decoded."""
-        ...
-
-    def close(self) -> None:
-        """Write what is pending, let go of handles; closing twice is fine."""
-        ...
-
-
-@runtime_checkable
-class Writer(Reader, Protocol):
-    """A dataset that takes writes; absent in a read-only format."""
-
-    def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
-        """Make or replace the documents of a node; chunks are left alone. Missing parent groups are made.
-
-        A link is given only to a format with the feature ``LINKS``.
-        """
-        ...
-
-    def drop(self, path: str) -> None:
-        """Remove a node with all below it."""
-        ...
-
-
-@runtime_checkable
-class Batches(Protocol):
-    def batch(self) -> AbstractContextManager[None]:
-        """Collect changes: one write per document and one consolidation at the end of the block."""
-        ...
-
-
-@runtime_checkable
-class LocksDataset(Protocol):
-    def lock_node(self, path: str) -> AbstractContextManager[None]:
-        """Hold a node's documents while they are read, changed and put back; afterwards reads see the newest."""
-        ...
-
-
-@runtime_checkable
-class MovesNodes(Protocol):
-    def move(self, source: str, target: str) -> None:
-        """Rename a node with all below it."""
-        ...
-
-
-@runtime_checkable
-class WritesAhead(Protocol):
-    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of an array as they will be under ``spec``, before its documents are put (growing)."""
-        ...
-
-
-@runtime_checkable
-class RemembersRows(Protocol):
-    """A format whose arrays grow with one another: each is as long as its dimension, though it was given less."""
-
-    def written_length(self, path: str, axis: int) -> int:
-        """Return the length along ``axis`` up to which cells were written; those behind read as the fill value."""
-        ...
-
-    def appended(self, path: str, axis: int, stop: int) -> None:
-        """Remember that cells were written up to ``stop``, and none behind."""
-        ...
-
-
-@runtime_checkable
-class Removes(Protocol):
-    def remove(self, path: str, axis: int, start: int, stop: int) -> bool:
-        """Take a range out of an array and close the gap, whole; False where moving cells is the best way."""
-        ...
-
-
-@runtime_checkable
-class Discards(Protocol):
-    def discard(self) -> None:
-        """Close without publishing what is pending: a block ended with an error."""
-        ...
-
-
-@runtime_checkable
-class Relocated(Protocol):
-    @property
-    def location(self) -> Location:
-        """Where others can open what is being written, before it stands at its place."""
-        ...
-
-
-@runtime_checkable
-class Refreshes(Protocol):
-    def refresh(self, path: str) -> None:
-        """Forget what is remembered of a node's documents."""
-        ...
-
-
-@runtime_checkable
-class HoldsOne(Protocol):
-    """A dataset that is one array, with its coordinates beside it in the root group."""
-
-    @property
-    def main(self) -> str | None:
-        """Return the name of that array, which is what opening the dataset gives; None while it has none."""
-        ...
-
-
-@runtime_checkable
-class HoldsMoreBeside(Protocol):
-    @property
-    def in_coordinates(self) -> frozenset[Feature]:
-        """Of the features of a format of one array, those that its coordinates alone have."""
-        ...
-
-
-@runtime_checkable
-class HoldsMany(Protocol):
-    """A place of many datasets, each of which is a group of its root."""
-
-    def some_names(self, most: int) -> list[str]:
-        """Return names of its datasets, at most ``most``."""
-        ...
-
-
-@runtime_checkable
-class HoldsCollections(Protocol):
-    """A place of collections of arrays, each of which is a group of its root."""
-
-    def members(self, path: str) -> list[str]:
-        """Return the first collections of the root, or arrays of a collection; none in a group that is a dataset."""
-        ...
-
-
-@runtime_checkable
-class Omits(Protocol):
-    """A reader that does not show all that its place holds."""
-
-    def omitted(self, path: str) -> Iterable[Problem]:
-        """Return what a node has, among its attributes or right below it, and is not shown; ``kind`` is the feature."""
-        ...
-
-
-@runtime_checkable
-class Examines(Protocol):
-    def problems(self, *, deep: bool, workers: int) -> Iterable[Problem]:
-        """Return every problem of the dataset, after a look at all of it; ``deep`` decodes every chunk besides."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Remedy:
-    """A problem, and what mends it: the ``action`` in words (None: nothing does), and as a deed, ``act``, after copies
-    of the keys ``keep`` are kept or what lies at ``take`` is taken out.
+class FormatTraits:
+    """What the floors above take into account of a format, beside what it can hold.
 
-    ``at``: the key that it is about. ``settles``: kinds of problems of that key, and of those below it, that a look at
-    the keys alone finds and that are this one again. ``part``: what a repair can be limited to (``"links"``).
-    ``asked``: the wish of a repair without which it is not mended. ``sound``: no problem, but can be made better.
+    ``suffixes``: ends of the names of a third party's new datasets, such as ``.npys``.
+    ``in_database``: its datasets lie in no store of keys; the format itself tells what is at a place (``is_taken``) and
+    what becomes of a new array (``new_array``).
+    ``has_collections``: a dataset is a root of collections of arrays that stand for themselves.
+    ``keeps_consolidated``: a dataset that is made whole ends with consolidated metadata.
+    ``dimension_scope``: where a name of a dimension has one length: in a group, as seen from it and those below, or in
+    the whole dataset; None where dimensions are not declared. Dimensions that
+    :func:`hyperslab.formats.dimension_suffix.add_suffix` has named are shown by the names that they were given.
+    ``shares_lengths``: arrays are as long as their dimension, so that they grow with one another.
+    ``repeats_dimensions``: the name of a dimension says what kind of axis it is, and axes of several lengths share it.
+    ``label_rules``: in words, which labels arrays say themselves; empty where coordinate arrays alone are labels.
+    ``bounds_text``: text is stored in cells of one width (``room_for_text``).
+    ``in_coordinates``: of the features of a format of one array, those that its coordinates alone have.
+    ``common_codecs``: codecs on bytes that each reader knows, which a conversion takes where it can choose; None where
+    all codecs are known alike.
+    ``options_cut``: the options that a dataset is made with say how its arrays are cut, whatever they were cut by.
+    ``fill_value``: what else it says of cells: ``"missing"``, that those which have it are missing; ``"apart"``, that
+    what means missing stands beside it, so that xarray keeps both.
+    ``native_kinds``: kinds of NumPy's cells that are stored as such where CF would make numbers of them.
+    ``netcdf_attributes``: attributes are those of the netCDF library: none are mappings, text may end in NUL, and
+    ``_NCProperties`` is its own.
     """
 
-    problem: Problem
-    action: str | None = None
-    act: Callable[[], None] | None = None
-    keep: tuple[str, ...] = ()
-    take: str = ""
-    at: str = ""
-    settles: frozenset[str] = frozenset()
-    part: str = ""
-    asked: str = ""
-    sound: bool = False
-
-
-@runtime_checkable
-class Repairs(Protocol):
-    def remedies(self, *, deep: bool, workers: int) -> Iterable[Remedy]:
-        """Return every problem, as :meth:`Examines.problems` finds them, with its remedy."""
-        ...
-
-
-@runtime_checkable
-class Rebuilds(Protocol):
-    """A format in which no single chunk is replaced that cannot be decoded."""
-
-    def rebuild(self, path: str, without: Collection[tuple[int, ...]]) -> None:
-        """Make an array anew of its chunks; those at the coordinates ``without`` are not read, and hold the fill
-        value."""
-        ...
-
-
-@runtime_checkable
-class LeadsOut(Protocol):
-    """A format whose links and references may lead to other datasets."""
-
-    def place_of(self, pointer: Pointer) -> Location | None:
-        """Where the dataset is that a pointer leads to, None for this one; BrokenLink or ExternalLinkRefused."""
-        ...
-
-
-@runtime_checkable
-class AllowsExternal(Protocol):
-    """A format whose links may be allowed to lead to more places than they do by themselves."""
-
-    def allowing(self, places: Sequence[str] | bool) -> Format:
-        """Return the format that follows links to these folders and URLs too, True for all; Invalid."""
-        ...
-
-
-@runtime_checkable
-class FindsObjects(Protocol):
-    """A format whose nodes have an identity that stays when they are moved."""
-
-    def object_ids(self) -> Mapping[str, str]:
-        """Return the path of each node that has an ``object_id``, by that; read once, when it is first asked for."""
-        ...
-
-    def paths_of(self, object_id: str) -> Sequence[str]:
-        """Return the paths of the nodes that call themselves so: several where a node was copied with its identity."""
-        ...
-
-
-@runtime_checkable
-class HoldsSpecifications(Protocol):
-    """A format that keeps the schemas that its nodes follow."""
-
-    def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Namespace, version (the newest last), source: a schema as JSON values, read when it is taken out."""
-        ...
-
-
-@runtime_checkable
-class TellsStorage(Protocol):
-    def storage(self, path: str) -> Mapping[str, Any]:
-        """Return how an array is stored beyond its spec, as plain values for people; empty where there is nothing."""
-        ...
-
-
-@runtime_checkable
-class StampsNodes(Protocol):
-    def stamp(self, path: str) -> Hashable:
-        """Return what identifies the present version of a node's documents; None where that cannot be known."""
-        ...
-
-
-@runtime_checkable
-class Plans(Protocol):
-    def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return a user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's spelling; Unsupported."""
-        ...
-
-
-@runtime_checkable
-class TakesLabels(Protocol):
-    """A format whose arrays say their labels themselves, though coordinate arrays may stand beside them."""
-
-    @property
-    def label_rules(self) -> str:
-        """Which labels those are, in words."""
-        ...
-
-
-@runtime_checkable
-class SharesDimensions(Protocol):
-    """A format that declares dimensions: a name has one length where it is declared."""
-
-    @property
-    def dimension_scope(self) -> Literal["group", "dataset"]:
-        """Where that is: in a group, as seen from it and those below, or in the whole dataset. Dimensions that
-        :func:`hyperslab.formats.dimension_suffix.add_suffix` has named are shown by the names that they were given."""
-        ...
-
-
-@runtime_checkable
-class KnowsItsPlace(Protocol):
-    """A format whose datasets say where they lie."""
-
-    def placed(self, where: Location) -> None:
-        """Correct what a dataset says of its place, after it was made elsewhere and moved to ``where``."""
-        ...
-
-
-@runtime_checkable
-class BoundsText(Protocol):
-    """A format that stores the text of an array in cells of one width."""
-
-    def room_for_text(self, longest: int) -> Mapping[str, Any]:
-        """Attributes of a wish that give each of its cells room for ``longest`` bytes of UTF-8."""
-        ...
-
-
-@runtime_checkable
-class CutsChunks(Protocol):
-    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """Return the chunk lengths of a new array that nobody chose any for, where the format has a rule of its own."""
-        ...
-
-
-@runtime_checkable
-class InDatabase(Protocol):
-    """A format whose datasets lie in no store of keys: it alone knows what is at a place."""
-
-    def is_taken(self, where: Location) -> bool:
-        """Return whether a dataset is there."""
-        ...
-
-    def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """As :meth:`Plans.new_array`, before anything is opened."""
-        ...
-
-
-@runtime_checkable
-class Varies(Protocol):
-    """A format that holds more or less by the options that a dataset is made with."""
-
-    def variant(self, options: Mapping[str, Any]) -> Format:
-        """Return the format with the features that it has under these options."""
-        ...
-
-
-@runtime_checkable
-class VariesByPlace(Protocol):
-    """A format whose documents have other names in one dataset than in another."""
-
-    def at(self, probe: Probe) -> Format:
-        """Return the format as it is at a place."""
-        ...
-
-
-@runtime_checkable
-class IsVariant(Protocol):
-    @property
-    def variant(self) -> Format:
-        """Return the format of this dataset, with the features that it has here."""
-        ...
-
-
-@runtime_checkable
-class NamesDatasets(Protocol):
-    """A third party's format of which datasets have names of their own kind."""
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """Return the ends of the names of new datasets, such as ``.npys``."""
-        ...
-
-
-class Format(Protocol):
-    """A format: ``formats/<name>/__init__.py`` exports one as ``FORMAT``."""
-
-    @property
-    def name(self) -> str:
-        """Return its name as for ``format=``, such as ``"zarr3"``."""
-        ...
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Return what it can hold."""
-        ...
-
-    @property
-    def info(self) -> FormatInfo:
-        """Return its line of ``list_formats``."""
-        ...
-
-    def sniff(self, probe: Probe) -> bool:
-        """Return whether the place holds this format; each key is read at most once for all formats."""
-        ...
-
-    def open(self, where: Location, mode: Mode, **options: Any) -> Reader:
-        """Open or make (modes ``w``, ``x``, ``a``) a dataset.
-
-        Options: ``settings``; ``remembered``, what a probe has read by key (only where it read any); the format's own.
-        """
-        ...
-
-
-# -- what a dataset holds and its format does not show -----------------------------------------------------------------
-
+    suffixes: tuple[str, ...] = ()
+    in_database: bool = False
+    has_collections: bool = False
+    keeps_consolidated: bool = False
+    dimension_scope: Literal["group", "dataset"] | None = None
+    shares_lengths: bool = False
+    repeats_dimensions: bool = False
+    label_rules: str = ""
+    bounds_text: bool = False
+    in_coordinates: frozenset[Feature] = frozenset({Feature.STRINGS})
+    common_codecs: frozenset[str] | None = None
+    options_cut: bool = False
+    fill_value: Literal["missing", "apart"] | None = None
+    native_kinds: str = ""
+    netcdf_attributes: bool = False
+
+
+PROVENANCE = "_NCProperties"
+"""The attribute in which netCDF's libraries say who wrote a dataset."""
 NAME_PROBLEM = "names"
 """The kind of the problem that a node has a name which no path can have."""
 
 
-def omitted_at(reader: Reader, path: str) -> Iterable[Problem]:
-    """Return what a node has, among its attributes or right below it, and is not shown."""
-    return reader.omitted(path) if isinstance(reader, Omits) else ()
+# -- an open dataset ---------------------------------------------------------------------------------------------------
+
+Node = GroupSpec | ArraySpec | Link
+"""What lies at a path."""
 
 
-def omitted_below(reader: Reader, path: str) -> Iterator[Problem]:
-    """Yield what a node and those below it hold and is not shown, group by group."""
-    if not isinstance(reader, Omits):
+class Reader(ABC):
+    """An open dataset. Paths are ``a/b``, ``""`` is the root."""
+
+    store: Store | None = None
+    """The store of keys that the dataset lies in; None for a file or database."""
+    is_single_array: bool = False
+    """True for a dataset that is one array, with its coordinates beside it in the root group."""
+    is_written_whole: bool = False
+    """True where what is written is there when the dataset is closed, and not before."""
+    has_omissions: bool = False
+    """True where the reader does not show all that its place holds (``omitted``)."""
+
+    # the tree and its cells
+
+    @abstractmethod
+    def children(self, path: str) -> Iterable[str]:
+        """Return the names of the groups, arrays and links right below a group, in the dataset's order; below an array
+        is nothing. NodeNotFound."""
+
+    @abstractmethod
+    def node(self, path: str) -> Node:
+        """Return the spec or the link at ``path``; NodeNotFound."""
+
+    @abstractmethod
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of the array at ``path``; raises Unsupported when its cells cannot be decoded."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is pending, let go of handles; closing twice is fine."""
+
+    def discard(self) -> None:
+        """Close without publishing what is pending, where that can be: a block ended with an error."""
+        self.close()
+
+    # the dataset as a whole
+
+    @property
+    def variant(self) -> Format | None:
+        """Return the format with the features that this dataset has; None where they are those of the format."""
+        return None
+
+    @property
+    def location(self) -> Location | None:
+        """Return where others can open what is being written before it stands at its place; None where they cannot, or
+        it stands there."""
+        return None
+
+    @property
+    def main(self) -> str | None:
+        """Return the name of the array that opening the dataset gives (``is_single_array``); None where it has none."""
+        return None
+
+    def some_names(self, most: int) -> Sequence[str] | None:
+        """Return names of at most ``most`` datasets, each of which is a group of the root; None where the place is one
+        dataset."""
+        return None
+
+    def members(self, path: str) -> Sequence[str]:
+        """Return the first collections of the root, or arrays of a collection; none in a group that is a dataset."""
+        return ()
+
+    # present versions
+
+    def refresh(self, path: str) -> None:
+        """Forget what is remembered of a node's documents."""
         return
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
-        yield from reader.omitted(path)
-        waiting += [child(path, name) for name in reader.children(path)]
+
+    def stamp(self, path: str) -> Hashable:
+        """Return what identifies the present version of a node's documents; None where that cannot be known."""
+        return None
+
+    # what a dataset holds besides
+
+    def storage(self, path: str) -> Mapping[str, Any]:
+        """Return how an array is stored beyond its spec, as plain values for people; empty where there is nothing."""
+        return {}
+
+    def omitted(self, path: str) -> Iterable[Problem]:
+        """Return what a node has, among its attributes or right below it, and is not shown; ``kind`` is the feature."""
+        return ()
+
+    def omitted_below(self, path: str) -> Iterator[Problem]:
+        """Yield what a node and those below it hold and is not shown, group by group."""
+        waiting = [path] if self.has_omissions else []
+        while waiting:
+            path = waiting.pop()
+            yield from self.omitted(path)
+            waiting += [child(path, name) for name in self.children(path)]
+
+    def find_damage(self, *, deep: bool, workers: int) -> Iterable[Finding] | None:
+        """Return every problem of the dataset with what mends it, by rules of the format's own
+        (:mod:`hyperslab.formats.rules`); ``deep`` decodes every chunk besides. None where reading each node, and each
+        cell, tells all that can be wrong."""
+        return None
+
+    # links and references
+
+    def place_of(self, pointer: Pointer) -> Location | None:
+        """Return where the dataset is that a pointer leads to, None for this one; BrokenLink, ExternalLinkRefused, or
+        Unsupported where no pointer leaves a dataset."""
+        if pointer.source not in ("", "."):
+            message = f"a link to {pointer.source!r} leaves the dataset, and its format has no such"
+            raise Unsupported(message, remedy="open that dataset by its own URL")
+        return None
+
+    def object_ids(self) -> Mapping[str, str]:
+        """Return the path of each node that has an ``object_id``, which stays when it is moved, by that; read once,
+        when it is first asked for."""
+        return {}
+
+    def paths_of(self, object_id: str) -> Sequence[str]:
+        """Return the paths of the nodes that call themselves so: several where a node was copied with its identity."""
+        return ()
+
+    def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Return the schemas that nodes follow: namespace, version (the newest last), source. A schema is JSON values,
+        read when it is taken out."""
+        return {}
+
+
+class Writer(Reader):
+    """A dataset that takes writes; absent in a read-only format."""
+
+    # nodes
+
+    @abstractmethod
+    def put(self, path: str, spec: Node) -> None:
+        """Make or replace the documents of a node; chunks are left alone. Missing parent groups are made.
+
+        A link is given only to a format with the feature ``LINKS``.
+        """
+
+    @abstractmethod
+    def drop(self, path: str) -> None:
+        """Remove a node with all below it."""
+
+    def move(self, source: str, target: str) -> bool:
+        """Rename a node with all below it; False where it is to be copied, and dropped, by the caller."""
+        return False
+
+    # new arrays
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """Return a user's wish (shape, dtype, dims, chunks, neutral codecs) in this format's spelling; Unsupported."""
+        return spec
+
+    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+        """Return the chunk lengths of a new array that nobody chose any for."""
+        return auto_chunks(shape, itemsize)
+
+    def room_for_text(self, longest: int) -> Mapping[str, Any]:
+        """Return attributes of a wish that give each cell room for ``longest`` bytes of UTF-8 (``bounds_text``)."""
+        return {}
+
+    # growing
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks of an array as they will be under ``spec``, before its documents are put: a reader beside
+        sees the new shape only once its cells are there. A format that cannot tell puts the documents first."""
+        self.put(path, spec)
+        return self.chunks(path)
+
+    def written_length(self, path: str, axis: int) -> int:
+        """Return the length along ``axis`` up to which cells were written; those behind read as the fill value. It
+        differs from the shape where the format ``shares_lengths``."""
+        spec = self.node(path)
+        assert isinstance(spec, ArraySpec)
+        return spec.shape[axis]
+
+    def appended(self, path: str, axis: int, stop: int) -> None:
+        """Remember that cells were written up to ``stop``, and none behind."""
+        return
+
+    # several changes, several writers
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Collect changes: one write per document and one consolidation at the end of the block."""
+        return nullcontext()
+
+    def lock_node(self, path: str) -> AbstractContextManager[None]:
+        """Hold a node's documents while they are read, changed and put back; afterwards reads see the newest."""
+        return nullcontext()
+
+    # repair
+
+    def rebuild(self, path: str, without: Collection[tuple[int, ...]]) -> bool:
+        """Make an array anew of its chunks, where no single one can be replaced that cannot be decoded; False where
+        each can. Those at the coordinates ``without`` are not read, and hold the fill value."""
+        return False
+
+
+# -- a format ----------------------------------------------------------------------------------------------------------
+
+Mode = Literal["r", "r+", "a", "w", "x"]
+
+
+class Format(ABC):
+    """A format: ``formats/<name>/__init__.py`` exports one as ``FORMAT``."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Return its name as for ``format=``, such as ``"zarr3"``."""
+
+    @property
+    @abstractmethod
+    def features(self) -> frozenset[Feature]:
+        """Return what it can hold."""
+
+    @property
+    @abstractmethod
+    def info(self) -> FormatInfo:
+        """Return its line of ``list_formats``."""
+
+    @property
+    def traits(self) -> FormatTraits:
+        """Return what else is to be known of it."""
+        return FormatTraits()
+
+    @abstractmethod
+    def sniff(self, probe: Probe) -> bool:
+        """Return whether the place holds this format; each key is read at most once for all formats."""
+
+    @abstractmethod
+    def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
+        """Open or make (modes ``w``, ``x``, ``a``) a dataset.
+
+        Options, all by keyword: ``settings``; ``remembered``, what a probe has read by key (only where it read any);
+        the format's own (``options``).
+        """
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the names of the options that ``open`` takes of users; by default its keywords."""
+        return _keywords(type(self).open)
+
+    def variant(self, options: Mapping[str, Any]) -> Format:
+        """Return the format with the features that a dataset made with these options has."""
+        return self
+
+    def at(self, probe: Probe) -> Format:
+        """Return the format with the names of documents that the dataset at a place has."""
+        return self
+
+    def allowing(self, places: Sequence[str] | bool) -> Format:
+        """Return the format that follows links to these folders and URLs too, True for all; Invalid."""
+        raise Invalid(f"format {self.name} has no option 'allow_external'", remedy="leave it out")
+
+    def placed(self, where: Location) -> None:
+        """Correct what a dataset says of its place, after it was made elsewhere and moved to ``where``."""
+        return
+
+    def is_taken(self, where: Location) -> bool:
+        """Return whether a dataset is there, of a format ``in_database``."""
+        return False
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """As :meth:`Writer.new_array`, before anything is opened, of a format ``in_database``."""
+        return spec
+
+
+@cache
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the keyword arguments of ``open``, without those that every format has."""
+    known = ("self", "where", "mode", "settings", "remembered")
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return tuple(
+        name for name, each in signature(function).parameters.items() if each.kind in named and name not in known
+    )
 
 
 # -- for writers ------------------------------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ any number from bytes to bytes (``BYTES``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
 
-from hyperslab.codecs.chain import MAKERS
-from hyperslab.codecs.registry import REFUSED
+from hyperslab.codecs.chain import REFUSED
+from hyperslab.codecs.registry import MAKERS
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
 
@@ -49,6 +48,8 @@ SERIAL = frozenset(
         "sharding_indexed",
     ]
 )
+HDMF_CODECS = frozenset(["utf8_bytes", "record_text", "reference_pickle", "reference_text"])
+"""Codecs that make of stored text and pickles the cells of HDMF; no document may name them."""
 BYTES = frozenset(
     [
         "gzip",
@@ -68,16 +69,6 @@ BYTES = frozenset(
     ]
 )
 COMPRESSORS = frozenset(["gzip", "zlib", "bz2", "lzma", "zstd", "lz4", "blosc"])
-
-
-@runtime_checkable
-class NamesCodecs(Protocol):
-    """A format of which readers know some codecs surely and others perhaps."""
-
-    @property
-    def common_codecs(self) -> frozenset[str]:
-        """The codecs on bytes that each reader knows: a conversion takes these where there is a choice."""
-        ...
 
 
 def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:

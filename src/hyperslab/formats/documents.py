@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import numpy as np
@@ -55,7 +55,7 @@ class _Object(msgspec.Struct):
     """Any JSON object; its values are skipped, and not built."""
 
 
-_HOLDERS: dict[str, msgspec.json.Decoder[Any]] = {
+_HOLDERS: dict[str, msgspec.json.Decoder[object]] = {
     "zarr.json": msgspec.json.Decoder(_Inline),
     ".zmetadata": msgspec.json.Decoder(_Entries),
 }
@@ -155,7 +155,7 @@ def _whole_number(match: re.Match[str]) -> str:
     return f"0{text}" if text.startswith(".") else f"{text}0"
 
 
-def write_json(value: Any) -> bytes:
+def write_json(value: object) -> bytes:
     """Return the document as indented JSON, text as it is (netcdf-c knows no escapes) but for halves of characters.
 
     A float that JSON has no number for (NaN, infinities) is a ValueError.
@@ -172,7 +172,7 @@ def write_json(value: Any) -> bytes:
         return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=True).encode()
 
 
-def write_again(doc: Mapping[str, Any]) -> bytes:
+def write_again(doc: Mapping[str, object]) -> bytes:
     """Return a document that was read as JSON; numbers that JSON lacks as they were written before."""
     try:
         return write_json(doc)
@@ -210,7 +210,7 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     return value
 
 
-def large_copy(doc: Mapping[str, Any]) -> LargeCopy | None:
+def large_copy(doc: Mapping[str, object]) -> LargeCopy | None:
     """Return the copy in a document, where it holds more than is read at once."""
     inline = doc.get("consolidated_metadata")
     found = (inline if isinstance(inline, dict) else doc).get("metadata")
@@ -247,11 +247,31 @@ def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
     return doc
 
 
+def object_or_empty(value: object) -> JsonObject:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a JSON list; any other value as a list of itself."""
+    return value if isinstance(value, list) else [value]
+
+
+def text_or_none(value: object) -> str | None:
+    """Return a JSON text; None for any other value."""
+    return value if isinstance(value, str) else None
+
+
+def is_text_list(value: object) -> TypeGuard[list[str]]:
+    """Return True for a JSON list that holds texts alone."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _address(data: Any) -> int:
     """Return where in memory the bytes stand: what msgspec splits off is a view of the whole."""
     return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     names = {list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
     return names.get(type(value), "a number")

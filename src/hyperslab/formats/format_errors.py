@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.source import Block
-from hyperslab.errors import FormatError, Invalid, NodeNotFound, NotFound, Problem, ReadOnly
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import FormatError, Invalid, NodeNotFound, NotFound, Problem, ReadOnly, Unsupported
+from hyperslab.formats.base import Node
+from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 LONGEST = 2**63 - 1
@@ -72,7 +73,7 @@ class Problems(list[Problem]):
             return tuple(value)
         return None
 
-    def mapping(self, kind: str, value: Any) -> dict[str, Any] | None:
+    def mapping(self, kind: str, value: object) -> dict[str, object] | None:
         """Return a JSON object; None, and a fatal problem, when ``value`` is none."""
         if isinstance(value, dict):
             return value
@@ -85,7 +86,7 @@ def document_error(kind: str, message: str, **where: str) -> FormatError:
     return FormatError(message, problems=(Problem("", kind, message),), **where)
 
 
-def shorten(value: Any) -> str:
+def shorten(value: object) -> str:
     """Return a value as text of at most 60 characters, for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -108,13 +109,20 @@ def dataset_closed(url: str) -> Invalid:
 
 def names_below(spec: GroupSpec | ArraySpec, names: Iterable[str]) -> list[str]:
     """Return the names right below a node, in a dataset whose arrays all lie in its root: nothing is below an array."""
-    return list(names) if isinstance(spec, GroupSpec) else []
+    return list(names) if spec.is_group else []
 
 
 def require_array(path: str, spec: GroupSpec | ArraySpec, url: str) -> ArraySpec:
     """Return ``spec`` where it is that of an array; NodeNotFound where it is that of a group."""
-    if not isinstance(spec, ArraySpec):
+    if not spec.is_array:
         raise NodeNotFound("this is a group, not an array", url=url, node=path)
+    return spec
+
+
+def require_no_link(spec: Node, path: str, format: str, url: str | None = None) -> GroupSpec | ArraySpec:
+    """Return ``spec`` where it is that of a group or an array; Unsupported for a link, which the format has not."""
+    if isinstance(spec, Link):
+        raise Unsupported(f"format {format} has no links", url=url, node=path)
     return spec
 
 
@@ -123,7 +131,7 @@ def read_only_error() -> ReadOnly:
     return ReadOnly("this dataset is open for reading", remedy="open it with mode='r+'")
 
 
-class ReadOnlyChunks:
+class ReadOnlyChunks(ChunkSource):
     """The methods of a chunk source that write, for a dataset that is open for reading."""
 
     def write(self, coords: Coords, block: Block) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.formats.format_errors import read_only_error
 from hyperslab.model.spec import ArraySpec
 
@@ -16,17 +15,12 @@ Part = tuple[slice, ...]
 """Cells of the array, along each axis from one to another, none left out."""
 
 
-class SlicedArray:
+class SlicedArray(ChunkSource):
     """A source whose :meth:`take` reads, and :meth:`give` writes, any part of the array that ``spec`` describes."""
 
     def __init__(self, spec: ArraySpec) -> None:
         self._spec = spec
-        self._grid = Grid.of(spec.shape, spec.chunks)
-
-    @property
-    def grid(self) -> Grid:
-        """The chunk grid of the file, or the one that was laid over what lies in one piece."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, spec.chunks)
 
     def take(self, coords: Coords, part: Part, out: Block) -> None:
         """Put a part of the array, within the chunk at ``coords``, into ``out``."""
@@ -46,7 +40,7 @@ class SlicedArray:
 
     def read(self, coords: Coords) -> Block:
         """The chunk in memory of its own."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, block)
         return block
 
@@ -57,18 +51,9 @@ class SlicedArray:
 
     def erase(self, coords: Coords) -> None:
         """Write the fill value: there is no way to forget a chunk."""
-        self.write(coords, self._spec.filled(self._grid.chunk_shape(coords)))
-
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """One after the other; they become visible, and durable, when the dataset is closed."""
-        for coords, block in pairs:
-            self.write(coords, block)
-
-    def stored(self) -> Iterator[Coords]:
-        """Every chunk: nobody tells which were written."""
-        return iter(self._grid)
+        self.write(coords, self._spec.filled(self.grid.chunk_shape(coords)))
 
     def _inside(self, coords: Coords) -> tuple[Part, tuple[Any, ...]]:
         """The cells of a chunk that are inside the array: in the array, and in the chunk."""
-        extent = self._grid.extent(coords)
+        extent = self.grid.extent(coords)
         return extent, (*[slice(0, part.stop - part.start) for part in extent], ...)

@@ -13,12 +13,12 @@ The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and mak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
-from hyperslab.formats.base import Format, InDatabase, Mode
+from hyperslab.formats.base import Format, Mode
 from hyperslab.formats.signatures import is_unfinished, unknown_format_error
+from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe
@@ -71,8 +71,7 @@ def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
 def is_occupied(where: Location) -> bool:
     """Return whether something is there; an empty folder or store is free."""
     if where.scheme in SCHEMES:
-        database = get_format(SCHEMES[where.scheme])
-        return isinstance(database, InDatabase) and database.is_taken(where)
+        return get_format(SCHEMES[where.scheme]).is_taken(where)
     if not where.exists() or where.is_file():
         return where.exists()
     try:
@@ -123,16 +122,18 @@ def replace_folder(where: Location, make: Callable[[str], object], *, durable: b
 # -- options of a format ----------------------------------------------------------------------------------------------
 
 
-def check_option_names(format: str, options: Iterable[str], known: Sequence[str], url: str) -> None:
-    """Raise Invalid for the name of an option that the format does not have."""
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        *others, last = known or [""]
-        remedy = f"there are {', '.join(others)} and {last}" if known else None
-        raise Invalid(f"format {format} has no option {unknown[0]!r}", url=url, remedy=remedy)
+def check_option_names(format: Format, options: Iterable[str], others: Sequence[str], url: str) -> None:
+    """Raise Invalid for the name of an option that the format does not have. ``others``: options of every format."""
+    known = format.options
+    for name in options:
+        if name not in known:
+            *first, last = known or ("none",)
+            there_are = f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
+            remedy = nearest(name, (*known, *others)) or there_are
+            raise Invalid(f"format {format.name} has no option {name!r}", url=url, remedy=remedy)
 
 
-def check_choices(options: object, choices: Mapping[str, Sequence[Any]]) -> None:
+def check_choices(options: object, choices: Mapping[str, Sequence[object]]) -> None:
     """Raise Invalid for an attribute of ``options`` that is none of its choices.
 
     None among the choices is the default, which nobody asks for by name.

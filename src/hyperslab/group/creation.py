@@ -12,12 +12,12 @@ from hyperslab.array import references
 from hyperslab.array.coerce import as_given
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.sparse_io import is_sparse
-from hyperslab.chunks.auto import auto_chunks, auto_shards
+from hyperslab.chunks.auto import auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
-from hyperslab.codecs.default import parse_codec
+from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.base import BoundsText, CutsChunks, Feature, Plans
-from hyperslab.model.cells import longest_text
+from hyperslab.formats.base import Feature
+from hyperslab.model.cells import Values, longest_text
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -92,8 +92,8 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     dtype = as_data_type(_dtype(wish.dtype, data))
     dims = _dims(wish.dims, len(shape))
     itemsize = numpy_dtype(dtype).itemsize
-    reader = session.reader
-    auto = (reader.auto_chunks if isinstance(reader, CutsChunks) else auto_chunks)(shape, itemsize)
+    writer = session.writer()
+    auto = writer.auto_chunks(shape, itemsize)
     chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wish.shards is None else auto)
     shards = None
     if wish.shards is not None:
@@ -122,20 +122,19 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
         sparse="COO" if sparse else None,
         layout=layout if wish.checksum is None else layout | {"checksum": wish.checksum},
     )
-    writer = session.writer()
-    return writer.new_array(spec) if isinstance(writer, Plans) else spec
+    return writer.new_array(spec)
 
 
-def room_for_text(session: OpenDataset, dtype: DataType, data: Any) -> dict[str, Any]:
+def room_for_text(session: OpenDataset, dtype: DataType, data: object) -> dict[str, Any]:
     """The attributes that a format wants of an array of such text, where it has to know how long that is; none where
     the data are not at hand."""
-    writer = session.writer()
-    if not isinstance(writer, BoundsText) or not isinstance(dtype, VlenString) or not isinstance(data, np.ndarray):
+    is_bounded = session.format.traits.bounds_text and isinstance(dtype, VlenString)
+    if not is_bounded or not isinstance(data, np.ndarray):
         return {}
-    return dict(writer.room_for_text(longest_text(data)))
+    return dict(session.writer().room_for_text(longest_text(data)))
 
 
-def _widths(dtype: DataType, data: Any) -> dict[str, dict[str, int]]:
+def _widths(dtype: DataType, data: object) -> dict[str, dict[str, int]]:
     """Return how many characters the longest text of each field has, for formats that store rows with room for so
     many."""
     if not isinstance(dtype, np.dtype) or not dtype.hasobject or not isinstance(data, np.ndarray):
@@ -145,7 +144,7 @@ def _widths(dtype: DataType, data: Any) -> dict[str, dict[str, int]]:
     return {"widths": {name: max(map(len, map(str, cells)), default=0) for name, cells in columns.items()}}
 
 
-def _cells(wish: Wish) -> np.ndarray[Any, Any]:
+def _cells(wish: Wish) -> Values:
     return as_given(wish.data, None if wish.dtype is None else as_data_type(wish.dtype))
 
 
@@ -155,7 +154,7 @@ def _require_sparse(session: OpenDataset) -> None:
         raise Unsupported(f"format {session.format.name} has no {Feature.SPARSE.value}", url=session.url, remedy=remedy)
 
 
-def _fill(wish: Wish) -> Any:
+def _fill(wish: Wish) -> object:
     """What the cells of a sparse array are that are not listed."""
     from hyperslab.bridges.sparse import fill_of
 
@@ -168,7 +167,7 @@ def _fitted(wish: Wish, auto: tuple[int, ...]) -> tuple[int, ...]:
     return fitted(wish.data.chunks, auto) if len(wish.data.chunks) == len(auto) else auto
 
 
-def _dtype(asked: Any, data: Any) -> Any:
+def _dtype(asked: Any, data: Any) -> object:
     if asked is not None:
         return asked
     if data is None:
@@ -213,7 +212,7 @@ def _cut(asked: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto:
     return tuple(_one_cut(cut, length) for cut, length in zip(cuts, shape, strict=True))
 
 
-def _one_cut(cut: Any, length: int) -> int | tuple[int, ...]:
+def _one_cut(cut: object, length: int) -> int | tuple[int, ...]:
     if cut is None or (isinstance(cut, int) and cut == -1):
         return max(length, 1)
     if isinstance(cut, int | np.integer):

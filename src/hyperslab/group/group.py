@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
 from hyperslab.array.session import Closes, OpenDataset
-from hyperslab.chunks import execute
-from hyperslab.chunks.grouping import grouped
-from hyperslab.chunks.source import ChunkSource, ListsChunks
+from hyperslab.chunks.plan import grouped
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.base import Batches, Feature, FindsObjects, HoldsSpecifications, MovesNodes, omitted_below
+from hyperslab.formats.base import Feature
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
 from hyperslab.group.tree import tree_text
@@ -38,9 +37,9 @@ def copy_content(session: OpenDataset, source: str, target: str) -> None:
     while waiting:
         source, target = waiting.pop()
         spec = writer.node(source)
-        if isinstance(spec, ArraySpec):
+        if spec.is_array:
             _copy_chunks(session, writer.chunks(source), writer.chunks(target))
-        elif isinstance(spec, GroupSpec):
+        elif spec.is_group:
             below = [(child(source, name), child(target, name)) for name in writer.children(source)]
             for inner, copy in below:
                 writer.put(copy, writer.node(inner))
@@ -49,18 +48,17 @@ def copy_content(session: OpenDataset, source: str, target: str) -> None:
 
 def raise_if_incomplete(session: OpenDataset, path: str) -> None:
     """Refuse to copy a node that holds what is not shown: Unsupported."""
-    lost = [str(problem) for problem in omitted_below(session.reader, path)]
+    lost = [str(problem) for problem in session.reader.omitted_below(path)]
     if lost:
         message = f"the copy would lack what is not shown: {'; '.join(lost)}"
         raise Unsupported(message, url=session.url, node=path, remedy="copy it with a library of the format itself")
 
 
 def _copy_chunks(session: OpenDataset, source: ChunkSource, target: ChunkSource) -> None:
-    coords = source.stored() if isinstance(source, ListsChunks) else iter(source.grid)
-    for batch in grouped(coords, target.grid, _BATCH):
+    for batch in grouped(source.stored_coords(), target.grid, _BATCH):
         blocks = ((place, source.read(place)) for place in batch)
         pairs = [(place, block) for place, block in blocks if block is not None]
-        execute.store(target, pairs, session.settings)
+        target.write_batch(pairs, durable=session.settings.durable)
 
 
 # -- ------------------------------------------------------------------------------------------------------------------
@@ -102,7 +100,7 @@ def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dim
     with session.located(path), session.locked(path):
         session.refresh(path)
         spec = session.reader.node(path)
-        if not isinstance(spec, GroupSpec):
+        if not spec.is_group:
             raise Invalid("an array declares no dimensions", remedy="declare it in the group of the array")
         if any(dim.name == name for dim in spec.dims):
             raise AlreadyExists(f"the group has a dimension {name!r}", remedy="choose another name")
@@ -112,7 +110,7 @@ def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dim
 
 def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
     spec = session.reader.node(path)
-    return {dim.name: dim for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
+    return {dim.name: dim for dim in spec.dims} if spec.is_group else {}
 
 
 def _outward(session: OpenDataset, path: str) -> dict[str, Dimension]:
@@ -147,7 +145,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     def spec(self) -> GroupSpec:
         """All that the documents say of the group itself."""
         spec = self._session.reader.node(self._path)
-        if not isinstance(spec, GroupSpec):
+        if not spec.is_group:
             raise NodeNotFound("the group is gone", url=self._session.url, node=self._path)
         return spec
 
@@ -159,14 +157,12 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     @property
     def object_ids(self) -> Mapping[str, str]:
         """The path of every node of the dataset that has an ``object_id``, by that; empty where a format has none."""
-        reader = self._session.reader
-        return reader.object_ids() if isinstance(reader, FindsObjects) else {}
+        return self._session.reader.object_ids()
 
     @property
     def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         """The schemas that the dataset holds: namespace, version (the newest last), source; empty without any."""
-        reader = self._session.reader
-        return reader.specifications() if isinstance(reader, HoldsSpecifications) else {}
+        return self._session.reader.specifications()
 
     @property
     def attrs(self) -> Attributes:
@@ -191,7 +187,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     @property
     def store(self) -> Any:
         """The store that the dataset lies in; None where the format has none (netCDF)."""
-        return getattr(self._session.reader, "store", None)
+        return self._session.reader.store
 
     @property
     def url(self) -> str:
@@ -205,14 +201,14 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         if not isinstance(name, str):
             return self._pointed(name)
         session, path, spec = follow(self._session, join(self._path, name))
-        return Array(session, path, spec) if isinstance(spec, ArraySpec) else Group(session, path)
+        return Array(session, path, spec) if spec.is_array else Group(session, path)
 
-    def _pointed(self, pointer: Any) -> Group | Array:
+    def _pointed(self, pointer: object) -> Group | Array:
         """What a link or reference leads to; one that was read from another dataset leads on from there."""
         if not isinstance(pointer, Pointer):
             message = f"a group is indexed by names and references, not {type(pointer).__name__}"
             raise Invalid(message, url=self.url, node=self._path, remedy="name an array of it to index cells")
-        home = getattr(pointer, "home", None)
+        home = None if isinstance(pointer, Link) else pointer.home
         found: Group | Array = node_of(self._session, pointer) if home is None else home.resolve(pointer)
         return found
 
@@ -267,16 +263,16 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         """Name and link of each link right below; none is followed."""
         for name in self if Feature.LINKS in self._session.format.features else ():
             with suppress(HyperslabError):
-                if isinstance(link := self._session.reader.node(join(self._path, name)), Link):
+                if (link := self._session.reader.node(join(self._path, name))).is_link:
                     yield name, link
 
     def _nodes(self, *, linked: bool) -> Iterator[tuple[str, Group | Array]]:
         for name in self:
             path = join(self._path, name)
             spec = self._session.reader.node(path)
-            if isinstance(spec, ArraySpec):
+            if spec.is_array:
                 yield name, Array(self._session, path, spec)
-            elif not isinstance(spec, Link):
+            elif not spec.is_link:
                 yield name, Group(self._session, path)
             elif linked:
                 with suppress(HyperslabError):
@@ -331,7 +327,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
                 raise
         return array
 
-    def create_link(self, name: str, target: Any, source: str | None = None) -> None:
+    def create_link(self, name: str, target: object, source: str | None = None) -> None:
         """A name that stands for another node.
 
         ``target``: its path in the dataset ``source`` (a POSIX path from this one's root, this one where it is left
@@ -351,10 +347,9 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         """
         writer = self._session.writer()
         old, _ = self._both_ends(source, target, "moved")
-        if isinstance(writer, MovesNodes):
-            with self._making(target) as new:
-                writer.move(old, new)
-        else:
+        with self._making(target) as new:
+            is_moved = writer.move(old, new)
+        if not is_moved:
             self.copy(source, target)
             writer.drop(old)
 
@@ -396,8 +391,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
     def batch(self) -> AbstractContextManager[None]:
         """Within the block each document is written once, and consolidated metadata at the end."""
-        writer = self._session.writer()
-        return writer.batch() if isinstance(writer, Batches) else nullcontext()
+        return self._session.writer().batch()
 
     # -- for others ------------------------------------------------------------------------------------------------
 
@@ -432,7 +426,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     def _repr_html_(self) -> str:
         from hyperslab.group.html import group_html
 
-        return group_html(self)
+        return group_html(self._session, self._path)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and other._path == self._path and other._session.reader is self._session.reader
@@ -444,4 +438,4 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 def node_of(session: OpenDataset, pointer: Pointer) -> Group | Array:
     """What a link or reference leads to that was read from this dataset."""
     led, path, spec = resolve(session, pointer)
-    return Array(led, path, spec) if isinstance(spec, ArraySpec) else Group(led, path)
+    return Array(led, path, spec) if spec.is_array else Group(led, path)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hyperslab.array.html import attributes, cells_html, dims_text, page, section, text
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
-from hyperslab.model.refs import Link
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec
 
 MOST_NODES = 200
 """Nodes whose documents are read for one page, at most."""
@@ -19,26 +17,13 @@ MOST_OPEN = 20
 """Sections with more rows start folded."""
 
 
-class ShownGroup(Protocol):
-    """What the page needs of a :class:`~hyperslab.group.Group`."""
-
-    _session: OpenDataset
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def format(self) -> str: ...
-    @property
-    def url(self) -> str: ...
-
-
-def group_html(group: ShownGroup) -> str:
+def group_html(session: OpenDataset, path: str) -> str:
     """The page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
     header = (
-        f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(group.path)}</span> '
-        f'<span class="hs-soft">{text(group.format)} · {text(group.url)}</span>'
+        f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(path)}</span> '
+        f'<span class="hs-soft">{text(session.format.name)} · {text(session.url)}</span>'
     )
-    return page(header, _PageReader(group._session).contents(group.path))
+    return page(header, _PageReader(session).contents(path))
 
 
 @dataclass(slots=True)
@@ -67,8 +52,8 @@ class _PageReader:
             found = self._look(path)
         except HyperslabError as error:
             return _bad(error)
-        unlimited = [dim.name for dim in spec.dims if dim.unlimited] if isinstance(spec, GroupSpec) else []
-        declared = {dim.name: dim.size for dim in spec.dims} if isinstance(spec, GroupSpec) else {}
+        unlimited = [dim.name for dim in spec.dims if dim.unlimited] if spec.is_group else []
+        declared = {dim.name: dim.size for dim in spec.dims} if spec.is_group else {}
         sizes = {**declared, **{dim: max(size, declared.get(dim, 0)) for dim, size in found.sizes.items()}}
         dims = [_dim(dim, size, dim in unlimited) for dim, size in sizes.items()]
         parts = [
@@ -78,7 +63,7 @@ class _PageReader:
             _rows("Links and damaged nodes", found.others),
             f'<div class="hs-soft">… and {found.left_out:,} more</div>' if found.left_out else "",
             _rows("Groups", [self._folded(path, name) for name in found.groups]),
-            "" if isinstance(spec, Link) else attributes(spec.attrs),
+            "" if spec.is_link else attributes(spec.attrs),
         ]
         return "".join(parts)
 
@@ -94,9 +79,9 @@ class _PageReader:
             except HyperslabError as error:
                 found.others.append(_row(name, _bad(error)))
                 continue
-            if isinstance(spec, Link):
+            if spec.is_link:
                 found.others.append(_row(name, f"→ {text(spec)}"))
-            elif isinstance(spec, ArraySpec):
+            elif spec.is_array:
                 (found.coordinates if spec.dims == (name,) else found.arrays).append(_array(name, spec))
                 for dim, size in zip(spec.dims, spec.shape, strict=True):
                     if dim is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from hyperslab.array.references import seen_from
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.base import Feature, FindsObjects, LeadsOut
+from hyperslab.formats.base import Feature
 from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import HOPS, Link, ObjectReference, Pointer, path_within
@@ -48,7 +48,7 @@ def resolve(session: OpenDataset, pointer: Pointer) -> Found:
     return _Hops().lead(session, pointer, None)
 
 
-def link_to(session: OpenDataset, target: Any, source: str | None) -> Link:
+def link_to(session: OpenDataset, target: object, source: str | None) -> Link:
     """The link of this dataset to a path of dataset ``source``, or to a node or reference, also of another one."""
     if isinstance(target, str):
         return Link(target if target.startswith("/") else f"/{target}", source or ".")
@@ -65,7 +65,7 @@ def refuse_links_above(session: OpenDataset, path: str) -> None:
     folder, _ = split(path)
     while folder:
         with suppress(NodeNotFound):
-            if isinstance(session.reader.node(folder), Link):
+            if session.reader.node(folder).is_link:
                 remedy = "make the node in the group that it leads to"
                 raise Invalid("a link is no group", url=session.url, node=folder, remedy=remedy)
         folder, _ = split(folder)
@@ -87,7 +87,7 @@ class _Hops:
             if found is None:
                 raise
             return found
-        return self.lead(session, spec, path) if isinstance(spec, Link) else (session, path, spec)
+        return self.lead(session, spec, path) if spec.is_link else (session, path, spec)
 
     def beyond(self, session: OpenDataset, path: str) -> Found | None:
         """What stands behind the nearest linked ancestor of a path; None where there is none."""
@@ -102,7 +102,7 @@ class _Hops:
                 folder, name = split(folder)
                 tail = f"{name}/{tail}"
                 continue
-            if not isinstance(spec, Link):
+            if not spec.is_link:
                 return None
             led, place, _ = self.lead(session, spec, folder)
             return self._guarded(led, join(place, tail))
@@ -139,7 +139,7 @@ class _Hops:
         wanted = pointer.object_id
         if wanted is None:
             raise BrokenLink(message)
-        others = there.reader.paths_of(wanted) if isinstance(there.reader, FindsObjects) else ()
+        others = there.reader.paths_of(wanted)
         found = self._at(there, others[0]) if len(others) == 1 else None
         if found is None:
             said = f"{len(others)} nodes have" if others else "nothing has"
@@ -156,13 +156,7 @@ class _Hops:
 
 def _dataset_of(session: OpenDataset, pointer: Pointer) -> OpenDataset:
     """The dataset that a pointer leads to: this one, or another one, open for reading."""
-    reader = session.reader
-    if not isinstance(reader, LeadsOut):
-        if pointer.source not in ("", "."):
-            message = f"a link to {pointer.source!r} leaves the dataset, and format {session.format.name} has no such"
-            raise Unsupported(message, remedy="open that dataset by its own URL")
-        return session
-    place = reader.place_of(pointer)
+    place = session.reader.place_of(pointer)
     return session if place is None else session.linked.get(session, place, _opening(session, place))
 
 

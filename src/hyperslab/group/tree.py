@@ -7,12 +7,11 @@ from typing import Any
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import NAME_PROBLEM, omitted_at
+from hyperslab.formats.base import NAME_PROBLEM
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, split
-from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec
 
 
@@ -36,7 +35,7 @@ def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
 def _hidden(session: OpenDataset, path: str) -> dict[str, str]:
     """Return what lies right below a group and its format does not show, with the reason; without a name where it has
     none that leads to it."""
-    found = omitted_at(session.reader, path)
+    found = session.reader.omitted(path)
     below = (problem for problem in found if problem.node != path or problem.kind == NAME_PROBLEM)
     return {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in below}
 
@@ -47,9 +46,9 @@ def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:
         spec = session.reader.node(path)
     except HyperslabError as error:
         return f" !! {error.message}", False
-    if isinstance(spec, Link):
+    if spec.is_link:
         return f" -> {spec}", False
-    return (array_text(spec), False) if isinstance(spec, ArraySpec) else ("/", True)
+    return (array_text(spec), False) if spec.is_array else ("/", True)
 
 
 def array_text(spec: ArraySpec) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TypeGuard
+
+import numpy as np
 
 from hyperslab.errors import Invalid
 
@@ -32,13 +35,18 @@ def shape_text(dims: Iterable[str | None], shape: Iterable[int]) -> str:
     return ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in zip(dims, shape, strict=True))
 
 
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Return True for an integer of Python's or NumPy's; a truth value is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def parse_size(size: int | str, option: str) -> int:
     """Return a number of bytes from text such as ``1GB``, ``512 MiB``, ``2_000_000``.
 
     ``kB``, ``MB``, ``GB``, ``TB`` are powers of 1000, ``KiB`` and so on of 1024; a bare number is bytes.
     """
-    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        return size
+    if is_whole_number(size) and size > 0:
+        return int(size)
     match = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if match is None or (match[3] and not match[2]):
         raise Invalid(f"{option} {size!r} is no number of bytes", remedy=f"write {option} 1GB or {option} 512MiB")

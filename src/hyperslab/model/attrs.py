@@ -26,16 +26,17 @@ def equal(a: Any, b: Any) -> bool:
     """Return whether two attribute values are the same in type, dtype and value; NaN equals NaN."""
     if isinstance(a, np.ndarray | np.generic) or isinstance(b, np.ndarray | np.generic):
         return _equal_arrays(a, b)
-    if isinstance(a, dict) and isinstance(b, dict):
-        return list(a) == list(b) and all(equal(a[k], b[k]) for k in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float) and isinstance(b, float):
-        return a == b or (a != a and b != b)
+    match a:
+        case dict() if isinstance(b, dict):
+            return list(a) == list(b) and all(equal(a[k], b[k]) for k in a)
+        case list() | tuple() if isinstance(b, list | tuple):
+            return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+        case float() if isinstance(b, float):
+            return a == b or (a != a and b != b)
     return type(a) is type(b) and bool(a == b)
 
 
-def _equal_arrays(a: Any, b: Any) -> bool:
+def _equal_arrays(a: object, b: object) -> bool:
     if type(a) is not type(b):
         return False
     x, y = np.asarray(a), np.asarray(b)
@@ -51,7 +52,7 @@ def _equal_arrays(a: Any, b: Any) -> bool:
     return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fcmM"))
 
 
-def untagged(value: Any) -> Any:
+def untagged(value: object) -> object:
     """A value of a user type as plain NumPy has it: numbers, ``np.void`` cells; any other as it is."""
     if isinstance(value, np.ndarray | np.generic) and tag_of(value.dtype) is not None:
         plain = np.asarray(value)
@@ -64,7 +65,7 @@ def equal_attrs(a: Attrs, b: Attrs) -> bool:
     return set(a) == set(b) and all(equal(a[k], b[k]) for k in a)
 
 
-def find_deep(value: Any, most: int) -> str | None:
+def find_deep(value: object, most: int) -> str | None:
     """Return the first parts of the path of what lies in more than so many lists and mappings, or in itself; None where
     nothing does. Nothing recurses."""
     level: list[tuple[str, Any]] = [("", value)]
@@ -76,7 +77,7 @@ def find_deep(value: Any, most: int) -> str | None:
     return ".".join(level[0][0].split(".")[1:5]) + "…"
 
 
-def _inner(path: str, value: Any) -> list[tuple[str, Any]]:
+def _inner(path: str, value: Any) -> list[tuple[str, object]]:
     """Return the mappings and lists in one of them, each with its path."""
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
     return [(f"{path}.{name}", each) for name, each in pairs if isinstance(each, Mapping | list | tuple)]

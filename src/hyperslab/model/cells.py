@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.model.dtypes import DataType, Enum, Extension, numpy_dtype, tag_of
+from hyperslab.model.dtypes import DataType, Enum, Extension, NumpyDType, numpy_dtype, tag_of
 
-Values = np.ndarray[Any, Any]
+Values = np.ndarray
 
 
-def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
+def as_type(values: Values, dtype: NumpyDType) -> Values:
     """The same values as ``dtype``; themselves where they are that already. Fields are taken one by one.
 
     References become text, none at all is empty text; bytes that become text are UTF-8, as are those of text.
@@ -34,7 +34,7 @@ def as_type(values: Values, dtype: np.dtype[Any]) -> Values:
     return out
 
 
-def as_bytes(cell: Any) -> bytes:
+def as_bytes(cell: object) -> bytes:
     """The bytes of a cell of bytes, text or references: UTF-8, and none where there is nothing."""
     return cell if isinstance(cell, bytes) else b"" if cell is None else str(cell).encode()
 
@@ -71,7 +71,7 @@ def same_type(expected: DataType, found: DataType, *, any_order: bool = False) -
     return bool(_layout(a) == _layout(b))
 
 
-def _layout(dtype: np.dtype[Any]) -> Any:
+def _layout(dtype: NumpyDType) -> object:
     """A type without what formats spell differently: n bytes of text or n chars, the byte order within fields."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -84,7 +84,7 @@ def _layout(dtype: np.dtype[Any]) -> Any:
     return ("S", dtype.itemsize) if dtype.kind == "S" else dtype.str
 
 
-def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _native(dtype: NumpyDType) -> NumpyDType:
     """In this machine's byte order; objects have none, and lose their tag by asking for one."""
     return dtype if dtype.hasobject and dtype.names is None else dtype.newbyteorder("=")
 
@@ -111,7 +111,7 @@ def same_cells(a: Values, b: Values) -> bool:
     return all(left[at : at + step].tobytes() == right[at : at + step].tobytes() for at in starts)
 
 
-def _same_object(a: Any, b: Any) -> bool:
+def _same_object(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return same_cells(a, b)
     return bool(type(a) is type(b) and a == b)

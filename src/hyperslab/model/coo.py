@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from hyperslab.errors import Invalid
+from hyperslab.model.dtypes import NumpyDType
 
-Numbers = np.ndarray[Any, Any]
+Numbers = np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,9 +24,9 @@ class Coo:
     fill: Numbers
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumpyDType:
         """The dtype of the cells."""
-        dtype: np.dtype[Any] = self.data.dtype
+        dtype: NumpyDType = self.data.dtype
         return dtype
 
     @property
@@ -34,7 +35,7 @@ class Coo:
         return int(self.data.size)
 
     @classmethod
-    def of_dense(cls, cells: Numbers, fill: Any) -> Self:
+    def of_dense(cls, cells: Numbers, fill: object) -> Self:
         """The cells that differ from ``fill`` by a bit, in C order."""
         value = np.asarray(fill, cells.dtype).reshape(())
         places = np.nonzero(~same_bits(cells.reshape(-1), value))[0]
@@ -81,7 +82,7 @@ class Coo:
             return self
         return type(self).of_dense(self.dense(), fill)
 
-    def astype(self, dtype: np.dtype[Any]) -> Self:
+    def astype(self, dtype: NumpyDType) -> Self:
         """The same values as cells of another type."""
         if self.dtype == dtype:
             return self

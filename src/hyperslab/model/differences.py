@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import Problem
 from hyperslab.model.attrs import Attrs, equal, untagged
-from hyperslab.model.cells import same_type
+from hyperslab.model.cells import Values, same_type
 from hyperslab.model.dtypes import describe
 from hyperslab.model.refs import ObjectReference, RegionReference
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 
-def differences(
-    path: str, expected: object, found: object, *, dims: bool = True, either: bool = False
-) -> list[Problem]:
+def differences(path: str, expected: Node, found: Node, *, dims: bool = True, either: bool = False) -> list[Problem]:
     """How ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both.
 
     A value of JSON, which has no type, and one of a type without a name may have got one in ``found``, and with
@@ -26,10 +23,10 @@ def differences(
     if not isinstance(found, type(expected)):
         return [Problem(path, "kind", f"{type(found).__name__} in place of {type(expected).__name__}")]
     problems: list[Problem] = []
-    if isinstance(expected, ArraySpec) and isinstance(found, ArraySpec):
+    if expected.is_array and found.is_array:
         problems += _attribute_differences(path, expected.attrs, found.attrs, either)
         problems += _array_differences(path, expected, found, dims)
-    elif isinstance(expected, GroupSpec) and isinstance(found, GroupSpec):
+    elif expected.is_group and found.is_group:
         problems += _attribute_differences(path, expected.attrs, found.attrs, either)
         problems += _type_differences(path, expected, found)
         unlimited = {dim.name for dim in expected.dims if dim.unlimited} - {
@@ -70,11 +67,11 @@ def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: boo
     ]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"-> {value}" if isinstance(value, ObjectReference | RegionReference) else repr(value)
 
 
-def _same_attribute(expected: Any, found: Any) -> bool:
+def _same_attribute(expected: object, found: object) -> bool:
     """Equal in type and value, as far as formats tell types of attributes apart.
 
     A value without a type (a number of JSON), or without a named one, may have got one; a list of one number may have
@@ -90,7 +87,7 @@ def _same_attribute(expected: Any, found: Any) -> bool:
     return equal(values, np.asarray(found).reshape(-1).tolist())
 
 
-def _same_typed(expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any] | np.generic) -> bool:
+def _same_typed(expected: Values, found: Values | np.generic) -> bool:
     if expected.dtype.kind in "UT" and found.dtype.kind in "UT" and expected.shape in (found.shape, (1,)):
         return expected.reshape(-1).tolist() == np.asarray(found).reshape(-1).tolist()
     is_number = expected.shape == (1,) and found.shape == () and expected.dtype.kind in "biufc"

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
 from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+from hyperslab.model.cells import Values
 
 _UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
 
@@ -86,7 +86,7 @@ class CFTime:
     Labels are ISO strings, datetimes or cftime objects of that calendar; the cells stay as stored (CF 1.11, 4.4).
     """
 
-    values: np.ndarray[Any, Any]
+    values: Values
     unit: str
     epoch: str
     calendar: str
@@ -97,7 +97,7 @@ class CFTime:
         return _trend(self.values)
 
 
-def cf_time(values: np.ndarray[Any, Any], units: str, calendar: str | None) -> CFTime | None:
+def cf_time(values: Values, units: str, calendar: str | None) -> CFTime | None:
     """The index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no times."""
     match = _UNITS.fullmatch(units)
     name = calendar_name(calendar)
@@ -113,7 +113,7 @@ def cf_time(values: np.ndarray[Any, Any], units: str, calendar: str | None) -> C
 class Coordinate:
     """A plain 1-D coordinate array (numbers, datetime64 or text); need not be sorted or regular."""
 
-    values: np.ndarray[Any, Any]
+    values: Values
 
     @cached_property
     def trend(self) -> int:
@@ -139,7 +139,7 @@ def fitted(index: Index, size: int) -> Index | None:
 Index = ScaleIndex | Labels | FloatLabels | TimeScale | CFTime | Coordinate
 
 
-def _trend(values: np.ndarray[Any, Any]) -> int:
+def _trend(values: Values) -> int:
     if values.size < 2:
         return 1 if np.all(values == values) else 0
     if np.all(values[:-1] <= values[1:]):

@@ -56,7 +56,7 @@ class Char:
 class Enum:
     """An integer with named values (netCDF ``enum``); cells are ``base``."""
 
-    base: np.dtype[Any]
+    base: NumpyDType
     members: tuple[tuple[str, int], ...]
     name: str = ""
 
@@ -73,7 +73,7 @@ class Opaque:
 class VlenArray:
     """A 1-D array of any length in each cell (netCDF ``vlen``); cells are ``object`` (``ndarray`` of ``base``)."""
 
-    base: np.dtype[Any]
+    base: NumpyDType
     name: str = ""
 
 
@@ -81,7 +81,7 @@ class VlenArray:
 class Compound:
     """A named structured type (netCDF ``compound``); cells are the packed structured ``base``."""
 
-    base: np.dtype[Any]
+    base: NumpyDType
     name: str = ""
 
 
@@ -96,13 +96,13 @@ class RegionRef:
 
 
 Extension = VlenString | VlenBytes | Char | Enum | Opaque | VlenArray | Compound | ObjectRef | RegionRef
-NumpyDType = np.dtype[Any]
+NumpyDType = np.dtype
 DataType = NumpyDType | Extension
 
 _OBJECT = np.dtype(object)
 
 
-def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
+def numpy_dtype(dtype: DataType) -> NumpyDType:
     """The dtype that cells of this type have in memory."""
     match dtype:
         case np.dtype():
@@ -122,7 +122,7 @@ def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=256)
-def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _plain(dtype: NumpyDType) -> NumpyDType:
     """The dtype without tags, also of its fields. Dtypes with and without tags are equal, and so is what this gives."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -137,7 +137,7 @@ def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 _TAG = "hyperslab"
 
 
-def tagged(dtype: np.dtype[Any], kind: Extension) -> np.dtype[Any]:
+def tagged(dtype: NumpyDType, kind: Extension) -> NumpyDType:
     """The dtype with the type that its cells are of: for attributes and fields, whose values are plain NumPy arrays.
 
     The tag rides in NumPy's metadata of the dtype. It goes with arrays and ``np.void`` cells, their copies and pickles,
@@ -146,14 +146,14 @@ def tagged(dtype: np.dtype[Any], kind: Extension) -> np.dtype[Any]:
     return np.dtype(dtype, metadata={_TAG: kind})
 
 
-def tag_of(dtype: np.dtype[Any]) -> Extension | None:
+def tag_of(dtype: NumpyDType) -> Extension | None:
     """The type that :func:`tagged` gave to the dtype."""
     said: Mapping[str, Any] = dtype.metadata or {}
     kind = said.get(_TAG)
     return kind if isinstance(kind, Extension) else None
 
 
-def without_tag(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def without_tag(dtype: NumpyDType) -> NumpyDType:
     """The dtype itself; that of a structured one's fields stay tagged."""
     if tag_of(dtype) is None:
         return dtype
@@ -162,7 +162,7 @@ def without_tag(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(dtype.str) if names is None else np.dtype([(name, fields[name][0]) for name in names])
 
 
-def tagged_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, Extension]]:
+def tagged_fields(dtype: NumpyDType) -> Iterator[tuple[str, Extension]]:
     """The fields of a structured dtype whose cells are of a tagged type, by name."""
     fields: Mapping[str, Any] = dtype.fields or {}
     for name in dtype.names or ():
@@ -223,16 +223,16 @@ def as_data_type(value: Any) -> DataType:
     return VlenString() if dtype.kind in "T" else packed(dtype)
 
 
-def small(name: str) -> np.dtype[Any]:
+def small(name: str) -> NumpyDType:
     """The dtype of one of :data:`SMALL`; MissingLibrary where ml_dtypes is not installed, or too old for it."""
     try:
-        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
+        dtype: NumpyDType = np.dtype(getattr(import_module("ml_dtypes"), name))
         return dtype
     except (ImportError, AttributeError):
         raise MissingLibrary(f"{name!r} needs ml_dtypes", remedy="pip install 'hyperslab[dtypes]'") from None
 
 
-def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def packed(dtype: NumpyDType) -> NumpyDType:
     """The same fields without padding between them; tags stay."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -243,7 +243,7 @@ def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return with_tag_of(dtype, np.dtype([(name, packed(fields[name][0])) for name in dtype.names]))
 
 
-def with_tag_of(source: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+def with_tag_of(source: NumpyDType, dtype: NumpyDType) -> NumpyDType:
     """The dtype with the tag that ``source`` has, if any."""
     kind = tag_of(source)
     return dtype if kind is None else tagged(dtype, kind)

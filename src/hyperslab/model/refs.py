@@ -7,21 +7,24 @@ two values that point at the same place are equal whatever they know of it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal
 
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, Invalid
 from hyperslab.model.paths import join
 from hyperslab.model.regions import Region
 
 
-class ResolvesReferences(Protocol):
+class ResolvesReferences(ABC):
     """An open dataset, as the references that were read from it know it."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def resolve(self, reference: Pointer) -> Any:
         """The group or array that it points at."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,9 @@ class Link:
     object_id: str | None = field(default=None, compare=False)
     source_object_id: str | None = field(default=None, compare=False)
     layout: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    is_array: ClassVar[Literal[False]] = False
+    is_group: ClassVar[Literal[False]] = False
+    is_link: ClassVar[Literal[True]] = True
 
     def __str__(self) -> str:
         return _said(self.target, self.source)
@@ -79,7 +85,7 @@ class RegionReference:
     @property
     def isel(self) -> Mapping[str | int, Any]:
         """For slices and orthogonal regions what ``isel`` takes: a slice or a list of positions by dimension."""
-        selected: Mapping[str | int, Any] = self.resolve().isel_of(self.region)
+        selected: Mapping[str | int, object] = self.resolve().isel_of(self.region)
         return selected
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -125,7 +131,7 @@ def _said(path: str, source: str) -> str:
     return f"{'' if source in ('', '.') else source}/{path.lstrip('/')}"
 
 
-def _resolve(reference: ObjectReference | RegionReference) -> Any:
+def _resolve(reference: ObjectReference | RegionReference) -> object:
     if reference.home is None:
         raise Invalid(f"the reference to {reference.path} was read from no dataset", remedy="root[reference]")
     return reference.home.resolve(reference)

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from hyperslab.model.attrs import Attrs
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension, Index, fitted
 from hyperslab.model.dtypes import (
     Compound,
     DataType,
     Extension,
+    NumpyDType,
     VlenArray,
     VlenBytes,
     VlenString,
     numpy_dtype,
     tagged_fields,
 )
+from hyperslab.model.refs import Link
 
 Chunks = tuple[int | tuple[int, ...], ...]
 
 
-def _empty(cells: np.ndarray[Any, Any], dtype: DataType) -> None:
+def _empty(cells: Values, dtype: DataType) -> None:
     """Make objects what unwritten cells of a type read as."""
     for place in range(len(cells)):
         match dtype:
@@ -58,6 +61,9 @@ class GroupSpec:
     dims: tuple[Dimension, ...] = ()
     types: Mapping[str, Extension] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
+    is_array: ClassVar[Literal[False]] = False
+    is_group: ClassVar[Literal[True]] = True
+    is_link: ClassVar[Literal[False]] = False
 
     def evolve(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
@@ -86,17 +92,20 @@ class ArraySpec:
     sparse: str | None = None
     problem: str | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
+    is_array: ClassVar[Literal[True]] = True
+    is_group: ClassVar[Literal[False]] = False
+    is_link: ClassVar[Literal[False]] = False
 
     def __post_init__(self) -> None:
         if not self.dims and self.shape:
             object.__setattr__(self, "dims", (None,) * len(self.shape))
 
     @property
-    def numpy_dtype(self) -> np.dtype[Any]:
+    def numpy_dtype(self) -> NumpyDType:
         """The dtype of the cells in memory."""
         return numpy_dtype(self.dtype)
 
-    def fill_cell(self) -> np.ndarray[Any, Any]:
+    def fill_cell(self) -> Values:
         """What unwritten cells read as, as a 0-d array: the fill value, or the type's zero when there is none."""
         cell = np.zeros((), self.numpy_dtype)
         if self.fill_value is not None:
@@ -110,7 +119,7 @@ class ArraySpec:
             _empty(cell.reshape(-1), self.dtype)
         return cell
 
-    def filled(self, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+    def filled(self, shape: tuple[int, ...] | None = None) -> Values:
         """Cells that were never written, in an array of this shape (that of the whole)."""
         return np.full(self.shape if shape is None else shape, self.fill_cell(), self.numpy_dtype)
 
@@ -147,3 +156,7 @@ class ArraySpec:
             if name is not None and index is not None:
                 found[name] = index
         return found
+
+
+Node = GroupSpec | ArraySpec | Link
+"""What has a path in a dataset; ``is_group``, ``is_array`` and ``is_link`` tell them apart."""

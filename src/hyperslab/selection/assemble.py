@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from hyperslab.model.cells import Values
 from hyperslab.selection.region import Axis, PositionList, Range, Region, Selection
 
-Array = np.ndarray[Any, Any]
-Part = tuple[Range | Array, tuple[int, ...]]
+Part = tuple[Range | Values, tuple[int, ...]]
 NOTHING = Range(0, 0, 1)
 
 
-def array_part(positions: Array, dims: Sequence[int]) -> Part:
+def array_part(positions: Values, dims: Sequence[int]) -> Part:
     """The part of an index array whose dimensions are result dimensions ``dims``; those of length 1 are dropped."""
     if positions.size == 1:
         return Range(int(positions.item()), 1, 1), ()
@@ -47,7 +46,7 @@ def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = Fa
     return _arranged(Region(tuple(axes), coupled), layout, shape, scalar)
 
 
-def _along(what: Range | Array, dims: tuple[int, ...], together: list[int], shape: tuple[int, ...]) -> Array:
+def _along(what: Range | Values, dims: tuple[int, ...], together: list[int], shape: tuple[int, ...]) -> Values:
     """One coupled axis's positions, repeated over all coupled result dimensions."""
     positions = steps(what) if isinstance(what, Range) else what
     spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
@@ -67,7 +66,7 @@ def _arranged(region: Region, layout: list[int], shape: tuple[int, ...], scalar:
     return Selection(region, shape, scalar, middle, order, stretch if repeated else None)
 
 
-def steps(axis: Range) -> Array:
+def steps(axis: Range) -> Values:
     """The positions of a range."""
     return axis.start + axis.step * np.arange(axis.count, dtype=np.int64)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.model.cells import Values
 from hyperslab.selection.assemble import NOTHING, Part, array_part, assemble, provenance, steps
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import PositionList, Range, Selection
 
-Array = np.ndarray[Any, Any]
 Dialect = Callable[[Any, tuple[int, ...]], Selection]
 
 
-def compose(first: Selection, key: Any, dialect: Dialect = select) -> Selection:
+def compose(first: Selection, key: object, dialect: Dialect = select) -> Selection:
     """What ``key`` (in ``dialect``: `select`, `outer` or `vectorised`) selects of the result of ``first``."""
     second = dialect(key, first.shape)
     if 0 in second.shape:
@@ -50,7 +50,7 @@ def _stepped(axis: Range, inner: Part) -> Part:
     return axis.start + axis.step * what, dims
 
 
-def _picked(positions: Array, inners: list[Part]) -> Part:
+def _picked(positions: Values, inners: list[Part]) -> Part:
     """Positions with one dimension per inner part, indexed by all of them: over the union of their dimensions."""
     union = sorted({dim for _, dims in inners for dim in dims})
     index = []

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from hyperslab.model.calendars import DAY, LENGTHS, RESOLUTIONS, iso_text, parse_moment, unit_length
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, ScaleIndex, TimeScale
+from hyperslab.model.dtypes import NumpyDType
 
-Array = np.ndarray[Any, Any]
 Number = Any
 _DOUBLE = np.dtype("f8")
 _TICKS = {"W": 7 * DAY, "D": DAY, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
@@ -32,7 +33,7 @@ class CoordinateAxis:
     size: int
     trend: int = 1
     calendar: str | None = None
-    grain: np.dtype[Any] = _DOUBLE
+    grain: NumpyDType = _DOUBLE
     slack: float = 0.0
 
     def at(self, position: int) -> Number:
@@ -43,7 +44,7 @@ class CoordinateAxis:
         """How many positions come before ``number`` in the direction of the trend."""
         raise NotImplementedError
 
-    def same(self, position: int) -> Array:
+    def same(self, position: int) -> Values:
         """All positions with the same number, in order."""
         return np.array([position])
 
@@ -63,7 +64,7 @@ class CoordinateAxis:
         near = [abs(self.at(place) - here) for place in (position - 1, position + 1) if 0 <= place < self.size]
         return min((distance for distance in near if distance > 0), default=inf)
 
-    def spacing(self, number: Number, grain: np.dtype[Any]) -> float:
+    def spacing(self, number: Number, grain: NumpyDType) -> float:
         """The distance of two neighbouring floats at ``number``, in the coarser of ``grain`` and the stored type."""
         coarse = max(grain, self.grain, key=lambda dtype: float(np.finfo(dtype).eps))
         return ldexp(float(np.finfo(coarse).eps), frexp(float(number))[1] - 1) if number else 0.0
@@ -99,7 +100,7 @@ class Computed(CoordinateAxis):
     def gap(self, position: int) -> Number:
         return abs(self.step)
 
-    def spacing(self, number: Number, grain: np.dtype[Any]) -> float:
+    def spacing(self, number: Number, grain: NumpyDType) -> float:
         return CoordinateAxis.spacing(self, max(abs(number), abs(self.start)), grain)
 
     def resolution(self) -> int:
@@ -111,7 +112,7 @@ class Computed(CoordinateAxis):
 class Listed(CoordinateAxis):
     """``values * tick + offset``: whole numbers; or float ``values`` as they are."""
 
-    values: Array
+    values: Values
     tick: int = 1
     offset: int = 0
 
@@ -125,7 +126,7 @@ class Listed(CoordinateAxis):
             return int(np.searchsorted(self.values, sought, "right" if between else "left"))
         return self.size - int(np.searchsorted(self.values[::-1], sought, "right"))
 
-    def same(self, position: int) -> Array:
+    def same(self, position: int) -> Values:
         return np.flatnonzero(self.values == self.values[position])
 
     def nearest(self, number: Number) -> int:
@@ -220,7 +221,7 @@ def _counted(index: CFTime) -> Listed:
     )
 
 
-def _within_ticks(values: Array) -> Array:
+def _within_ticks(values: Values) -> Values:
     """Times of a unit of fixed length, a nanosecond or longer, in native byte order."""
     unit = np.datetime_data(values.dtype)[0]
     fixed = values.dtype.newbyteorder("=") if unit in _TICKS else np.dtype("M8[D]" if unit in "YM" else "M8[ns]")

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid, SelectionError, WrongType
+from hyperslab.model.cells import Values
 from hyperslab.selection.region import Range
 
-Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 WHOLE = slice(None)
 _LABELS = "labels need a coordinate of the dimension's name and length"
 _KINDS = f"positions are ints, slices, `...`, None and arrays of ints or booleans; {_LABELS}"
 
 
-def plain_items(key: Any, shape: Shape) -> list[Any]:
+def plain_items(key: object, shape: Shape) -> list[object]:
     """The key's items in plain form, one for each axis: missing ones are filled with whole slices.
 
     ``...`` stays before the slices that it stands for (NumPy lets it part advanced indices), None stays a new axis,
@@ -30,7 +30,7 @@ def plain_items(key: Any, shape: Shape) -> list[Any]:
         raise too_many(used, shape)
     if len(dots) > 1:
         raise several_ellipses()
-    filled: list[Any] = []
+    filled: list[object] = []
     axis = 0
     for item in items if dots else [*items, Ellipsis]:
         if item is Ellipsis:
@@ -45,7 +45,7 @@ def plain_items(key: Any, shape: Shape) -> list[Any]:
     return filled if dots else [item for item in filled if item is not Ellipsis]
 
 
-def split_fields(key: Any) -> tuple[Any, Any]:
+def split_fields(key: object) -> tuple[object, object]:
     """The field name, or list of names, that leads the key of a structured array (None: none), and the rest."""
     first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
     if isinstance(first, str) or (isinstance(first, list) and first and all(isinstance(name, str) for name in first)):
@@ -77,7 +77,7 @@ def out_of_bounds(position: int, axis: int, length: int) -> SelectionError:
     return SelectionError(f"index {position} is out of bounds for axis {axis} with size {length}", remedy=remedy)
 
 
-def wrapped_many(positions: Array, axis: int, length: int) -> Array:
+def wrapped_many(positions: Values, axis: int, length: int) -> Values:
     """The same for an integer array."""
     if positions.size:
         low, high = int(positions.min()), int(positions.max())
@@ -110,7 +110,7 @@ def zero_step() -> Invalid:
     return Invalid("a slice step is not zero", remedy="leave it out, or give another")
 
 
-def _axes_of(item: Any) -> int:
+def _axes_of(item: object) -> int:
     if item is None or item is Ellipsis:
         return 0
     if isinstance(item, np.ndarray) and item.dtype == bool:
@@ -118,7 +118,7 @@ def _axes_of(item: Any) -> int:
     return 1
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: Any) -> object:
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if not isinstance(item, np.ndarray | bool | np.bool_):
@@ -129,7 +129,7 @@ def _plain(item: Any) -> Any:
     return _plain_array(item)
 
 
-def _plain_array(item: Any) -> Any:
+def _plain_array(item: object) -> object:
     try:
         array = np.asarray(item)
     except ValueError:
@@ -143,14 +143,14 @@ def _plain_array(item: Any) -> Any:
     return array.astype(np.int64, copy=False) if array.ndim else int(array)
 
 
-def _nonzero(mask: Array, axis: int, shape: Shape) -> tuple[Array, ...]:
+def _nonzero(mask: Values, axis: int, shape: Shape) -> tuple[Values, ...]:
     """A mask as one integer array per axis; like NumPy it may have no cells along an axis that has some."""
     if any(side not in (0, length) for side, length in zip(mask.shape, shape[axis:], strict=False)):
         raise unfit_mask(mask, axis, shape)
     return mask.nonzero()
 
 
-def unfit_mask(mask: Array, axis: int, shape: Shape) -> SelectionError:
+def unfit_mask(mask: Values, axis: int, shape: Shape) -> SelectionError:
     """The error of a mask whose lengths are not those of the axes from ``axis`` on."""
     said = f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}"
     return SelectionError(said, remedy="give a mask of the lengths of its axes")

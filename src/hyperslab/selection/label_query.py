@@ -10,6 +10,7 @@ import numpy as np
 
 from hyperslab.errors import LabelError, WrongType
 from hyperslab.model.calendars import DAY, REAL, RESOLUTIONS, Moment, calendar_name, date_of, parse_moment
+from hyperslab.model.dtypes import NumpyDType
 
 _DOUBLE = np.dtype("f8")
 _LARGEST = 2.0**80
@@ -24,10 +25,10 @@ class LabelQuery(NamedTuple):
     first: Any
     stop: Any = None
     resolution: int = len(RESOLUTIONS) - 1
-    grain: np.dtype[Any] | None = None
+    grain: NumpyDType | None = None
 
 
-def is_label(item: Any) -> bool:
+def is_label(item: object) -> bool:
     """Return whether an item of a ``[]`` key is a label on a dimension that has them: never an int."""
     return isinstance(item, float | str | bytes | date | np.floating | np.datetime64) or _is_cftime(item)
 
@@ -56,7 +57,7 @@ def _is_near(number: float, calendar: str | None) -> bool:
     return calendar is None or abs(number) < _LARGEST
 
 
-def span_of(tolerance: Any, calendar: str | None) -> Any:
+def span_of(tolerance: object, calendar: str | None) -> object:
     """A tolerance as a distance of numbers: a number as it is; a timedelta on time axes, in nanoseconds."""
     if calendar is not None:
         if isinstance(tolerance, np.timedelta64 | timedelta):
@@ -67,7 +68,7 @@ def span_of(tolerance: Any, calendar: str | None) -> Any:
     raise WrongType(f"a tolerance of {tolerance!r}", remedy=f"on this dimension it is {wanted}")
 
 
-def _seek_time(label: Any, calendar: str, dim: str) -> LabelQuery:
+def _seek_time(label: object, calendar: str, dim: str) -> LabelQuery:
     moment = _moment(label, calendar)
     first = moment.start(calendar) if moment is not None else None
     if moment is None or first is None:
@@ -82,15 +83,16 @@ def _seek_time(label: Any, calendar: str, dim: str) -> LabelQuery:
 def _moment(label: Any, calendar: str) -> Moment | None:
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")
-    if isinstance(label, str):
-        return parse_moment(label)
-    if isinstance(label, np.datetime64):
-        return None if np.isnat(label) else _of_datetime64(label)
-    if isinstance(label, datetime):
-        label = label.astimezone(UTC) if label.tzinfo is not None else label
-        return _of_fields(label)
-    if isinstance(label, date):
-        return Moment(label.year, label.month, label.day)
+    match label:
+        case str():
+            return parse_moment(label)
+        case np.datetime64():
+            return None if np.isnat(label) else _of_datetime64(label)
+        case datetime():
+            label = label.astimezone(UTC) if label.tzinfo is not None else label
+            return _of_fields(label)
+        case date():
+            return Moment(label.year, label.month, label.day)
     if _is_cftime(label):
         theirs = calendar_name(label.calendar) if label.calendar else calendar
         return _of_fields(label) if theirs == calendar or (theirs in REAL and calendar in REAL) else None
@@ -109,5 +111,5 @@ def _of_datetime64(time: np.datetime64) -> Moment:
     return Moment(*date_of(int(day.astype("i8")), "proleptic_gregorian"), nanosecond % DAY)
 
 
-def _is_cftime(item: Any) -> bool:
+def _is_cftime(item: object) -> bool:
     return hasattr(item, "calendar") and hasattr(item, "microsecond")

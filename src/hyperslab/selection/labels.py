@@ -11,19 +11,20 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
+from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
 from hyperslab.selection.coordinate_axes import listed, ruler_of
 from hyperslab.selection.label_query import is_label
 from hyperslab.selection.lookup import FloatNames, Lookup, Names, NumberLabels
 
-Array = np.ndarray[Any, Any]
 IndexOf = Callable[[str], Index | None]
 Dims = Sequence[str | None]
 _PLAIN = (int, type(None))
 
 
-def resolve_key(key: Any, dims: Dims, index_of: IndexOf) -> Any:
+def resolve_key(key: object, dims: Dims, index_of: IndexOf) -> object:
     """A key of ``[]`` with its labels replaced by positions; the same object when it has none.
 
     On a dimension without an index a label is left alone, for NumPy's error.
@@ -52,12 +53,12 @@ def resolve_key(key: Any, dims: Dims, index_of: IndexOf) -> Any:
 
 
 def resolve_sel(
-    mapping: Mapping[str, Any],
+    mapping: Mapping[str, object],
     dims: Dims,
     index_of: IndexOf,
     method: Literal["nearest"] | None = None,
-    tolerance: Any = None,
-) -> tuple[Any, ...]:
+    tolerance: object = None,
+) -> tuple[object, ...]:
     """The positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
 
     Slices include their stop and need not meet labels on a sorted coordinate; a date such as ``"2013-01"`` selects the
@@ -79,13 +80,14 @@ def resolve_sel(
     return tuple(key)
 
 
-def _has_labels(item: Any) -> bool:
-    if isinstance(item, slice):
-        return is_label(item.start) or is_label(item.stop) or _is_stride(item.step)
-    if isinstance(item, np.ndarray):
-        return item.dtype.kind in "fUSMT" or (item.dtype.kind == "O" and any(map(is_label, item.flat)))
-    if isinstance(item, list):
-        return set(map(type, item)) != {int} and any(map(_has_labels, item))
+def _has_labels(item: object) -> bool:
+    match item:
+        case slice():
+            return is_label(item.start) or is_label(item.stop) or _is_stride(item.step)
+        case np.ndarray():
+            return item.dtype.kind in "fUSMT" or (item.dtype.kind == "O" and any(map(is_label, item.flat)))
+        case list():
+            return set(map(type, item)) != {int} and any(map(_has_labels, item))
     return is_label(item)
 
 
@@ -93,7 +95,7 @@ def _is_stride(step: Any) -> bool:
     return isinstance(step, float | np.floating | timedelta | np.timedelta64)
 
 
-def _width(item: Any) -> int:
+def _width(item: object) -> int:
     """Axes that an item of a key takes."""
     if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
         return 0
@@ -109,38 +111,40 @@ def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:
 
 def lookup_of(dim: str, index: Index) -> Lookup | None:
     """What finds the positions of labels of a dimension; None where its cells are no labels (compounds, truth)."""
-    if isinstance(index, Labels):
-        return Names(index.names, 0, dim, positional=True)
-    if isinstance(index, FloatLabels):
-        return FloatNames(listed(index), dim)
-    if isinstance(index, Coordinate) and index.values.dtype.kind in "USTO":
-        return Names(tuple(_text(index.values)), index.trend, dim)
-    if isinstance(index, Coordinate) and index.values.dtype.kind not in "iufM":
-        return None
+    match index:
+        case Labels():
+            return Names(index.names, 0, dim, positional=True)
+        case FloatLabels():
+            return FloatNames(listed(index), dim)
+        case Coordinate() if index.values.dtype.kind in "USTO":
+            return Names(tuple(_text(index.values)), index.trend, dim)
+        case Coordinate() if index.values.dtype.kind not in "iufM":
+            return None
     return NumberLabels(ruler_of(index), dim)
 
 
-def _text(values: Array) -> Iterable[str]:
+def _text(values: Values) -> Iterable[str]:
     if values.dtype.kind == "S":
         return (value.decode("utf-8", "replace") for value in values.tolist())
     return (f"{value}" for value in values.tolist())
 
 
-def _positions(item: Any, lookup: Lookup) -> Any:
+def _positions(item: object, lookup: Lookup) -> object:
     """One labelled item of ``[]``."""
-    if isinstance(item, slice):
-        if isinstance(item.start, int) or isinstance(item.stop, int):
-            raise SelectionError(f"{item} mixes a position and a label", remedy="give two of a kind")
-        start = None if item.start is None else lookup.bound(item.start, stop=False)
-        stop = None if item.stop is None else lookup.bound(item.stop, stop=True)
-        step = lookup.stride(item.step) if _is_stride(item.step) else item.step
-        return slice(start, stop, step)
-    if isinstance(item, list) and not all(map(_has_labels, item)):
-        raise SelectionError(f"{item} mixes positions and labels", remedy="give items of one kind")
+    match item:
+        case slice():
+            if isinstance(item.start, int) or isinstance(item.stop, int):
+                raise SelectionError(f"{item} mixes a position and a label", remedy="give two of a kind")
+            start = None if item.start is None else lookup.bound(item.start, stop=False)
+            stop = None if item.stop is None else lookup.bound(item.stop, stop=True)
+            step = lookup.stride(item.step) if _is_stride(item.step) else item.step
+            return slice(start, stop, step)
+        case list() if not all(map(_has_labels, item)):
+            raise SelectionError(f"{item} mixes positions and labels", remedy="give items of one kind")
     return _each(item, lookup.exact)
 
 
-def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: Any) -> Any:
+def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: object) -> object:
     """One item of ``sel`` on a dimension that has labels."""
     if isinstance(item, slice):
         if isinstance(lookup, Names) and lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
@@ -160,7 +164,7 @@ def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: Any) -> 
 
 def _between(item: slice, lookup: Lookup) -> slice:
     step = item.step
-    if step is not None and (isinstance(step, bool) or not isinstance(step, int | np.integer)):
+    if step is not None and not is_whole_number(step):
         raise WrongType(f"a slice step of {step!r}", remedy="the step of a slice of labels counts cells: an int")
     if step is None or step >= 0:
         return slice(*lookup.between(item.start, item.stop), step)
@@ -168,7 +172,7 @@ def _between(item: slice, lookup: Lookup) -> slice:
     return slice(high - 1, low - 1 if low else None, step) if low < high else slice(0, 0, step)
 
 
-def _each(item: Any, find: Callable[[Any], Any]) -> Any:
+def _each(item: Any, find: Callable[[Any], Any]) -> object:
     """The position of a label, or an int64 array of the same shape for an array or list of labels."""
     if isinstance(item, list):
         nested = any(isinstance(label, list | np.ndarray) for label in item)

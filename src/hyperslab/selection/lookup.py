@@ -14,30 +14,30 @@ from typing import Any, Protocol
 import numpy as np
 
 from hyperslab.errors import LabelError, SelectionError, WrongType
+from hyperslab.model.cells import Values
 from hyperslab.model.guessing import meant
 from hyperslab.selection.coordinate_axes import Computed, CoordinateAxis, Listed
 from hyperslab.selection.label_query import LabelQuery, seek, span_of
 
-Array = np.ndarray[Any, Any]
-Where = int | slice | Array
+Where = int | slice | Values
 
 
 class Lookup(Protocol):
     """The labels of one dimension."""
 
-    def exact(self, label: Any) -> Where:
+    def exact(self, label: object) -> Where:
         """The position with this label; a slice or an array when several have it."""
         ...
 
-    def chosen(self, label: Any) -> Where:
+    def chosen(self, label: object) -> Where:
         """The same for ``sel``: a date coarser than the coordinate's resolution selects the whole period."""
         ...
 
-    def nearest(self, label: Any, tolerance: Any) -> int:
+    def nearest(self, label: object, tolerance: object) -> int:
         """The position with the closest label, within ``tolerance`` unless that is None."""
         ...
 
-    def bound(self, label: Any, *, stop: bool) -> int:
+    def bound(self, label: object, *, stop: bool) -> int:
         """The bound of a slice in ``[]``, which must be a label; one step past a computed scale may be a ``stop``."""
         ...
 
@@ -57,11 +57,11 @@ class NumberLabels:
     ruler: CoordinateAxis
     dim: str
 
-    def exact(self, label: Any) -> Where:
+    def exact(self, label: object) -> Where:
         sought = seek(label, self.ruler.calendar, self.dim)
         return _together(self.ruler.same(self._required(label, sought)))
 
-    def chosen(self, label: Any) -> Where:
+    def chosen(self, label: object) -> Where:
         if self.ruler.calendar is None or not isinstance(label, str | bytes):
             return self.exact(label)
         sought = seek(label, self.ruler.calendar, self.dim)
@@ -69,7 +69,7 @@ class NumberLabels:
             return _together(self.ruler.same(self._required(label, sought)))
         return self._period(label, sought)
 
-    def nearest(self, label: Any, tolerance: Any) -> int:
+    def nearest(self, label: object, tolerance: object) -> int:
         ruler = self.ruler
         if not ruler.trend:
             raise LabelError(f"{self.dim} is not sorted", remedy='method="nearest" takes a sorted coordinate')
@@ -86,7 +86,7 @@ class NumberLabels:
             raise LabelError(said, remedy="give a larger tolerance, or that label")
         return place
 
-    def bound(self, label: Any, *, stop: bool) -> int:
+    def bound(self, label: object, *, stop: bool) -> int:
         ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
         place = self._find(sought)
         if place is not None:
@@ -109,7 +109,7 @@ class NumberLabels:
         low = 0 if start is None else self._edge(start, end=False)
         return low, self.ruler.size if stop is None else self._edge(stop, end=True)
 
-    def _edge(self, label: Any, *, end: bool) -> int:
+    def _edge(self, label: object, *, end: bool) -> int:
         """A bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
         ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
         if ruler.trend:
@@ -129,7 +129,7 @@ class NumberLabels:
         places = self.ruler.same(place)
         return int(places[-1]) + 1 if end != far else int(places[0])
 
-    def _period(self, label: Any, sought: LabelQuery) -> Where:
+    def _period(self, label: object, sought: LabelQuery) -> Where:
         ruler = self.ruler
         if not ruler.trend:
             inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) < sought.stop]
@@ -140,7 +140,7 @@ class NumberLabels:
             raise self._missing(label, sought)
         return slice(low, high)
 
-    def _required(self, label: Any, sought: LabelQuery) -> int:
+    def _required(self, label: object, sought: LabelQuery) -> int:
         place = self._find(sought)
         if place is None:
             raise self._missing(label, sought)
@@ -175,7 +175,7 @@ class NumberLabels:
             return False
         return bool(ruler.at(place) < sought.stop and sought.resolution < ruler.resolution())
 
-    def _missing(self, label: Any, sought: LabelQuery) -> LabelError:
+    def _missing(self, label: object, sought: LabelQuery) -> LabelError:
         ruler, shown, number = self.ruler, f"{self.dim} {label}", sought.first
         if not ruler.size:
             return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
@@ -218,16 +218,16 @@ class Names:
     positional: bool = False
     """An int in ``sel`` is a position: the names are the dimension's own, not a coordinate's."""
 
-    def exact(self, label: Any) -> Where:
+    def exact(self, label: object) -> Where:
         return _together(self._places(label))
 
-    def chosen(self, label: Any) -> Where:
+    def chosen(self, label: object) -> Where:
         return self.exact(label)
 
-    def nearest(self, label: Any, tolerance: Any) -> int:
+    def nearest(self, label: object, tolerance: object) -> int:
         raise LabelError(f"{self.dim} has names, which have no nearest one", remedy="leave the method out")
 
-    def bound(self, label: Any, *, stop: bool) -> int:
+    def bound(self, label: object, *, stop: bool) -> int:
         return int(self._places(label)[0])
 
     def stride(self, step: Any) -> int:
@@ -237,7 +237,7 @@ class Names:
         low = 0 if start is None else self._edge(start, end=False)
         return low, len(self.names) if stop is None else self._edge(stop, end=True)
 
-    def _edge(self, label: Any, *, end: bool) -> int:
+    def _edge(self, label: object, *, end: bool) -> int:
         name = self._word(label)
         if name not in self.names and self.trend > 0:
             return bisect_right(self.names, name) if end else bisect_left(self.names, name)
@@ -246,7 +246,7 @@ class Names:
             raise _scattered(self.dim, name)
         return int(places[-1]) + 1 if end else int(places[0])
 
-    def _places(self, label: Any) -> Array:
+    def _places(self, label: object) -> Values:
         name = self._word(label)
         places = np.array([place for place, known in enumerate(self.names) if known == name], np.int64)
         if not places.size:
@@ -261,14 +261,14 @@ class Names:
         return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
-def _together(places: Array) -> Where:
+def _together(places: Values) -> Where:
     if len(places) == 1:
         return int(places[0])
     first, last = int(places[0]), int(places[-1])
     return slice(first, last + 1) if last - first + 1 == len(places) else places
 
 
-def _scattered(dim: str, label: Any) -> LabelError:
+def _scattered(dim: str, label: object) -> LabelError:
     """The error of a bound of a slice that is several places, with others between them."""
     said = f"{dim} {label} stands at several positions of an unsorted coordinate"
     return LabelError(said, remedy="slice by position, with isel")

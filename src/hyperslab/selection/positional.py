@@ -15,7 +15,6 @@ from hyperslab.selection.assemble import Part, array_part, assemble
 from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, sliced, wrapped, wrapped_many
 from hyperslab.selection.region import Axis, Range, Region, Selection
 
-Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
 
@@ -33,7 +32,7 @@ def select(key: Any, shape: Shape) -> Selection:
     return selection
 
 
-def vectorised(key: Any, shape: Shape) -> Selection:
+def vectorised(key: object, shape: Shape) -> Selection:
     """``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices (dask)."""
     items = plain_items(key, shape)
     if any(item is None for item in items):
@@ -43,26 +42,27 @@ def vectorised(key: Any, shape: Shape) -> Selection:
     return _advanced(items, shape, first=True)
 
 
-def outer(key: Any, shape: Shape) -> Selection:
+def outer(key: object, shape: Shape) -> Selection:
     """``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or booleans."""
     parts: list[Part] = []
     result: list[int] = []
     items = plain_items(key, shape)
     for item in items:
         axis, dim = len(parts), len(result)
-        if isinstance(item, slice):
-            chosen = sliced(item, shape[axis])
-            parts.append((chosen, (dim,)))
-            result.append(chosen.count)
-        elif isinstance(item, int):
-            parts.append((Range(wrapped(item, axis, shape[axis]), 1, 1), ()))
-        elif isinstance(item, np.ndarray) and item.ndim == 1:
-            parts.append(array_part(wrapped_many(item, axis, shape[axis]), (dim,)))
-            result.append(item.size)
-        elif item is not Ellipsis:
-            raise SelectionError(
-                f"{item!r} in a key of oindex", remedy="give ints, slices and 1-D arrays of ints or booleans"
-            )
+        match item:
+            case slice():
+                chosen = sliced(item, shape[axis])
+                parts.append((chosen, (dim,)))
+                result.append(chosen.count)
+            case int():
+                parts.append((Range(wrapped(item, axis, shape[axis]), 1, 1), ()))
+            case np.ndarray() if item.ndim == 1:
+                parts.append(array_part(wrapped_many(item, axis, shape[axis]), (dim,)))
+                result.append(item.size)
+            case _ if item is not Ellipsis:
+                raise SelectionError(
+                    f"{item!r} in a key of oindex", remedy="give ints, slices and 1-D arrays of ints or booleans"
+                )
     return assemble(parts, tuple(result), scalar=not result and not any(item is Ellipsis for item in items))
 
 

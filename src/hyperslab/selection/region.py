@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import Invalid
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 
-Array = np.ndarray[Any, Any]
 _count = attrgetter("count")
 
 
@@ -32,7 +32,7 @@ class Range:
 class PositionList:
     """Any positions ``0 <= p < length`` as a 1-D int64 array, in any order, repeats allowed."""
 
-    positions: Array
+    positions: Values
 
     @property
     def count(self) -> int:
@@ -82,7 +82,7 @@ class Selection:
     order: tuple[int, ...] = ()
     stretch: tuple[int, ...] | None = None
 
-    def finish(self, canonical: Array) -> Array:
+    def finish(self, canonical: Values) -> Values:
         """The result, a view of ``canonical`` (a copy only where a new axis was repeated)."""
         if self.middle is None:
             return canonical.reshape(self.shape)
@@ -91,7 +91,7 @@ class Selection:
             array = np.broadcast_to(array, self.stretch).copy()
         return array.transpose(self.order)
 
-    def spread(self, value: Any, dtype: np.dtype[Any] | None = None) -> Array:
+    def spread(self, value: object, dtype: NumpyDType | None = None) -> Values:
         """``value`` in canonical layout, broadcast and cast to ``dtype`` as NumPy's assignment does.
 
         A view of ``value`` where its strides allow. ``Invalid`` (a ValueError) when it does not broadcast.
@@ -107,14 +107,14 @@ class Selection:
             array = array[tuple(slice(None) if have == want else slice(-1, None) for have, want in grown)]
         return array.reshape(self.region.shape)
 
-    def _cast(self, value: Any, dtype: np.dtype[Any] | None) -> Array:
+    def _cast(self, value: object, dtype: NumpyDType | None) -> Values:
         if dtype is not None and dtype.hasobject and self.scalar and not isinstance(value, np.ndarray):
             cell = np.empty((), dtype)
             cell[()] = value
             return cell
         return np.asarray(value, dtype)
 
-    def _broadcast(self, array: Array) -> Array:
+    def _broadcast(self, array: Values) -> Values:
         while array.ndim > len(self.shape) and array.shape[0] == 1:
             array = array[0, ...]  # not a scalar, as text would become
         try:

@@ -45,15 +45,16 @@ def checked(region: Region) -> Region:
         return region
     if not shape:
         raise SelectionError("of an array without dimensions there is everything or nothing")
-    if isinstance(region, Product):
-        if len(region.axes) != len(shape):
-            raise _other_rank(len(region.axes), shape)
-        for axis, (taken, length) in enumerate(zip(region.axes, shape, strict=True)):
-            _check_axis(taken, axis, length)
-    elif isinstance(region, Points):
-        _check_points(region.points, shape)
-    else:
-        _check_blocks(region.blocks, shape)
+    match region:
+        case Product():
+            if len(region.axes) != len(shape):
+                raise _other_rank(len(region.axes), shape)
+            for axis, (taken, length) in enumerate(zip(region.axes, shape, strict=True)):
+                _check_axis(taken, axis, length)
+        case Points():
+            _check_points(region.points, shape)
+        case _:
+            _check_blocks(region.blocks, shape)
     return region
 
 
@@ -128,15 +129,17 @@ def _needed(region: Everything | Product | Points | Blocks) -> Shape:
 def isel_of(region: Region, dims: tuple[str | None, ...]) -> Mapping[str | int, Any]:
     """What ``isel`` takes for the same cells: a slice or a list of positions for the name of each dimension, or for the
     number of the axis where it has none. Invalid for points, blocks and nothing, which are no product of axes."""
-    if isinstance(region, Everything):
-        known = region.shape is not None and len(region.shape) == len(dims)
-        taken: list[Any] = (
-            [slice(0, length, 1) for length in region.shape or ()] if known else [slice(None)] * len(dims)
-        )
-    elif isinstance(region, Product) and len(region.axes) == len(dims):
-        taken = [
-            slice(part.start, part.stop, part.step) if isinstance(part, Steps) else list(part) for part in region.axes
-        ]
-    else:
-        raise Invalid("the region is no product of what is taken along each axis", remedy="read it: .read()")
+    match region:
+        case Everything():
+            known = region.shape is not None and len(region.shape) == len(dims)
+            taken: list[Any] = (
+                [slice(0, length, 1) for length in region.shape or ()] if known else [slice(None)] * len(dims)
+            )
+        case Product() if len(region.axes) == len(dims):
+            taken = [
+                slice(part.start, part.stop, part.step) if isinstance(part, Steps) else list(part)
+                for part in region.axes
+            ]
+        case _:
+            raise Invalid("the region is no product of what is taken along each axis", remedy="read it: .read()")
     return {axis if dim is None else dim: part for axis, (dim, part) in enumerate(zip(dims, taken, strict=True))}

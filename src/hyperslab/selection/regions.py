@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SelectionError
+from hyperslab.model.cells import Values
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
 from hyperslab.selection.keys import plain_items, sliced, unfit_mask, wrapped, wrapped_many
 from hyperslab.selection.positional import select
@@ -21,13 +22,10 @@ from hyperslab.selection.region import Range
 from hyperslab.selection.region_bounds import Taken, positions_of
 from hyperslab.selection.spans import Box, Runs, Spans, as_product, boxes_of, spans_of_boxes, spans_of_mask
 
-Array = np.ndarray[Any, Any]
-
-
 # -- from keys --------------------------------------------------------------------------------------------------------
 
 
-def region_of_key(key: Any, shape: Shape) -> Region:
+def region_of_key(key: object, shape: Shape) -> Region:
     """The region of the cells of ``array[key]``, for an array of this shape; positions as NumPy takes them.
 
     Axes stay where they are and an int keeps its axis, with one position. A mask is the cells that it names; index
@@ -46,7 +44,7 @@ def region_of_key(key: Any, shape: Shape) -> Region:
     return _several(key, shape) if arrays > 1 else _outer(plain, shape)
 
 
-def _without_new_axes(key: Any, shape: Shape) -> list[Any]:
+def _without_new_axes(key: object, shape: Shape) -> list[object]:
     """The key's items, one for each axis."""
     plain = [item for item in plain_items(key, shape) if item is not Ellipsis]
     if any(item is None for item in plain):
@@ -54,7 +52,7 @@ def _without_new_axes(key: Any, shape: Shape) -> list[Any]:
     return plain
 
 
-def _is_mask(item: Any, shape: Shape) -> bool:
+def _is_mask(item: object, shape: Shape) -> bool:
     """Return whether an item is a mask of several axes, or of all: those of one axis among others are index arrays."""
     if isinstance(item, list):
         try:
@@ -64,11 +62,11 @@ def _is_mask(item: Any, shape: Shape) -> bool:
     return isinstance(item, np.ndarray) and item.dtype == bool and (item.ndim > 1 or 0 < item.ndim == len(shape))
 
 
-def _without(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+def _without(items: tuple[Any, ...], place: int) -> tuple[object, ...]:
     return (*items[:place], *items[place + 1 :])
 
 
-def _masked(mask: Array, items: tuple[Any, ...], place: int, shape: Shape) -> Region:
+def _masked(mask: Values, items: tuple[Any, ...], place: int, shape: Shape) -> Region:
     """A mask of some axes, with ints and slices along the others."""
     marks = tuple(slice(None) for _ in mask.shape)
     plain = _without_new_axes((*items[:place], *marks, *items[place + 1 :]), shape)
@@ -115,7 +113,7 @@ def _outer(items: list[Any], shape: Shape) -> Region:
     return product_region([_taken(item, axis, shape) for axis, item in enumerate(items)], shape)
 
 
-def _several(key: Any, shape: Shape) -> Region:
+def _several(key: object, shape: Shape) -> Region:
     """Several index arrays: an open mesh (``np.ix_``) is orthogonal, others are points."""
     selection = select(key, shape)
     if 0 in selection.shape:
@@ -144,13 +142,14 @@ def _several(key: Any, shape: Shape) -> Region:
 def _taken(item: Any, axis: int, shape: Shape) -> Taken:
     """What one item of a key takes along its axis."""
     length = shape[axis]
-    if isinstance(item, slice):
-        chosen = sliced(item, length)
-        if chosen.step < 0:
-            raise _backwards()
-        return _of_range(chosen, length)
-    if isinstance(item, np.ndarray):
-        return _of_positions(wrapped_many(item, axis, length).reshape(-1), length)
+    match item:
+        case slice():
+            chosen = sliced(item, length)
+            if chosen.step < 0:
+                raise _backwards()
+            return _of_range(chosen, length)
+        case np.ndarray():
+            return _of_positions(wrapped_many(item, axis, length).reshape(-1), length)
     place = wrapped(int(item), axis, length)
     return Steps(place, place + 1)
 
@@ -210,7 +209,7 @@ def _of_runs(runs: Runs, length: int) -> Taken:
     return _of_positions(np.concatenate([np.arange(start, stop, dtype=np.int64) for start, stop in runs]), length)
 
 
-def _of_positions(positions: Array, length: int) -> Taken:
+def _of_positions(positions: Values, length: int) -> Taken:
     """A rising list of positions: steps, where it is one of these."""
     if not _rises(positions):
         raise SelectionError(
@@ -224,7 +223,7 @@ def _of_positions(positions: Array, length: int) -> Taken:
     return tuple(positions.tolist())
 
 
-def _rises(positions: Array) -> bool:
+def _rises(positions: Values) -> bool:
     return bool((positions[1:] > positions[:-1]).all())
 
 

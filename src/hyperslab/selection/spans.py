@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from operator import itemgetter, lt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hyperslab.errors import MemoryLimit
+from hyperslab.model.cells import Values
 
-Array = np.ndarray[Any, Any]
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 Runs = list[tuple[int, int]]
 _MOST = 1 << 18
@@ -46,7 +46,7 @@ def spans_of_boxes(boxes: Iterable[Box]) -> Spans:
     return _union(np.array(full, np.int64), iter(range(max(_MOST, 16 * len(full))))) if full else ()
 
 
-def spans_of_mask(mask: Array) -> Spans:
+def spans_of_mask(mask: Values) -> Spans:
     """The True cells of a mask of rank >= 1."""
     if not mask.size:
         return ()
@@ -85,12 +85,12 @@ def as_product(spans: Spans) -> list[Runs] | None:
     return axes
 
 
-def coordinates(spans: Spans) -> Array:
+def coordinates(spans: Spans) -> Values:
     """Every cell in row-major order, as int64 of shape (rank, cells): for few cells only."""
     if spans and not spans[0].inner:
         starts, stops = (np.fromiter(map(itemgetter(side), spans), np.int64, len(spans)) for side in (0, 1))
         lengths = stops - starts
-        row: Array = np.repeat(stops - lengths.cumsum(), lengths) + np.arange(lengths.sum())
+        row: Values = np.repeat(stops - lengths.cumsum(), lengths) + np.arange(lengths.sum())
         return row[None]
     parts = []
     for span in spans:
@@ -100,12 +100,12 @@ def coordinates(spans: Spans) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-def _row(starts: Array, stops: Array) -> Spans:
+def _row(starts: Values, stops: Values) -> Spans:
     """Spans of the last axis."""
     return tuple(map(Span, starts.tolist(), stops.tolist()))
 
 
-def _union(bounds: Array, left: Iterator[int]) -> Spans:
+def _union(bounds: Values, left: Iterator[int]) -> Spans:
     """The union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank). ``left``: one number for
     each interval that they may be cut into."""
     if bounds.shape[2] == 1:
@@ -122,7 +122,7 @@ def _union(bounds: Array, left: Iterator[int]) -> Spans:
     return tuple(spans)
 
 
-def _joined(starts: Array, stops: Array) -> Spans:
+def _joined(starts: Values, stops: Values) -> Spans:
     """Runs along the last axis, those that touch or overlap as one."""
     order = np.argsort(starts)
     starts, ends = starts[order], np.maximum.accumulate(stops[order])
@@ -130,7 +130,7 @@ def _joined(starts: Array, stops: Array) -> Spans:
     return _row(starts[np.append(True, apart)], ends[np.append(apart, True)])
 
 
-def _intervals(bounds: Array) -> Iterator[tuple[int, int, Array]]:
+def _intervals(bounds: Values) -> Iterator[tuple[int, int, Values]]:
     """The intervals between the bounds of boxes along their first axis, with the boxes that span each of them."""
     bounds = bounds[np.argsort(bounds[:, 0, 0], kind="stable")]
     edges = np.unique(bounds[:, :, 0])

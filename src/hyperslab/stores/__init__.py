@@ -1,9 +1,25 @@
-"""Places where bytes lie under keys. One small Protocol per operation (``base``), one file per kind of place."""
+"""Places where bytes lie under keys: one abstract class, one file per kind of place, and what these share.
+
+``base``        ``Store`` with a default for every operation, its traits, ``WrappedStore``: what all callers name
+``location``    from what a user names (path, URL, object) to a place, its store, a look at what is there; ``PLACES``
+``directory``   a folder of files, the store of most datasets; ``reading`` is its reading half, ``folders`` the
+                folders below a root, ``files`` the system calls, ``unexpected_files`` what lies there and is no value
+``memory``, ``zip``, ``references``   a dict, an archive, kerchunk's documents
+``object``      buckets and web servers; ``buckets`` makes them of URLs and options, ``requests`` says what failures
+                mean, ``leases`` are locks where a store has none
+``foreign``     stores of obstore, fsspec and zarr-python, and mappings, as ours; ``location`` adopts them
+``keyvalue``    a mapping over any store, for users
+``keys``, ``ranges``, ``attempts``, ``credentials``   what is a key, byte ranges, tries after a conflict, secrets
+``locks``, ``atomic_file``, ``building``, ``unclosed``   files for formats and conversion: held, replaced, built, lost
+``counting``    what a block cost, behind ``hs.trace()``, and who watches chunks that are done
+``forks``       what a forked process makes anew; whatever has locks, threads or clients calls it
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.stores.base import Store, StoreTraits, WrappedStore
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keyvalue import KeyValueMap
 from hyperslab.stores.memory import MemoryStore
@@ -11,7 +27,7 @@ from hyperslab.stores.memory import MemoryStore
 if TYPE_CHECKING:
     from hyperslab.stores.zip import ZipStore
 
-__all__ = ["DirectoryStore", "KeyValueMap", "MemoryStore", "ZipStore"]
+__all__ = ["DirectoryStore", "KeyValueMap", "MemoryStore", "Store", "StoreTraits", "WrappedStore", "ZipStore"]
 
 
 def __getattr__(name: str) -> Any:

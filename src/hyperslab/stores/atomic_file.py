@@ -33,7 +33,7 @@ from hyperslab.errors import StorageError
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.files import open_folder, read_at, read_whole, sync_and_close, sync_folder, write_at
 from hyperslab.stores.keys import temporary_name
-from hyperslab.stores.leftovers import remove_leftovers
+from hyperslab.stores.unexpected_files import remove_leftovers
 
 Part = tuple[int, int, int]
 """Bytes of another open file: its descriptor, an offset, a length."""

@@ -1,18 +1,37 @@
-"""What a store can do, one Protocol per operation: a consumer's signature asks for exactly what it needs.
+"""What a store is: bytes under keys, as one abstract class whose operations have defaults that are right, if slow.
 
 A key is ``a/b/c``: no leading slash, no empty segment, ``.`` or ``..``. A missing key reads as None: a missing chunk is
 the commonest thing in an array store and no exception. Every failure of the medium is a ``StorageError`` that names the
-key. A :class:`Stamp` identifies one version of a value; two equal stamps mean the same bytes.
+key. A :data:`Stamp` identifies one version of a value; two equal stamps mean the same bytes.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn
 
-from hyperslab.stores.scratch import Scratch
+import numpy as np
+
+from hyperslab.errors import (
+    AlreadyExists,
+    Conflict,
+    CorruptChunk,
+    Invalid,
+    NotFound,
+    ReadOnly,
+    StorageError,
+    Unsupported,
+)
+from hyperslab.stores.attempts import beaten
+from hyperslab.stores.keys import below, check_key, check_prefix, has_no_writer, split_names
+from hyperslab.stores.ranges import span
+from hyperslab.stores.requests import each_request
 
 Buffer = bytes | bytearray | memoryview
 Stamp = Hashable
@@ -20,45 +39,6 @@ Stamp = Hashable
 
 class Unversioned:
     """The stamp of a value whose server tells neither a version nor a time: no two are equal."""
-
-
-@runtime_checkable
-class Get(Protocol):
-    def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
-        ...
-
-
-@runtime_checkable
-class GetInto(Protocol):
-    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """The whole value read into ``scratch``, which grows when too small; None when missing.
-
-        The view is valid until ``scratch`` is used again. ``CorruptChunk`` instead of growing beyond ``most`` bytes.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadInto(Protocol):
-    def read_exactly(self, key: str, out: memoryview) -> int | None:
-        """Read into ``out``; the value's true length (which may differ from ``len(out)``), or None when missing."""
-        ...
-
-
-@runtime_checkable
-class Descriptor(Protocol):
-    def descriptor(self, key: str) -> int | None:
-        """The value's file, open for reading (the caller closes it); None when missing."""
-        ...
-
-
-@runtime_checkable
-class GetRanges(Protocol):
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` for each range, cut at the end; a negative start counts from the end, and so does
-        a stop of 0 or less beside it: ``(-8, 0)`` is the last 8 bytes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,193 +50,423 @@ class Version:
     stamp: Stamp
 
 
-@runtime_checkable
-class GetVersion(Protocol):
-    """Where asking for a stamp costs as much as reading: both come by one request."""
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """What lies in a folder of a store and is no value.
 
-    def get_version(
-        self, key: str, part: tuple[int, int] | None = None, *, unless: Stamp | None = None, most: int | None = None
-    ) -> Version | None:
-        """The value, or a ``part`` of it; None when missing, without ``data`` when its stamp is ``unless``.
+    ``kind``: ``temporary``, ``dangling-link``, ``circular-link``, ``outside-link``, ``special-file`` or
+    ``unusable-name``; ``age``: seconds since it changed; ``target``: what a link names.
+    """
 
-        ``CorruptChunk`` instead of more than ``most`` bytes.
-        """
-        ...
-
-    def get_ranges_of(self, key: str, ranges: Sequence[tuple[int, int]], stamp: Stamp) -> list[bytes] | None:
-        """``get_ranges`` of the version that has this stamp; ``Conflict`` when it is another one by now."""
-        ...
-
-
-@runtime_checkable
-class Put(Protocol):
-    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
-        """Store the value: afterwards every reader sees the old or the new one, never a part."""
-        ...
-
-
-@runtime_checkable
-class PutMany(Protocol):
-    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Group commit: all values written, then all made durable, then all made visible."""
-        ...
-
-
-@runtime_checkable
-class PutIf(Protocol):
-    def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
-        """Store the value only if the present one has this stamp (None: is missing), else ``Conflict``.
-
-        Over a network also where the answer was lost: read again, and see what is there.
-        """
-        ...
-
-
-@runtime_checkable
-class PutNew(Protocol):
-    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Store values whose keys are all missing, in this order, or none of them: ``Conflict`` names a taken one.
-
-        Of several writers of one key one succeeds. A dead one may leave the first of its values.
-        """
-        ...
-
-
-@runtime_checkable
-class Touches(Protocol):
-    def touch(self, key: str, *, durable: bool = False) -> None:
-        """Give the key a stamp that it never had, for little; whatever it holds then. Made where it is missing."""
-        ...
-
-
-@runtime_checkable
-class Flushes(Protocol):
-    """Where one flush of all is cheaper than a durable write of each."""
+    name: str
+    kind: str
+    age: float
+    target: str = ""
 
     @property
-    def flushes(self) -> bool:
-        """Return whether this system can."""
-        ...
-
-    def flush(self) -> None:
-        """Everything that was written before is on the medium."""
-        ...
+    def is_abandoned(self) -> bool:
+        """Return whether it is an unfinished write of a writer that is gone."""
+        return self.kind == "temporary" and has_no_writer(self.name, self.age)
 
 
-@runtime_checkable
-class PutLast(Protocol):
-    """Where values that lead to others wait for these, so that all are made durable together."""
+@dataclass(frozen=True, slots=True)
+class StoreTraits:
+    """What a store does better than the defaults of :class:`Store`: callers choose their way of working by it.
 
-    def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
-        """``put_new`` of values that lead to those of the keys ``first``: if ``durable``, these are on the medium
-        before, however they were stored. ``Conflict``."""
-        ...
+    ``stamped``: ``stamp`` tells versions apart for little. ``ranges``: a part of a value costs less than the whole.
+    ``descriptors``: values are files of this machine. ``swaps``: ``put_if`` works. ``locks_nodes`` and
+    ``locks_chunks``: these locks keep other processes out. ``renames``: ``rename`` moves a folder at one stroke.
+    ``flushes``: one ``flush`` of all is cheaper than a durable write of each. ``puts_last``: ``put_last`` makes durable
+    what was stored before without being so. ``expels``: ``expel`` moves what is no value, too.
+    ``concurrency``: how many requests at once suit it, whatever the number of cores; None where calls are no requests.
+    """
 
-
-@runtime_checkable
-class Stamps(Protocol):
-    def stamp(self, key: str) -> Stamp | None:
-        """What identifies the present version (size, mtime_ns, inode; or an ETag), None when missing."""
-        ...
-
-
-@runtime_checkable
-class Size(Protocol):
-    def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
-        ...
-
-
-@runtime_checkable
-class Delete(Protocol):
-    def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine. If ``durable``, it does not come back after a power cut."""
-        ...
-
-    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
-        """Remove every key that is ``prefix`` or stands below ``prefix/``; ``""`` removes all. ``durable`` as above."""
-        ...
+    stamped: bool = False
+    ranges: bool = False
+    descriptors: bool = False
+    swaps: bool = False
+    locks_nodes: bool = False
+    locks_chunks: bool = False
+    renames: bool = False
+    flushes: bool = False
+    puts_last: bool = False
+    expels: bool = False
+    concurrency: int | None = None
 
 
-@runtime_checkable
-class Rename(Protocol):
-    def rename(self, source: str, target: str) -> None:
-        """Move every key below ``source/`` to ``target/``; the target must not exist (``AlreadyExists``)."""
-        ...
+_PLAIN = StoreTraits()
 
 
-@runtime_checkable
-class Moves(Protocol):
-    def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
-        """Give values other keys, ``(from, to)``, each over what is there at one stroke: a reader who does not find it
-        under the one key any more finds it under the other. One that is missing is passed over."""
-        ...
+class Store(ABC):
+    """Bytes under keys at ``url``, which is shown in errors and must hold no secrets.
 
+    Of one's own: :meth:`get` and :meth:`list` make a store that can be read, :meth:`put` and :meth:`delete` one that
+    can be written. Every other method works by these, and is replaced where the medium has a better way; ``traits``
+    says which of them are worth building on.
+    """
 
-@runtime_checkable
-class List(Protocol):
-    def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key that stands below ``prefix/``, sorted; temporary files and locks are not keys."""
-        ...
-
-    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
-        ...
-
-
-@runtime_checkable
-class Tells(Protocol):
-    def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Of every ``folder/<name>`` (``folder/<name>/<tail>``, a name too) that has a value: name, stamp, size.
-
-        In any order; by one listing.
-        """
-        ...
-
-    def nbytes_below(self, prefix: str) -> int:
-        """Bytes of all values below ``prefix/``."""
-        ...
-
-
-@runtime_checkable
-class LocksNodes(Protocol):
-    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the documents of the node at ``folder`` exclusively; ``Conflict`` after ``timeout`` seconds."""
-        ...
-
-
-@runtime_checkable
-class Locks(LocksNodes, Protocol):
-    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively, taken in order; ``Conflict`` after timeout."""
-        ...
-
-
-@runtime_checkable
-class Concurrent(Protocol):
-    @property
-    def concurrency(self) -> int:
-        """How many requests at once suit it, whatever the number of cores."""
-        ...
-
-
-class Store(Get, List, Protocol):
-    """The least that a dataset can be read from; other abilities are asked for with ``isinstance``."""
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self._url = url
+        self._read_only = read_only
 
     @property
     def url(self) -> str:
         """Where it is, without secrets; usable in messages."""
-        ...
+        return self._url
 
     @property
     def read_only(self) -> bool:
         """Return whether writes are refused."""
-        ...
+        return self._read_only
+
+    @property
+    def traits(self) -> StoreTraits:
+        """What it does better than the defaults."""
+        return _PLAIN
+
+    def close(self) -> None:  # noqa: B027  nothing is held open by most
+        """Let go of handles; closing twice is fine."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r}{', read_only=True' if self.read_only else ''})"
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def get(self, key: str) -> bytes | None:
+        """Return the whole value, or None."""
+
+    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
+        """Return the whole value, None when missing: in ``scratch``, which grows when too small, where the store reads
+        into memory that it is given.
+
+        The view is valid until ``scratch`` is used again. ``CorruptChunk`` for one of more than ``most`` bytes.
+        """
+        value = self.get(key)
+        if value is None:
+            return None
+        if most is not None and len(value) > most:
+            raise too_long(self.url, key, most, len(value))
+        return memoryview(value)
+
+    def read_exactly(self, key: str, out: memoryview) -> int | None:
+        """Read into ``out`` if the value has its length; return the value's true length, or None when missing."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if value and len(value) == out.nbytes:
+            out.cast("B")[:] = value
+        return len(value)
+
+    def descriptor(self, key: str) -> int | None:
+        """Return the value's file, open for reading (the caller closes it); None when missing."""
+        self._refuse("values of this store are no files", key)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Return the bytes ``start <= i < stop`` of each range, cut at the end; None when the key is missing.
+
+        A negative start counts from the end, and so does a stop of 0 or less beside it: ``(-8, 0)`` is the last 8
+        bytes.
+        """
+        value = self.get(key)
+        return None if value is None else [value[slice(*span(start, stop, len(value)))] for start, stop in ranges]
+
+    def get_version(
+        self, key: str, part: tuple[int, int] | None = None, *, unless: Stamp | None = None, most: int | None = None
+    ) -> Version | None:
+        """Return the value, or a ``part`` of it, with its size and stamp; None when missing, without ``data`` when its
+        stamp is ``unless``. ``CorruptChunk`` for more than ``most`` bytes.
+
+        Where a store tells no versions the value is its own stamp.
+        """
+        stamped = self.traits.stamped
+        while True:
+            stamp = self.stamp(key) if stamped else None
+            if stamped and stamp is None:
+                return None
+            if stamp is not None and stamp == unless:
+                return Version(None, 0, unless)
+            value = self.get(key)
+            if stamped and self.stamp(key) != stamp:  # written between the two looks: another version was read
+                continue
+            if value is None:
+                return None
+            if not stamped and value == unless:
+                return Version(None, 0, unless)
+            if most is not None and len(value) > most:
+                raise too_long(self.url, key, most, len(value))
+            data = value if part is None else value[slice(*span(*part, len(value)))]
+            return Version(data, len(value), stamp if stamped else value)
+
+    def get_ranges_of(self, key: str, ranges: Sequence[tuple[int, int]], stamp: Stamp) -> list[bytes] | None:
+        """Return :meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now."""
+        found = self.get_ranges(key, ranges)
+        now = self.stamp(key) if self.traits.stamped else self.get(key)
+        if found is not None and now != stamp:
+            raise Conflict("it is another version by now", url=self.url, key=key)
+        return found
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes stored under the key, None when missing."""
+        value = self.get(key)
+        return None if value is None else len(value)
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return what identifies the present version (size, mtime_ns, inode; or an ETag), None when missing."""
+        return None if self.get(key) is None else Unversioned()
+
+    def get_many(self, keys: Sequence[str]) -> Sequence[bytes | StorageError | None]:
+        """Return the values of the keys, by many requests at once where values come by requests.
+
+        In place of a file that cannot be read, the error; requests fail as a whole.
+        """
+        if self.traits.concurrency is not None:
+            return each_request([partial(self.get, key) for key in keys])
+        return [self._get_or_error(key) for key in keys]
+
+    def _get_or_error(self, key: str) -> bytes | StorageError | None:
+        try:
+            return self.get(key)
+        except StorageError as error:
+            return error
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Yield every key that stands below ``prefix/``, sorted; temporary files and locks are not keys."""
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        return split_names(self.list(prefix), prefix)
+
+    def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
+        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``, a name too) that has a
+        value, in any order."""
+        start, end = below(check_prefix(folder)), f"/{check_key(tail)}" if tail else ""
+        for name in self.list_dir(folder)[1 if tail else 0]:
+            stamp, size = self.stamp(start + name + end), self.size(start + name + end)
+            if stamp is not None and size is not None:
+                yield name, stamp, size
+
+    def nbytes_below(self, prefix: str) -> int:
+        """Return the bytes of all values below ``prefix/``."""
+        return sum(self.size(key) or 0 for key in self.list(check_prefix(prefix)))
+
+    def strays(self, folder: str) -> Sequence[Stray]:
+        """Return what lies right in the folder and is no value, sorted by name; locks are no strays."""
+        return ()
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store the value: afterwards every reader sees the old or the new one, never a part."""
+        self._refuse("this store takes no writes", key)
+
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store all values, by one group commit where the store has it: all written, then all durable, then visible."""
+        for key, value in pairs:
+            self.put(key, value, durable=durable)
+
+    def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
+        """Store the value only if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``;
+        return its stamp.
+
+        Over a network also where the answer was lost: read again, and see what is there.
+        """
+        self._refuse("this store compares no versions", key)
+
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store values whose keys are all missing, in this order, or none of them: ``Conflict`` names a taken one.
+
+        Of several writers of one key one succeeds, unless the store compares no versions: then nobody else may write
+        there meanwhile. A writer that dies may leave the first of its values.
+        """
+        swaps = self.traits.swaps
+        made: list[str] = []
+        try:
+            for key, value in pairs:
+                if swaps:
+                    self.put_if(key, value, None, durable=durable)
+                elif self.get(key) is not None:
+                    raise beaten(self.url, key)
+                else:
+                    self.put(key, value, durable=durable)
+                made.append(key)
+        except BaseException:
+            for key in made:
+                self.delete(key)
+            raise
+
+    def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
+        """:meth:`put_new` of values that lead to those of the keys ``first``: if ``durable``, these are on the medium
+        before, however they were stored."""
+        for key in first if durable else ():
+            value = self.get(key)
+            if value is not None:
+                self.put(key, value, durable=True)
+        self.put_new(pairs, durable=durable)
+
+    def touch(self, key: str, *, durable: bool = False) -> None:
+        """Give the key a stamp that it never had, for little; whatever it holds then. A missing one is made."""
+        self.put(key, os.urandom(16), durable=durable)
+
+    def flush(self) -> None:
+        """Bring everything that was written before to the medium."""
+        self._refuse("this store makes values durable one by one")
+
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        """Remove the key; missing is fine. If ``durable``, it does not come back after a power cut."""
+        self._refuse("this store takes no writes", key)
+
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
+        """Remove every key that is ``prefix`` or stands below ``prefix/``; ``""`` removes all. ``durable`` as above."""
+        self._require_writable(check_prefix(prefix))
+        for key in [*self.list(prefix), *([prefix] if prefix else [])]:
+            self.delete(key, durable=durable)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move every key below ``source/`` to ``target/``: ``NotFound`` without a source, ``AlreadyExists`` when the
+        target has a key, or is one."""
+        self._require_writable(check_key(source))
+        if check_key(target) == source or target.startswith(f"{source}/"):
+            remedy = "name a target outside of it"
+            raise Invalid("a folder cannot be moved into itself", url=self.url, key=target, remedy=remedy)
+        keys = [*self.list(source)]
+        if not keys:
+            raise NotFound("there is no such folder", url=self.url, key=source)
+        if self.get(target) is not None or next(self.list(target), None) is not None:
+            raise AlreadyExists("the target exists", url=self.url, key=target, remedy="choose another name")
+        self.move([(key, target + key[len(source) :]) for key in keys])
+
+    def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
+        """Give values other keys, ``(from, to)``, each over what is there at one stroke: a reader who does not find it
+        under the one key any more finds it under the other. One that is missing is passed over."""
+        for source, target in [(check_key(source), check_key(target)) for source, target in pairs]:
+            value = self.get(source)
+            if value is not None:
+                self.put(target, value, durable=durable)
+                self.delete(source, durable=durable)
+
+    def expel(self, place: str, target: str | None) -> None:
+        """Take what lies at ``place`` (a value, a folder with all below it, a stray) out of the store.
+
+        It is moved to the path ``target``, which must be free, or removed when that is None. Links are not followed.
+        """
+        if target is not None:
+            self._refuse("what lies in this store is no file that could be moved", place)
+        self.delete_prefix(place)
+
+    # -- locks ------------------------------------------------------------------------------------------------------
+
+    def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the documents of the node at ``folder`` exclusively; ``Conflict`` after ``timeout`` seconds (None:
+        never). Nobody is kept out where the store has no locks."""
+        return nullcontext()
+
+    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively, taken in order; ``Conflict`` after ``timeout``
+        seconds (None: never). Nobody is kept out where the store has no locks."""
+        return nullcontext()
+
+    def _require_writable(self, key: str | None = None) -> None:
+        """Raise ReadOnly where the store takes no writes."""
+        if self.read_only:
+            raise ReadOnly("the store was opened for reading", url=self.url, key=key, remedy="open it for writing")
+
+    def _refuse(self, reason: str, key: str | None = None) -> NoReturn:
+        """Raise ReadOnly, or Unsupported for what this kind of store cannot do."""
+        self._require_writable(key)
+        raise Unsupported(reason, url=self.url, key=key, remedy="use a store of another kind, such as a folder")
+
+
+class ProcessStore(Store):
+    """A store that knows credentials or holds connections: it is never pickled."""
+
+    def __reduce__(self) -> NoReturn:
+        raise Unsupported("a store object cannot be pickled", url=self._url, remedy="name its place by a path or URL")
+
+
+class WrappedStore(Store):
+    """A store in front of another. Reads are forwarded; writes end in :meth:`put`, :meth:`put_many` and :meth:`delete`,
+    which are those of the other store unless a subclass has its own. It has no locks: whoever wraps a store writes
+    there alone."""
+
+    def __init__(self, store: Store, *, read_only: bool = False) -> None:
+        super().__init__(store.url, read_only=read_only or store.read_only)
+        self._store = store
+        traits = store.traits
+        self._traits = replace(_PLAIN, stamped=traits.stamped, ranges=traits.ranges, concurrency=traits.concurrency)
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of reading, but for files."""
+        return self._traits
 
     def close(self) -> None:
-        """Let go of handles; closing twice is fine."""
-        ...
+        """Close the other store."""
+        self._store.close()
+
+    def get(self, key: str) -> bytes | None:
+        """Return the whole value, or None."""
+        return self._store.get(key)
+
+    def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
+        """Return the whole value, in ``scratch`` where the other store does so."""
+        return self._store.get_into(key, scratch, most)
+
+    def read_exactly(self, key: str, out: memoryview) -> int | None:
+        """Read into ``out`` if the value has its length; return the value's true length, or None when missing."""
+        return self._store.read_exactly(key, out)
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Return the bytes of each range; None when the key is missing."""
+        return self._store.get_ranges(key, ranges)
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes stored under the key, None when missing."""
+        return self._store.size(key)
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return what identifies the present version, None when missing."""
+        return self._store.stamp(key)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Yield every key below ``prefix/``, sorted."""
+        return self._store.list(prefix)
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        return self._store.list_dir(prefix)
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store the value in the other store."""
+        self._require_writable(key)
+        self._store.put(key, value, durable=durable)
+
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        """Remove the key from the other store; missing is fine."""
+        self._require_writable(key)
+        self._store.delete(key, durable=durable)
 
 
-class WritableStore(Store, Put, Delete, Protocol):
-    """A store that also takes writes."""
+def too_long(url: str, key: str, most: int, found: int) -> CorruptChunk:
+    """Return the error for a stored chunk of more bytes than its cells can take."""
+    expected, size = f"at most {most} bytes", f"{found} bytes"
+    return CorruptChunk("the chunk is too long for its cells", expected=expected, found=size, url=url, key=key)
+
+
+# -- memory for stored bytes ---------------------------------------------------------------------------------------
+
+
+class Scratch(threading.local):
+    """One buffer per thread. It grows by being replaced, so that a view of the old one stays what it is."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.buffer = np.empty(size, np.uint8).data
+
+    def reserve(self, size: int) -> memoryview:
+        """The buffer, of at least ``size`` bytes."""
+        if size > len(self.buffer):
+            self.buffer = np.empty(size, np.uint8).data  # unlike a bytearray, no page of it is touched yet
+        return self.buffer

@@ -10,11 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 from hyperslab.errors import Invalid, MissingLibrary
 from hyperslab.stores.base import Store
+from hyperslab.stores.credentials import redact
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.object import ObjectStore
-from hyperslab.stores.object_listing import StoreListings
-from hyperslab.stores.redaction import redact
-from hyperslab.stores.requests import patience
+from hyperslab.stores.object import ObjectStore, StoreListings
+from hyperslab.stores.requests import is_panic, patience
 
 # -- ------------------------------------------------------------------------------------------------------------------
 # Storage options by the names that users of s3fs and botocore know, as obstore names them; profiles of ``~/.aws``.
@@ -139,16 +138,11 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
     except Invalid as error:
         raise error.locate(url=redact(url)) from None
     except BaseException as error:  # what they say may quote a value
-        if not isinstance(error, BaseError | TypeError | ValueError | OSError) and not _is_panic(error):
+        if not isinstance(error, BaseError | TypeError | ValueError | OSError) and not is_panic(error):
             raise
         names = ", ".join(options) or "none"
         message = f"the URL and the storage options ({names}) make no store"
         raise Invalid(message, url=redact(url), remedy="see the configuration keys of obstore") from None
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Tell what obstore raises where it fails inside, which is no Exception."""
-    return type(error).__name__ == "PanicException"
 
 
 def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:

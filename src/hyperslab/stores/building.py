@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
+from hyperslab.stores.credentials import redact
 from hyperslab.stores.files import (
-    can_flush_all,
+    CAN_FLUSH_ALL,
     exchange,
     flush_all,
     link_new,
@@ -19,10 +20,8 @@ from hyperslab.stores.files import (
     sync_and_close,
     sync_folder,
 )
-from hyperslab.stores.keys import partial_name
-from hyperslab.stores.leftovers import remove_leftovers
-from hyperslab.stores.owners import new_token
-from hyperslab.stores.redaction import redact
+from hyperslab.stores.keys import new_token, partial_name
+from hyperslab.stores.unexpected_files import remove_leftovers
 
 _FEW = 200
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
@@ -103,7 +102,7 @@ def sync_medium(folder: str) -> None:
     """
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    if can_flush_all():
+    if CAN_FLUSH_ALL:
         flush_all(folder)
     else:
         os.sync()

@@ -6,9 +6,10 @@ Beside it :data:`watchers`, who are told of chunks when they are done: how far a
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 
 class Trace:
@@ -59,12 +60,13 @@ def count(requests: int = 0, read: int = 0, written: int = 0, chunks: int = 0) -
         counts.add(requests, read, written, chunks)
 
 
-class Watcher(Protocol):
+class Watcher(ABC):
     """Who wants to know of chunks that are done; called from any thread."""
 
+    @abstractmethod
     def done(self, chunks: int, nbytes: float, *, written: bool) -> None:
-        """So many more were read or ``written``, with ``nbytes`` of cells (0: so many as chunks have on average)."""
-        ...
+        """Take note of so many more that were read or ``written``, with ``nbytes`` of cells (0: so many as chunks have
+        on average)."""
 
 
 watchers: list[Watcher] = []

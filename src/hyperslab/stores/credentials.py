@@ -1,4 +1,4 @@
-"""``credentials="module:function"`` in storage options: secrets that each process gets for itself.
+"""Secrets: ``credentials="module:function"`` in storage options, and texts that show none.
 
 The name of the function travels with a pickled dataset, what it gives never does. It is called without arguments when
 a store is opened and gives a mapping of storage options, which take the place of those that were given.
@@ -48,3 +48,78 @@ def resolve(options: Mapping[str, Any]) -> dict[str, Any]:
             remedy="it must give a mapping of storage options",
         )
     return {**{name: value for name, value in options.items() if name != OPTION}, **given}
+
+
+# -- texts without secrets -----------------------------------------------------------------------------------------
+
+
+HIDDEN = "***"
+
+_SECRET = re.compile(r"sig|secret|token|key|pass|pwd|cred|sas|session|cookie|auth(?!source|mech)", re.IGNORECASE)
+_VALUE = re.compile(r"([?&#;])([^=&#;]*)=([^&#;]*)")
+_HEADER_NAME = re.compile(r"[\w-]+")
+_HEADER_VALUE = re.compile(r"(?:basic|bearer|digest|negotiate) ", re.IGNORECASE)
+
+_URL_IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
+_VALUE_IN_TEXT = re.compile(r"([?&#;])([^\s=?&#;'\"<>]*)=([^\s&#;'\"<>]*)")
+_HEADER_IN_TEXT = re.compile(r"([\w-]*(?:authorization|cookie|token)['\"]?\s*:\s*)[^\r\n]+", re.IGNORECASE)
+
+
+def redact(url: str) -> str:
+    """The URL without user and password, and without the values of query parameters whose names speak of secrets.
+
+    Where a password holds ``@``, ``/`` or ``?`` that should have been escaped, more is hidden rather than less.
+    """
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    _, colon, port = authority.rpartition(":")
+    if "@" in authority or (colon and not port.isdigit() and "@" in rest):
+        rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
+    return f"{scheme}://{_VALUE.sub(_hide, rest)}"
+
+
+def redact_text(text: str) -> str:
+    """What another library says, with every URL, query and header in it redacted as by :func:`redact`."""
+    text = _URL_IN_TEXT.sub(lambda found: redact(found[0]), text)
+    return _HEADER_IN_TEXT.sub(rf"\1{HIDDEN}", _VALUE_IN_TEXT.sub(_hide, text))
+
+
+def _hide(match: re.Match[str]) -> str:
+    mark, name, value = match.groups()
+    return f"{mark}{name}={HIDDEN if _SECRET.search(name) else value}"
+
+
+def plain_options(options: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The options without secrets, those within options and lists too: no names that speak of them (also as the first
+    of a pair in a list), no URLs or headers that hold some. What is true or false is no secret.
+    """
+    return {name: _plain(value) for name, value in options.items() if not _is_secret(name, value)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return plain_options(value)
+    if type(value) in (list, tuple):
+        return type(value)(_plain(item) for item in value if not _is_secret(*_named(item)))
+    return value
+
+
+def _named(item: Any) -> tuple[Any, Any]:
+    """Name and value of an item of a list, which may be a header."""
+    if isinstance(item, list | tuple) and len(item) == 2 and _HEADER_NAME.fullmatch(_text(item[0])):
+        return item[0], item[1]
+    return "", item
+
+
+def _is_secret(name: Any, value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    text = _text(value)
+    return bool(_SECRET.search(_text(name)) or callable(value) or redact(text) != text or _HEADER_VALUE.match(text))
+
+
+def _text(value: Any) -> str:
+    """A name or value of a header may be bytes."""
+    return value.decode("latin-1") if isinstance(value, bytes) else value if isinstance(value, str) else ""

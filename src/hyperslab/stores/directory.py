@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Self
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, StorageError
 from hyperslab.stores import counting, locks
 from hyperslab.stores.attempts import beaten
-from hyperslab.stores.base import Buffer, Stamp
+from hyperslab.stores.base import Buffer, Stamp, StoreTraits
 from hyperslab.stores.files import (
+    CAN_FLUSH_ALL,
     MISSING,
     append_byte,
-    can_flush_all,
     create,
     discard,
     flush_all,
@@ -36,7 +36,7 @@ from hyperslab.stores.files import (
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import LOCK, check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
-from hyperslab.stores.threads import threads
+from hyperslab.stores.requests import threads
 from hyperslab.stores.unexpected_files import expel
 
 # -- ------------------------------------------------------------------------------------------------------------------
@@ -268,6 +268,18 @@ _MANY = 64
 """Times that a folder is made anew which another writer removes."""
 _LONGEST = 1 << 12
 """Bytes after which a value that is only touched begins anew."""
+_TRAITS = StoreTraits(
+    stamped=True,
+    ranges=True,
+    descriptors=True,
+    swaps=True,
+    locks_nodes=True,
+    locks_chunks=True,
+    renames=True,
+    flushes=CAN_FLUSH_ALL,
+    puts_last=True,
+    expels=True,
+)
 
 
 class DirectoryStore(FolderReader):
@@ -280,6 +292,11 @@ class DirectoryStore(FolderReader):
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False, unpublished: bool = False) -> None:
         super().__init__(root, read_only=read_only)
         self._unpublished = unpublished
+
+    @property
+    def traits(self) -> StoreTraits:
+        """All that a folder can do."""
+        return _TRAITS
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store one value: every reader sees the old or the new one, also when this fails or the process dies."""
@@ -319,7 +336,7 @@ class DirectoryStore(FolderReader):
 
     def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
         """:meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium before."""
-        at_once = durable and len(pairs) >= _MANY and self.flushes
+        at_once = durable and len(pairs) >= _MANY and _TRAITS.flushes
         commit = Commit(self._folders, durable=durable, new=True, at_once=at_once, first=first)
         with self._writing(commit):
             try:
@@ -347,11 +364,6 @@ class DirectoryStore(FolderReader):
             elif length == 1 and durable:
                 with self._folders.durable([folder]):
                     pass
-
-    @property
-    def flushes(self) -> bool:
-        """Return whether the system can flush all at once."""
-        return can_flush_all()
 
     def flush(self) -> None:
         """Everything that was written before is on the medium."""
@@ -503,7 +515,7 @@ class DirectoryStore(FolderReader):
     @contextmanager
     def _writing(self, place: str | Commit) -> Iterator[None]:
         """Refuse when read-only; name the key in what the system says."""
-        self._writable()
+        self._require_writable()
         try:
             yield
         except HyperslabError:

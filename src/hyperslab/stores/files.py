@@ -79,18 +79,14 @@ def write_errors(url: str, key: str) -> Iterator[None]:
         raise write_error(error, url, key) from error
 
 
-def too_long(url: str, key: str, most: int, found: int) -> CorruptChunk:
-    """The error for a stored chunk of more bytes than its cells can take."""
-    expected, size = f"at most {most} bytes", f"{found} bytes"
-    return CorruptChunk("the chunk is too long for its cells", expected=expected, found=size, url=url, key=key)
-
-
 def _read_into(descriptor: int, buffers: tuple[memoryview]) -> int:
     data = os.read(descriptor, buffers[0].nbytes)
     buffers[0].cast("B")[: len(data)] = data
     return len(data)
 
 
+HAS_PREAD = hasattr(os, "preadv")
+"""True if the system reads at an offset; elsewhere libraries read everything."""
 readv = getattr(os, "readv", _read_into)
 """``os.readv`` of one buffer, or the same through a copy where the system has none."""
 
@@ -128,6 +124,41 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
         parts.append(data)
         done += len(data)
     return b"".join(parts)
+
+
+def pread(descriptor: int, size: int, offset: int) -> bytes | memoryview:
+    """Return ``size`` bytes from ``offset`` on; CorruptChunk if the file is shorter, before memory is allocated."""
+    length = os.fstat(descriptor).st_size
+    if offset + size > length:
+        raise _truncated(offset + size, length)
+    try:
+        data = os.pread(descriptor, size, offset)
+    except OSError as error:
+        raise StorageError(f"cannot read: {error.strerror}") from error
+    if len(data) == size:
+        return data
+    out = memoryview(bytearray(size))  # more bytes than the system reads at once (2 GiB on Linux)
+    pread_into(descriptor, out, offset)
+    return out
+
+
+def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
+    """Fill ``out`` (bytes) from ``offset`` on; CorruptChunk if the file is shorter."""
+    done = 0
+    while done < out.nbytes:
+        try:
+            count = os.preadv(descriptor, [out[done:]], offset + done)
+        except OverflowError:  # a damaged file may say that cells lie beyond 2**63
+            count = 0
+        except OSError as error:
+            raise StorageError(f"cannot read: {error.strerror}") from error
+        if not count:
+            raise _truncated(offset + out.nbytes, offset + done)
+        done += count
+
+
+def _truncated(stop: int, length: int) -> CorruptChunk:
+    return CorruptChunk("the file ends within the cells", expected=stop, found=length)
 
 
 def write_at(descriptor: int, data: Buffer, offset: int) -> None:
@@ -316,9 +347,8 @@ def exchange(first: str, second: str) -> bool:
     return not _rename(first, second, _EXCHANGE)
 
 
-def can_flush_all() -> bool:
-    """Return whether :func:`flush_all` works on this system."""
-    return hasattr(_libc(), "syncfs")
+CAN_FLUSH_ALL = sys.platform == "linux"
+"""True if :func:`flush_all` works: syncfs(2) is a call of Linux alone, in every C library there since 2011."""
 
 
 def flush_all(folder: str) -> None:

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 from hyperslab.errors import HyperslabError, NotFound, StorageError
 from hyperslab.stores import counting
-from hyperslab.stores.base import Buffer
+from hyperslab.stores.base import Buffer, ProcessStore, StoreTraits
+from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names
 from hyperslab.stores.ranges import span
-from hyperslab.stores.redaction import redact, redact_text
-from hyperslab.stores.store_base import OfThisProcess
 
 Result = TypeVar("Result")
 Names = list[str]
+_TRAITS = StoreTraits(ranges=True)
 
 
 def adopted(target: Any) -> Any:
@@ -52,11 +52,16 @@ def _of_zarr(store: Any) -> Any:
     return ZarrPythonStore(store)
 
 
-class _Foreign(OfThisProcess):
+class _Foreign(ProcessStore):
     """What both have in common: how keys are checked, what is counted, and what becomes of errors."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         super().__init__(redact(url), read_only=read_only)
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Parts of values are read; the libraries tell no versions, and lock nothing."""
+        return _TRAITS
 
     def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
         raise NotImplementedError
@@ -114,7 +119,7 @@ class _Foreign(OfThisProcess):
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store one value; how durably is the other library's business."""
-        self._writable(check_key(key))
+        self._require_writable(check_key(key))
         data = bytes(value)
         if counting.traces:
             counting.count(1, written=len(data))
@@ -122,12 +127,12 @@ class _Foreign(OfThisProcess):
 
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
-        self._writable(check_key(key))
+        self._require_writable(check_key(key))
         self._try(key, lambda: self._drop(key))
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
-        self._writable(check_prefix(prefix))
+        self._require_writable(check_prefix(prefix))
         for key in [*self._try(prefix, lambda: self._names(prefix)), *([prefix] if prefix else [])]:
             self._try(key, partial(self._drop, key))
 

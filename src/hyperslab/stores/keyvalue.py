@@ -7,7 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any, Self
 
 from hyperslab.errors import Invalid, NotFound, SelectionError
-from hyperslab.stores.base import Buffer, WritableStore
+from hyperslab.stores.base import Buffer, Store
 from hyperslab.stores.keys import check_key, is_key
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
@@ -19,15 +19,15 @@ class KeyValueMap(MutableMapping[str, bytes]):
     :meth:`keys` gives a list, and :meth:`ith` a pair by its place among the sorted keys.
     """
 
-    def __init__(self, store: WritableStore, *, ascii_only: bool = False) -> None:
-        self._store: WritableStore | None = store
+    def __init__(self, store: Store, *, ascii_only: bool = False) -> None:
+        self._store: Store | None = store
         self._owned = False
         self._ascii_only = ascii_only
         self._sorted: list[str] | None = None
 
     @classmethod
     def newmap(
-        cls, target: str | os.PathLike[str] | WritableStore | None = None, *, ascii_only: bool = False, **options: Any
+        cls, target: str | os.PathLike[str] | Store | None = None, *, ascii_only: bool = False, **options: Any
     ) -> Self:
         """A map over a store or a place, which is made where missing; by default a fresh one in memory."""
         store = MemoryStore() if target is None else Location.of(target, options).store(read_only=False, create=True)
@@ -119,7 +119,7 @@ class KeyValueMap(MutableMapping[str, bytes]):
     def __repr__(self) -> str:
         return f"<KeyValueMap {self._store.url if self._store is not None else 'freed'}>"
 
-    def _open(self) -> WritableStore:
+    def _open(self) -> Store:
         if self._store is None:
             raise Invalid("the map was freed", remedy="make a new one with newmap")
         return self._store

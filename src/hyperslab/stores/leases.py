@@ -12,9 +12,10 @@ import os
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.stores.attempts import kept_waiting
@@ -27,24 +28,24 @@ BEAT = LEASE / 4
 _LONGEST = 0.25
 
 
-class Keeper(Protocol):
+class KeepsLeases(ABC):
     """What a lease needs of a store; keys are not checked, for that of a lock is none."""
 
+    @abstractmethod
     def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
-        """Store it if it has the stamp ``expected`` (None: is missing), else ``Conflict``."""
-        ...
+        """Store the lock object if it has the stamp ``expected`` (None: is missing), else ``Conflict``."""
 
+    @abstractmethod
     def read_lock(self, key: str) -> Version | None:
-        """What is there."""
-        ...
+        """Return the lock object; None when missing."""
 
+    @abstractmethod
     def drop_lock(self, key: str) -> None:
-        """Remove it."""
-        ...
+        """Remove the lock object."""
 
 
 @contextmanager
-def lease(store: Keeper, key: str, url: str, timeout: float | None) -> Iterator[None]:
+def lease(store: KeepsLeases, key: str, url: str, timeout: float | None) -> Iterator[None]:
     """Hold the lock object ``key`` against all other threads and processes; ``Conflict`` after ``timeout`` seconds."""
     holding = _Holding(store, key, url)
     holding.acquire(timeout)
@@ -60,7 +61,7 @@ def lease(store: Keeper, key: str, url: str, timeout: float | None) -> Iterator[
 class _Holding:
     """One lease, from waiting for it to letting go."""
 
-    def __init__(self, store: Keeper, key: str, url: str) -> None:
+    def __init__(self, store: KeepsLeases, key: str, url: str) -> None:
         self._store = store
         self._key = key
         self._url = url

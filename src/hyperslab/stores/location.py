@@ -1,7 +1,8 @@
 """Where a dataset is: what a user names becomes a place, and a place opens as a store or shows its first bytes.
 
-:class:`Location` touches the medium only when asked; :class:`Probe` reads each document once for all the formats that
-want to know whether the place holds one of theirs.
+:data:`PLACES` is the one table from the scheme of a URL to what knows the kind of place. :class:`Location` touches the
+medium only when asked; :class:`Probe` reads each document once for all the formats that want to know whether the place
+holds one of theirs.
 """
 
 from __future__ import annotations
@@ -10,21 +11,183 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
 
-from hyperslab.errors import FormatError, Invalid, NotFound, Unsupported
-from hyperslab.stores.base import Get, List, Size, Store, WritableStore
-from hyperslab.stores.credentials import named, resolve
+from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
+from hyperslab.stores.base import Store
+from hyperslab.stores.credentials import HIDDEN, named, plain_options, redact, resolve
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.files import read_error
-from hyperslab.stores.redaction import HIDDEN, plain_options, redact
-from hyperslab.stores.schemes import PLACES, REMOTE
+from hyperslab.stores.memory import MemoryStore
+
+
+class Scheme(ABC):
+    """One kind of place. ``target`` is what is left of the URL without the scheme, or a store that the user gave."""
+
+    def exists(self, target: Any) -> bool:
+        """Return whether anything is there; True where to know would cost a request: whoever reads finds out."""
+        return True
+
+    @abstractmethod
+    def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        """Return the store; ``NotFound`` where nothing is and nothing is to be made."""
+
+
+class _Folder(Scheme):
+    def exists(self, target: str) -> bool:
+        return os.path.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        _take_none(options, target)
+        store = DirectoryStore(target, read_only=read_only)
+        if not create and not os.path.isdir(target):
+            raise NotFound("there is no such folder", url=store.url)
+        return store
+
+
+class _Archive(Scheme):
+    def exists(self, target: str) -> bool:
+        return os.path.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.zip import ZipStore
+
+        _take(options, {"limit": int}, target)
+        if not create and not os.path.exists(target):
+            raise NotFound("there is no such file", url=f"zip://{os.path.abspath(target)}")
+        return ZipStore(target, read_only=read_only, **options)
+
+
+class _Memory(Scheme):
+    def exists(self, target: str) -> bool:
+        return MemoryStore.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        _take_none(options, f"memory://{target}")
+        if not create and not MemoryStore.exists(target):
+            raise NotFound("nothing is stored under this name in this process", url=f"memory://{target}")
+        return MemoryStore(target, read_only=read_only)
+
+
+class _ReferenceScheme(Scheme):
+    def exists(self, target: str) -> bool:
+        return os.path.exists(target)
+
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.references import ReferenceStore
+
+        if not read_only:
+            raise ReadOnly("references are only read", url=f"reference://{target}", remedy="convert them to zarr3")
+        _take(
+            options, {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}, target
+        )
+        return ReferenceStore(target, **options)
+
+
+class _Given(Scheme):
+    def exists(self, target: Store) -> bool:
+        return next(iter(target.list()), None) is not None
+
+    def open(self, target: Store, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        _take_none(options, target.url)
+        if target.read_only and not read_only:
+            raise ReadOnly("the store was opened for reading", url=target.url, remedy="open it for writing")
+        return target
+
+
+class _Objects(Scheme):
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.buckets import open_objects
+
+        return open_objects(target, options, read_only=read_only)
+
+
+class _Several(Scheme):
+    """The places of a list; what lies on them together only a format knows."""
+
+    def exists(self, target: Any) -> bool:
+        return all(place.exists() for place in target.places)
+
+    def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        return SeveralStore([place.url for place in target.places], read_only=read_only)
+
+
+class _Database(Scheme):
+    def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        raise Unsupported("a database is no store of keys", remedy="leave format= out, or give format='mongo'")
+
+
+def _take_none(options: Mapping[str, Any], url: str) -> None:
+    _take(options, {}, url)
+
+
+def _take(options: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
+    """Invalid for options that are not ``known`` by these names and types."""
+    for name, kind in known.items():
+        if name in options and not isinstance(options[name], kind):
+            message = f"the storage option {name} is a {type(options[name]).__name__}"
+            raise Invalid(message, url=url, remedy=_REMEDIES[name])
+    if not options.keys() <= known.keys():
+        names = ", ".join(sorted(options.keys() - known.keys()))
+        raise Invalid(f"storage options that mean nothing here: {names}", url=url, remedy="leave them out")
+
+
+_REMEDIES = {
+    "limit": "give a whole number of bytes (--storage-option limit:=BYTES)",
+    "allow_external": "give True, a folder or URL prefix, or a list of them",
+    "remote_options": "give a mapping of the storage options of the servers (--storage-option remote_options:=JSON)",
+}
+
+REMOTE = ("s3", "gs", "az", "http", "https")
+"""The schemes of buckets and web servers."""
+
+PLACES: dict[str, Scheme] = {
+    "file": _Folder(),
+    "zip": _Archive(),
+    "memory": _Memory(),
+    "reference": _ReferenceScheme(),
+    "store": _Given(),
+    "several": _Several(),
+    **dict.fromkeys(REMOTE, _Objects()),
+    **dict.fromkeys(("mongodb", "mongodb+srv"), _Database()),
+}
+"""Every scheme that a URL may have. A new kind of place is one more line."""
+
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# Several places named together: no keys of their own; a format that lies on several stores opens each of them.
+
+
+class SeveralStore(Store):
+    """The places by their numbers, without anything in them."""
+
+    def __init__(self, urls: Sequence[str], *, read_only: bool) -> None:
+        url = " + ".join(urls)
+        if not read_only:
+            remedy = "open one of them, or gather them into one dataset (hs.gather)"
+            raise Unsupported("places that are named together are only read", url=url, remedy=remedy)
+        super().__init__(url, read_only=True)
+        self._count = len(urls)
+
+    def get(self, key: str) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Nothing."""
+        return iter(())
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """A folder for each place."""
+        return [], [] if prefix else [str(number) for number in range(self._count)]
+
 
 if TYPE_CHECKING:
-    from hyperslab.stores.remote import RemoteFile
+    from hyperslab.stores.object import RemoteFile
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _NO_SCHEMES = ("store", "several")
@@ -70,7 +233,7 @@ class Location:
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
         """The place that a path, a URL or a store object names, or the places of a list of those.
 
-        URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`~.places.PLACES`; a
+        URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`PLACES`; a
         path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
         """
         if not isinstance(storage_options, Mapping | None):
@@ -91,8 +254,8 @@ class Location:
             from hyperslab.stores.foreign import adopted
 
             target = adopted(target)
-        if isinstance(target, Get) and isinstance(target, List) and isinstance(getattr(target, "url", None), str):
-            return cls(redact(cast(Store, target).url), "store", None, options, target)
+        if isinstance(target, Store):
+            return cls(redact(target.url), "store", None, options, target)
         remedy = "give a path, a URL, a store of hyperslab, obstore or zarr, or a mapping of keys to bytes"
         raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
 
@@ -201,12 +364,6 @@ class Location:
         """Return whether it is there and holds values under keys: a folder, an archive, a store."""
         return os.path.isdir(self.target) if self.scheme == "file" else self.exists()
 
-    @overload
-    def store(self, *, read_only: Literal[False], create: bool = False) -> WritableStore: ...
-
-    @overload
-    def store(self, *, read_only: bool, create: bool = False) -> Store: ...
-
     def store(self, *, read_only: bool, create: bool = False) -> Store:
         """Its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written to)."""
         if self.unpublished and self.scheme == "file" and create and not read_only:
@@ -226,7 +383,7 @@ class Location:
         if "?" in str(self.target) or "#" in name:
             remedy = "give credentials by storage_options or the environment"
             raise Unsupported("URLs with a query, such as signed ones", url=self.url, remedy=remedy)
-        from hyperslab.stores.remote import RemoteFile
+        from hyperslab.stores.object import RemoteFile
 
         store = PLACES[self.scheme].open(above, resolve(self.options), read_only=True, create=False)
         return RemoteFile.open(store, unquote(name))
@@ -307,13 +464,10 @@ class Probe:
         return self._seen[key]
 
     def _read(self, key: str) -> bytes | None:
-        ranges = getattr(self.store, "get_ranges", None)  # by name: isinstance with a protocol takes 10 us
-        if ranges is None:
-            return self.store.get(key)
-        found = ranges(key, [(0, _FEW_BYTES + 1)])
+        found = self.store.get_ranges(key, [(0, _FEW_BYTES + 1)])
         if found is None or len(found[0]) <= _FEW_BYTES:
             return None if found is None else found[0]
-        size = self.store.size(key) if isinstance(self.store, Size) else None
+        size = self.store.size(key)
         if size is None or size > _MOST_BYTES:
             remedy = "open a node below by its own place (its URL with /name), or remove consolidated metadata"
             raise FormatError("a document of more than 512 MiB", url=self.url, key=key, remedy=remedy)
@@ -344,3 +498,36 @@ class Probe:
     def remember(self) -> dict[str, bytes | None]:
         """What was read so far by key, so that a reader need not read it again."""
         return dict(self._seen)
+
+
+# -- the two places that one call names (convert, diff), each with its storage options -----------------------------
+
+
+Options = Mapping[str, Any] | None
+_OWN = ("file", "zip", "memory", "store")
+"""Places of this machine, which one mapping for both sides leaves alone."""
+
+
+def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options]) -> tuple[Location, Location]:
+    """The places. A pair of options is for the first and the second; one mapping is for those not of this machine.
+
+    Invalid when it is something else, or a place of this machine is given some.
+    """
+    if options is None or isinstance(options, Mapping):
+        return _side(first, options), _side(second, options)
+    if isinstance(options, tuple) and len(options) == 2 and all(isinstance(one, Mapping | None) for one in options):
+        return _own_side(first, options[0]), _own_side(second, options[1])
+    raise Invalid("storage_options are one mapping, or a pair (tuple) of them", remedy="give None for a side without")
+
+
+def _own_side(target: Any, options: Options) -> Location:
+    where = Location.of(target, options)
+    if options and where.scheme in _OWN and where.scheme != "zip":
+        names = ", ".join(options)
+        raise Invalid(f"a place of this kind has no storage options ({names})", url=where.url, remedy="leave them out")
+    return where
+
+
+def _side(target: Any, options: Options) -> Location:
+    where = Location.of(target)
+    return where if where.scheme in _OWN or not options else Location.of(target, options)

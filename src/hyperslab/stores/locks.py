@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakSet
 
 from hyperslab.stores.attempts import kept_waiting
+from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.keys import LOCK
 
 if sys.platform == "win32":
@@ -69,8 +70,7 @@ def _close_inherited() -> None:
         descriptor.close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_inherited)
+call_after_fork(_close_inherited)
 
 
 if sys.platform == "linux":

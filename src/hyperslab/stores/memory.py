@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,10 +11,9 @@ from weakref import WeakSet
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.stores import counting
 from hyperslab.stores.attempts import beaten, kept_waiting
-from hyperslab.stores.base import Buffer, Stamp
-from hyperslab.stores.keys import below, check_key, check_prefix, split_names
-from hyperslab.stores.ranges import span
-from hyperslab.stores.store_base import StoreBase
+from hyperslab.stores.base import Buffer, Stamp, Store, StoreTraits
+from hyperslab.stores.forks import call_after_fork
+from hyperslab.stores.keys import below, check_key, check_prefix
 
 
 class _Shelf:
@@ -33,6 +31,7 @@ class _Shelf:
         self.changed = threading.Condition(threading.RLock())
 
 
+_TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, locks_chunks=True, renames=True)
 _SHELVES: WeakSet[_Shelf] = WeakSet()
 _NAMED: dict[str, _Shelf] = {}
 
@@ -42,11 +41,10 @@ def _renew_all() -> None:
         shelf.renew()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+call_after_fork(_renew_all)
 
 
-class MemoryStore(StoreBase):
+class MemoryStore(Store):
     """Keys in a dict, with every ability that a store may have. ``name`` opens the one of ``memory://name``."""
 
     def __init__(self, name: str | None = None, *, read_only: bool = False) -> None:
@@ -59,6 +57,11 @@ class MemoryStore(StoreBase):
             self._shelf = _NAMED.setdefault(name, _Shelf())
         if read_only and name is not None and not self._shelf.values:
             raise NotFound("nothing is stored under this name in this process", url=self.url)
+
+    @property
+    def traits(self) -> StoreTraits:
+        """All that a dict can do."""
+        return _TRAITS
 
     @staticmethod
     def exists(name: str) -> bool:
@@ -81,25 +84,6 @@ class MemoryStore(StoreBase):
             counting.count(1, read=0 if found is None else len(found[0]))
         return None if found is None else found[0]
 
-    def read_exactly(self, key: str, out: memoryview) -> int | None:
-        """Copy into ``out`` if the value has its length; the value's true length, or None when missing."""
-        value = self.get(key)
-        if value is None:
-            return None
-        if value and len(value) == out.nbytes:
-            out.cast("B")[:] = value
-        return len(value)
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
-        value = self.get(key)
-        return None if value is None else [value[slice(*span(start, stop, len(value)))] for start, stop in ranges]
-
-    def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
-        value = self.get(key)
-        return None if value is None else len(value)
-
     def stamp(self, key: str) -> Stamp | None:
         """The number of the present version, None when missing."""
         found = self._shelf.values.get(check_key(key))
@@ -107,14 +91,14 @@ class MemoryStore(StoreBase):
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store a copy of the value."""
-        self._writable(check_key(key))
+        self._require_writable(check_key(key))
         if counting.traces:
             counting.count(1, written=memoryview(value).nbytes)
         self._shelf.values[key] = (bytes(value), next(self._shelf.versions))
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Store copies of all values, once all of them are there."""
-        self._writable()
+        self._require_writable()
         copies = {check_key(key): (bytes(value), next(self._shelf.versions)) for key, value in pairs}
         if counting.traces:
             counting.count(len(copies), written=sum(len(value) for value, _ in copies.values()))
@@ -142,19 +126,19 @@ class MemoryStore(StoreBase):
 
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
-        self._writable(check_key(key))
+        self._require_writable(check_key(key))
         self._shelf.values.pop(key, None)
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
-        self._writable(check_prefix(prefix))
+        self._require_writable(check_prefix(prefix))
         with self._shelf.changed:
             for key in [key for key in list(self._shelf.values) if key == prefix or key.startswith(below(prefix))]:
                 self._shelf.values.pop(key, None)
 
     def rename(self, source: str, target: str) -> None:
         """Move every key below ``source/`` to ``target/``; ``NotFound`` or ``AlreadyExists`` where that cannot be."""
-        self._writable(check_key(source))
+        self._require_writable(check_key(source))
         if check_key(target) == source or target.startswith(f"{source}/"):
             remedy = "name a target outside of it"
             raise Invalid("a folder cannot be moved into itself", url=self.url, key=target, remedy=remedy)
@@ -169,7 +153,7 @@ class MemoryStore(StoreBase):
 
     def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
         """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
-        self._writable()
+        self._require_writable()
         moved = [(check_key(source), check_key(target)) for source, target in pairs]
         with self._shelf.changed:
             for source, target in moved:
@@ -182,10 +166,6 @@ class MemoryStore(StoreBase):
         """Every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._shelf.values) if key.startswith(start))
-
-    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
-        return split_names(self.list(prefix), prefix)
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
         """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any order."""
@@ -214,7 +194,7 @@ class MemoryStore(StoreBase):
 
     @contextmanager
     def _hold(self, wanted: set[Hashable], folder: str, timeout: float | None) -> Iterator[None]:
-        self._writable(folder)
+        self._require_writable(folder)
         shelf = self._shelf
         changed, held = shelf.changed, shelf.held
         with changed:

@@ -1,49 +1,191 @@
-"""A store that is a bucket, a container or a web server, through obstore: ``s3://``, ``gs://``, ``az://``, ``http(s)://``.
+"""A store that is a bucket, a container or a web server, through obstore: ``s3``, ``gs``, ``az``, ``http``, ``https``.
 
 No key is asked after before it is read: a missing one answers as fast as one that is there. A stamp is the object's
-ETag, and compare-and-swap is a conditional request: chunks need no locks, and that of a node is an object, too.
-Requests that fail for a moment are repeated by obstore; what fails for good is a ``StorageError``.
+ETag, and compare-and-swap is a conditional request: chunks need no locks, and that of a node is an object, too. Each
+answer to a listing tells names, versions and sizes of many objects. Requests that fail for a moment are repeated by
+obstore; what fails for good is a ``StorageError``. :class:`RemoteFile` is one object that is read by ranges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from hyperslab.errors import Conflict, Unsupported
+from hyperslab.errors import Conflict, CorruptChunk, StorageError, Unsupported
 from hyperslab.stores import counting
-from hyperslab.stores.base import Buffer, Stamp, Unversioned, Version
-from hyperslab.stores.files import too_long
-from hyperslab.stores.keys import LOCK, below, check_key, check_prefix
-from hyperslab.stores.leases import lease
-from hyperslab.stores.object_listing import PAGE, Names, ObjectListing, StoreListings
+from hyperslab.stores.base import (
+    Buffer,
+    ProcessStore,
+    Scratch,
+    Stamp,
+    Store,
+    StoreTraits,
+    Unversioned,
+    Version,
+    too_long,
+)
+from hyperslab.stores.keys import LOCK, below, check_key, check_prefix, is_key
+from hyperslab.stores.leases import KeepsLeases, lease
 from hyperslab.stores.ranges import merge, span
-from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request
-from hyperslab.stores.scratch import Scratch
+from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, lists_nothing, request
 
 Result = TypeVar("Result")
+Names = list[str]
+Entries = list[tuple[str, Any]]
+
+PAGE = 1000
+"""Keys that are listed, or removed, by one request."""
+
+
+@dataclass(frozen=True)
+class StoreListings:
+    """What is asked for listings: ``stores``, in turn until one answers, whose names begin with ``above``."""
+
+    above: str
+    stores: Sequence[Any]
+
+    def below(self, prefix: str) -> tuple[str | None, int]:
+        """What stands there for a prefix of ours, and the length of what precedes the names below it."""
+        whole = "/".join(filter(None, (self.above, prefix)))
+        return whole or None, len(whole) + 1 if whole else 0
+
+
+class ObjectListing(ProcessStore):
+    """An object store, as far as it lists."""
+
+    def __init__(self, store: Any, url: str, lists: StoreListings, *, read_only: bool) -> None:
+        import obstore
+
+        super().__init__(url, read_only=read_only)
+        self._obstore = obstore
+        self._store = store
+        self._by_version = type(store).__name__ == "GCSStore"
+        self._lists = lists
+        self._lists_nothing = self._lists_something = False
+
+    def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
+        """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time,
+        which obstore gives as 1970 where it does not."""
+        if self._by_version:
+            return meta["e_tag"], meta.get("version")
+        time = meta.get("last_modified")
+        return meta["e_tag"] or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Every key below ``prefix/``, sorted."""
+        return iter(sorted(filter(is_key, self._below(check_prefix(prefix)))))
+
+    def _below(self, prefix: str) -> Names:
+        """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
+        return [name for name, _ in self._entries_below(prefix)]
+
+    def _entries_below(self, prefix: str) -> Entries:
+        """What the server tells of each."""
+        where, skip = self._lists.below(prefix)[0], self._lists.below("")[1]
+
+        def walk(store: Any) -> Entries:
+            pages = self._obstore.list(store, where, chunk_size=PAGE)
+            found = [(entry["path"][skip:], entry) for page in pages for entry in page]
+            if counting.traces:
+                counting.count(len(found) // PAGE)
+            return found
+
+        start, found = below(prefix), self._listing(prefix, walk)
+        self._check_listing(is_empty=not found)
+        return [(name, entry) for name, entry in found if name.startswith(start)]
+
+    def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
+        """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any order."""
+        skip, behind = len(below(check_prefix(folder))), check_key(tail) if tail else ""
+        for key, entry in self._entries_below(folder):
+            name, _, rest = key[skip:].partition("/")
+            if rest == behind and is_key(name):
+                yield name, self._stamp(entry), entry["size"]
+
+    def nbytes_below(self, prefix: str) -> int:
+        """Bytes of all objects below ``prefix/``."""
+        return sum(entry["size"] for _, entry in self._entries_below(check_prefix(prefix)))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        where, skip = self._lists.below(check_prefix(prefix))
+        found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
+        self._check_listing(is_empty=not found["objects"] and not found["common_prefixes"])
+        keys = (entry["path"][skip:] for entry in found["objects"])
+        inner = (path[skip:] for path in found["common_prefixes"])
+        return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
+
+    def _check_listing(self, *, is_empty: bool) -> None:
+        """Raise Unsupported where an empty listing means that the server knows no folders, which to it are missing:
+        then not even the place that was opened, which holds a document, has a name in it."""
+        if not is_empty or self._lists_something or len(self._lists.stores) == 1:
+            return
+        where, _ = self._lists.below("")
+        found = self._listing("", lambda store: self._obstore.list_with_delimiter(store, where))
+        self._lists_something = bool(found["objects"] or found["common_prefixes"])
+        if not self._lists_something:
+            self._lists_nothing = True
+            raise lists_nothing(self._url)
+
+    def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
+        """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
+        if self._lists_nothing:
+            raise lists_nothing(self._url)
+        *hasty, last = self._lists.stores
+        try:
+            for store in hasty:
+                with suppress(StorageError):
+                    return self._ask(prefix, call, store, listing=True)
+            return self._ask(prefix, call, last, listing=bool(hasty))
+        except FileNotFoundError:  # where folders are nothing to the server
+            self._lists_nothing = True
+            raise lists_nothing(self._url) from None
+        except Unsupported:
+            self._lists_nothing = True
+            raise
+
+    def _ask(
+        self,
+        key: str,
+        call: Callable[..., Result],
+        *arguments: Any,
+        writing: bool = False,
+        ranged: bool = False,
+        listing: bool = False,
+    ) -> Result:
+        if counting.traces:
+            counting.count(1)
+        called = partial(call, *arguments)
+        return request(called, self._obstore, self._url, key, writing=writing, ranged=ranged, listing=listing)
+
+
 Range = tuple[int, int]
 
 _GAP = 256 << 10
 """Unwanted bytes between two ranges that cost less than another request."""
+_TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, concurrency=IN_FLIGHT)
 
 
-class ObjectStore(ObjectListing):
+class ObjectStore(ObjectListing, KeepsLeases):
     """The keys below the prefix of an obstore store. One may be used by many threads, one bucket by many processes.
 
     ``url`` is shown in errors and must hold no secrets. A store object is never pickled: it knows credentials.
     ``lists``: who is asked for listings, where that is another one.
     """
 
-    concurrency = IN_FLIGHT
-    """How many requests at once suit it; a reader of many chunks takes so many threads."""
-
     def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: StoreListings | None = None) -> None:
         super().__init__(store, url, lists or StoreListings("", (store,)), read_only=read_only)
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
+
+    @property
+    def traits(self) -> StoreTraits:
+        """ETags are stamps, conditional requests swap; a reader of many chunks takes as many threads as requests suit
+        a server."""
+        return _TRAITS
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -53,16 +195,12 @@ class ObjectStore(ObjectListing):
         return None if found is None else bytes(found.data)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """The whole value in ``scratch``, grown where too small; valid until that is used again.
+        """The whole value, which the client makes memory for: ``scratch`` is left alone.
 
         ``CorruptChunk`` for one of more than ``most`` bytes, before they are fetched.
         """
         found = self.get_version(key, most=most)
-        if found is None:
-            return None
-        view = scratch.reserve(found.size)[: found.size]
-        view[:] = found.data
-        return view
+        return None if found is None else memoryview(found.data)
 
     def get_version(
         self, key: str, part: Range | None = None, *, unless: Stamp | None = None, most: int | None = None
@@ -224,7 +362,7 @@ class ObjectStore(ObjectListing):
         return {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
-        self._writable(key)
+        self._require_writable(key)
         raw = value if isinstance(value, bytes) else bytes(value)
         put = partial(self._obstore.put, self._store, key, raw, mode=mode, use_multipart=False)
         try:
@@ -261,7 +399,7 @@ class ObjectStore(ObjectListing):
         each_request([partial(self._move, check_key(source), check_key(target)) for source, target in pairs])
 
     def _move(self, source: str, target: str) -> None:
-        self._writable(target)
+        self._require_writable(target)
         with suppress(FileNotFoundError):
             self._ask(source, self._obstore.copy, self._store, source, target, writing=True)
             self._remove(source)
@@ -275,7 +413,7 @@ class ObjectStore(ObjectListing):
 
         Locks of dead writers go, too; those that this store holds stay: their holder may be the one who removes.
         """
-        self._writable(check_prefix(prefix))
+        self._require_writable(check_prefix(prefix))
         doomed = [name for name in self._below(prefix) if name not in self._leased]
         if prefix:
             doomed.append(prefix)
@@ -287,7 +425,7 @@ class ObjectStore(ObjectListing):
 
     def _remove(self, keys: str | Names) -> None:
         name = keys if isinstance(keys, str) else keys[0]
-        self._writable(name)
+        self._require_writable(name)
         try:
             self._ask(name, self._obstore.delete, self._store, keys, writing=True)
         except FileNotFoundError:
@@ -300,7 +438,7 @@ class ObjectStore(ObjectListing):
     @contextmanager
     def lock_node(self, folder: str, timeout: float | None) -> Iterator[None]:
         """Hold the documents of the node at ``folder`` by a lease; ``Conflict`` after ``timeout`` seconds."""
-        self._writable(check_prefix(folder))
+        self._require_writable(check_prefix(folder))
         key = below(folder) + LOCK
         with lease(self, key, self._url, timeout):
             self._leased.add(key)
@@ -337,3 +475,49 @@ def _cut(wanted: Range, found: Mapping[Range, bytes]) -> bytes:
         return found[wanted]
     low, data = next((first, data) for (first, last), data in found.items() if first <= start and stop <= last)
     return data[start - low : stop - low]
+
+
+# -- one object as a file that is read by ranges, all of one version -----------------------------------------------
+
+
+HEAD = 16 << 10
+"""Bytes that the first request brings: enough to know the format, and most headers."""
+
+
+class RemoteFile:
+    """The object ``key`` of ``store``. ``size`` in bytes, ``stamp`` of its version, ``head``: its first bytes.
+
+    A read of another version than the first one is a ``Conflict``, where the server names versions.
+    """
+
+    def __init__(self, store: Store, key: str, head: bytes, size: int, stamp: Stamp) -> None:
+        self._store = store
+        self._key = key
+        self.head = head
+        self.size = size
+        self.stamp = stamp
+        self.url = f"{store.url.rstrip('/')}/{key}"
+        self.concurrency = store.traits.concurrency
+
+    @classmethod
+    def open(cls, store: Store, key: str) -> RemoteFile | None:
+        """By one request; None when there is no such object."""
+        found = store.get_version(key, (0, HEAD))
+        return None if found is None else cls(store, key, bytes(found.data), found.size, found.stamp)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter."""
+        return self.preads([(offset, offset + size)])[0]
+
+    def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes ``start <= i < stop`` of each range, by few requests at once."""
+        for _, stop in ranges:
+            if stop > self.size:
+                remedy = "get the whole file"
+                raise CorruptChunk(
+                    "the file ends within the cells", expected=stop, found=self.size, url=self.url, remedy=remedy
+                )
+        found = self._store.get_ranges_of(self._key, ranges, self.stamp)
+        if found is None:
+            raise CorruptChunk("the file is gone", url=self.url, remedy="restore it from a copy, or open another one")
+        return list(found)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound, StorageError
 from hyperslab.stores import counting
-from hyperslab.stores.base import Stamp
+from hyperslab.stores.base import Scratch, Stamp, Store, Stray, too_long
 from hyperslab.stores.files import (
     MISSING,
     READ,
@@ -20,14 +20,11 @@ from hyperslab.stores.files import (
     read_whole,
     readv,
     real_path,
-    too_long,
 )
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.ranges import span
-from hyperslab.stores.scratch import Scratch
-from hyperslab.stores.store_base import StoreBase
-from hyperslab.stores.unexpected_files import Stray, strays_in
+from hyperslab.stores.unexpected_files import strays_in
 
 # -- ------------------------------------------------------------------------------------------------------------------
 # The keys that lie in a folder, in the order of their names; what leads out of the root is not among them.
@@ -142,7 +139,7 @@ def sizes(folders: Folders, folder: str) -> Iterator[int]:
                         yield entry.stat(follow_symlinks=False).st_size
 
 
-class FolderReader(StoreBase):
+class FolderReader(Store):
     """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
 
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:

@@ -21,14 +21,14 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from hyperslab.errors import FormatError, NotFound, StorageError, Unsupported
+from hyperslab.stores.base import Store, StoreTraits
 from hyperslab.stores.buckets import open_objects
-from hyperslab.stores.credentials import resolve
+from hyperslab.stores.credentials import redact, resolve
 from hyperslab.stores.files import read_error, read_whole, version_of
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
+from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import span
-from hyperslab.stores.redaction import redact
-from hyperslab.stores.remote import RemoteFile
-from hyperslab.stores.store_base import StoreBase
+from hyperslab.stores.requests import IN_FLIGHT
 
 LIMIT = 64 << 20
 """The largest document that is read, unless the storage option ``limit`` says otherwise."""
@@ -46,7 +46,7 @@ _REMEDY = (
 )
 
 
-class ReferenceStore(StoreBase):
+class ReferenceStore(Store):
     """The keys of one document. Targets are read only below the document's own folder, and where ``allow_external``
     (a folder or URL prefix, a list of them, or True) allows; ``remote_options`` are the storage options of servers.
     """
@@ -71,9 +71,10 @@ class ReferenceStore(StoreBase):
         return f"ReferenceStore({self._path!r})"
 
     @cached_property
-    def concurrency(self) -> int | None:
-        """How many requests at once suit it: many where targets are on servers."""
-        return 32 if any(map(_URL.match, self._document.targets.values())) else None
+    def traits(self) -> StoreTraits:
+        """Many requests at once suit it where targets are on servers."""
+        remote = any(map(_URL.match, self._document.targets.values()))
+        return StoreTraits(ranges=True, concurrency=IN_FLIGHT if remote else None)
 
     # -- values -----------------------------------------------------------------------------------------------------
 

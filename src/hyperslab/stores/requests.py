@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from enum import Enum, auto
+from functools import cache
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores.attempts import beaten
-from hyperslab.stores.threads import threads
+from hyperslab.stores.forks import call_after_fork
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -25,10 +26,14 @@ _ASKS = 6
 _ASKS_WEB = 3  # so that a server that is down is noticed within seconds
 _TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
+# Texts of obstore's errors, which :func:`_reason_of` alone looks for.
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _UNABLE = re.compile(r"\b(405 Method Not Allowed|501 Not Implemented)\b")  # a web server that lists nothing, say
 _NO_LISTING = "Error decoding PROPFIND response"  # one that has a page for whatever is asked
+_RANGE_REFUSED = ("416 Range Not Satisfiable", "status code: 416")
+_RANGE_IGNORED = ("NotPartial", "non-partial response", "Range request not supported")
+_UNENCRYPTED = "builder error"
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _SPAWN = "start processes by spawn or forkserver, and open the dataset in each of them"
 _UNLISTED = (
@@ -44,6 +49,51 @@ class Refused(Exception):
 
 class Unranged(Exception):
     """The server answered a range with the whole value."""
+
+
+class _Reason(Enum):
+    """Why a request failed, where obstore has no class of error for it."""
+
+    NO_BUCKET = auto()
+    RANGE_REFUSED = auto()
+    RANGE_IGNORED = auto()
+    UNABLE = auto()
+    NO_LISTING = auto()
+    UNENCRYPTED = auto()
+    BROKE_OFF = auto()
+
+
+_RANGE_ANSWERS: dict[_Reason | None, type[Exception]] = {
+    _Reason.RANGE_REFUSED: Refused,
+    _Reason.RANGE_IGNORED: Unranged,
+}
+
+
+def _reason_of(error: Exception) -> _Reason | None:
+    """Return why a request failed, as far as only the text of the error tells.
+
+    obstore (0.6 to 0.11) raises ``GenericError`` for all of these, without a status, and a missing bucket as a missing
+    object. No other function decides anything by the text of an error; where a version words it otherwise, the failure
+    is a plain ``StorageError``.
+    """
+    text = str(error)
+    if any(words in text for words in _NO_BUCKET):
+        return _Reason.NO_BUCKET
+    if any(words in text for words in _RANGE_REFUSED):
+        return _Reason.RANGE_REFUSED
+    if any(words in text for words in _RANGE_IGNORED):
+        return _Reason.RANGE_IGNORED
+    if _UNABLE.search(text):
+        return _Reason.UNABLE
+    if _NO_LISTING in text:
+        return _Reason.NO_LISTING
+    if _UNENCRYPTED in text:
+        return _Reason.UNENCRYPTED
+    # the connection failed, and obstore has not tried again as often as it was told to
+    tried_enough = "max_retries" in text.partition("\n\nDebug")[0]
+    if "HTTP error" in text and "status code" not in text and not tried_enough:
+        return _Reason.BROKE_OFF
+    return None
 
 
 def patience(version: str, *, web: bool) -> dict[str, dict[str, Any]]:
@@ -68,8 +118,7 @@ class _ObstoreProcess:
         cls.orphaned = cls.used
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ObstoreProcess.forked)
+call_after_fork(_ObstoreProcess.forked)
 
 
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -117,37 +166,41 @@ def request(
         try:
             return call()
         except FileNotFoundError as error:
-            if not _lacks_bucket(error):
+            reason = _reason_of(error)
+            if reason is not _Reason.NO_BUCKET:
                 raise FileNotFoundError(key) from None
-            failure = _failure(error, obstore.exceptions, url, key, writing)
+            failure = _failure(error, reason, obstore.exceptions, url, key, writing)
         except HyperslabError:
             raise
         except Exception as error:
-            _answer(error, obstore.exceptions, url, ranged=ranged, listing=listing)
-            if not last and _broke_off(str(error)):
+            reason = _reason_of(error)
+            _raise_answer(error, reason, obstore.exceptions, url, ranged=ranged, listing=listing)
+            if not last and reason is _Reason.BROKE_OFF:
                 sleep(pause)
                 pause *= 2
                 continue
-            failure = _failure(error, obstore.exceptions, url, key, writing)
+            failure = _failure(error, reason, obstore.exceptions, url, key, writing)
         except BaseException as error:
-            if type(error).__name__ != "PanicException":
+            if not is_panic(error):
                 raise
             failure = StorageError("the client of object stores gave up", url=url, key=key or None)
         raise failure from None
     raise AssertionError
 
 
-def _answer(error: Exception, kinds: Any, url: str, *, ranged: bool, listing: bool) -> None:
-    """Raise what is no failure."""
-    if listing and _refuses(error, kinds):
+def _raise_answer(
+    error: Exception, reason: _Reason | None, kinds: Any, url: str, *, ranged: bool, listing: bool
+) -> None:
+    """Raise what is an answer and no failure."""
+    if listing and _refuses(error, reason, kinds):
         raise lists_nothing(url) from None
-    if not ranged:
-        return
-    text = str(error)
-    if "416 Range Not Satisfiable" in text or "status code: 416" in text:
-        raise Refused from None
-    if any(said in text for said in ("NotPartial", "non-partial response", "Range request not supported")):
-        raise Unranged from None
+    if ranged and reason in _RANGE_ANSWERS:
+        raise _RANGE_ANSWERS[reason] from None
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether obstore failed inside: what it raises then is no ``Exception``, and no class that it exports."""
+    return type(error).__name__ == "PanicException"
 
 
 def lists_nothing(url: str) -> Unsupported:
@@ -155,24 +208,15 @@ def lists_nothing(url: str) -> Unsupported:
     return Unsupported("this server lists nothing", url=url, remedy=_UNLISTED)
 
 
-def _refuses(error: Exception, kinds: Any) -> bool:
+def _refuses(error: Exception, reason: _Reason | None, kinds: Any) -> bool:
     """Return whether a web server answers that it does not list; one that fails, or is busy, may list later."""
     refusals = (kinds.PermissionDeniedError, kinds.UnauthenticatedError, kinds.NotSupportedError, NotImplementedError)
-    return isinstance(error, refusals) or _UNABLE.search(str(error)) is not None or _NO_LISTING in str(error)
+    return isinstance(error, refusals) or reason in (_Reason.UNABLE, _Reason.NO_LISTING)
 
 
-def _broke_off(text: str) -> bool:
-    """Return whether the connection failed, and obstore has not tried again as often as it was told to."""
-    return "HTTP error" in text and "status code" not in text and "max_retries" not in text.partition("\n\nDebug")[0]
-
-
-def _lacks_bucket(error: Exception) -> bool:
-    return any(said in str(error) for said in _NO_BUCKET)
-
-
-def _failure(error: Exception, kinds: Any, url: str, key: str, writing: bool) -> HyperslabError:
+def _failure(error: Exception, reason: _Reason | None, kinds: Any, url: str, key: str, writing: bool) -> HyperslabError:
     place = {"url": url, "key": key or None}
-    if _lacks_bucket(error):
+    if reason is _Reason.NO_BUCKET:
         return StorageError("there is no such bucket", **place, remedy="check the spelling, or make it first")
     if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError):
         return beaten(url, key or None)
@@ -180,12 +224,12 @@ def _failure(error: Exception, kinds: Any, url: str, key: str, writing: bool) ->
         kind = ReadOnly if writing else StorageError
         remedy = "give credentials by the environment or storage_options, or ask for permission"
         return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)
-    if isinstance(error, kinds.NotSupportedError | NotImplementedError) or _UNABLE.search(str(error)):
+    if isinstance(error, kinds.NotSupportedError | NotImplementedError) or reason is _Reason.UNABLE:
         return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")
     if isinstance(error, ValueError | kinds.InvalidPathError):
         return Invalid(f"{key!r} is no name of an object", **place, remedy="leave out control characters")
     remedy = "look at the network and the server"
-    if "builder error" in str(error):
+    if reason is _Reason.UNENCRYPTED:
         remedy = "a server without encryption is spoken to with client_options={'allow_http': True} alone"
     return StorageError(f"cannot {_verb(writing)}{_said(error)}", **place, remedy=remedy)
 
@@ -202,3 +246,21 @@ def _said(error: Exception) -> str:
         return f": {status[1].strip()}" + (f" ({code[1]})" if code else "")
     words = _URL.sub("…", text.splitlines()[0]) if text else type(error).__name__
     return f": {words.rpartition(' - ')[2].strip()}"
+
+
+# -- threads that wait for a medium or a server --------------------------------------------------------------------
+
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+
+@cache
+def threads(count: int, name: str) -> ThreadPoolExecutor:
+    """Up to ``count`` of them, the same for the same name; a forked child makes its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(count, thread_name_prefix=f"hyperslab-{name}")
+
+
+call_after_fork(threads.cache_clear)

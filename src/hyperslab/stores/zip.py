@@ -15,14 +15,13 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, Invalid, MemoryLimit, NotFound, Problem, Unsupported
 from hyperslab.stores import counting
-from hyperslab.stores.base import Buffer, Stamp
+from hyperslab.stores.base import Buffer, Stamp, Store, StoreTraits
 from hyperslab.stores.files import discard, open_folder, read_error, sync_folder, write_error
-from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names, temporary_name
-from hyperslab.stores.leftovers import remove_leftovers
+from hyperslab.stores.keys import below, check_key, check_prefix, is_key, temporary_name
 from hyperslab.stores.locks import hold_folder
 from hyperslab.stores.ranges import span
-from hyperslab.stores.store_base import StoreBase
 from hyperslab.stores.unclosed import Unclosed
+from hyperslab.stores.unexpected_files import remove_leftovers
 
 # -- ------------------------------------------------------------------------------------------------------------------
 # The entries of a zip archive, read by position and checked before anything is inflated (PKWARE APPNOTE 6.3.10).
@@ -156,11 +155,12 @@ Version = tuple[int, int, int, int]
 
 _PATIENCE = 30.0
 """Seconds in which others who close an archive in the folder are waited for."""
+_TRAITS = StoreTraits(stamped=True, ranges=True)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The one date that entries get, so that equal contents make equal archives."""
 
 
-class ZipStore(StoreBase):
+class ZipStore(Store):
     """The entries of the archive at ``path`` by their names; new ones are stored without compression.
 
     What is written becomes visible to others when the store is closed, all of it at one stroke and durably; a crash
@@ -212,6 +212,11 @@ class ZipStore(StoreBase):
     def __repr__(self) -> str:
         return f"ZipStore({self._path!r}{', read_only=True' if self._read_only else ''})"
 
+    @property
+    def traits(self) -> StoreTraits:
+        """Versions and parts of entries are known by the archive's directory; it has one writer, and no locks."""
+        return _TRAITS
+
     def get(self, key: str) -> bytes | None:
         """The whole value, or None."""
         info = self._infos.get(check_key(key))
@@ -247,10 +252,6 @@ class ZipStore(StoreBase):
         """Every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._listed) if key.startswith(start))
-
-    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
-        return split_names(self.list(prefix), prefix)
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store the value; others see it, and it is durable, when the store was closed."""
@@ -343,7 +344,7 @@ class ZipStore(StoreBase):
 
     def _change(self, key: str) -> ZipFile:
         """The new archive, to be changed; at first it is a copy of the old one."""
-        self._writable(key)
+        self._require_writable(key)
         self._held_back.changed = True
         if self._new is None:
             try:

@@ -16,7 +16,8 @@ from hypothesis.extra import numpy as npst
 
 from hyperslab.formats.base import Feature
 from hyperslab.group import Group
-from hyperslab.model.dtypes import DataType, VlenString, numpy_dtype
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import DataType, NumpyDType, VlenString, numpy_dtype
 from hyperslab.model.refs import ObjectReference
 from hyperslab.model.spec import Chunks
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells
@@ -27,7 +28,6 @@ from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells
 # For campaigns of hundreds of thousands use the seeded generators of ``testing.selections``: they are much quicker.
 
 
-Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 Strategy = st.SearchStrategy
 
@@ -69,14 +69,14 @@ def positions(length: int) -> Strategy[int]:
 
 
 @st.composite
-def basic_keys(draw: st.DrawFn, shape: Shape) -> Any:
+def basic_keys(draw: st.DrawFn, shape: Shape) -> object:
     """Ints, slices, ``...`` and new axes; sometimes fewer items than dimensions, sometimes no tuple."""
     items: list[Any] = [_basic_item(draw, length) for length in shape]
     return _dressed(draw, items)
 
 
 @st.composite
-def advanced_keys(draw: st.DrawFn, shape: Shape) -> Any:
+def advanced_keys(draw: st.DrawFn, shape: Shape) -> object:
     """Keys with arrays: integer arrays and lists that broadcast, masks of one or more axes, mixed with all the rest."""
     common = draw(st.lists(st.integers(0, 3), max_size=2).map(tuple))
     items: list[Any] = []
@@ -95,13 +95,13 @@ def advanced_keys(draw: st.DrawFn, shape: Shape) -> Any:
     return _dressed(draw, items)
 
 
-def numpy_keys(shape: Shape) -> Strategy[Any]:
+def numpy_keys(shape: Shape) -> Strategy[object]:
     """Keys of NumPy's whole dialect that fit, and about one in ten that NumPy refuses."""
     fitting = st.one_of(basic_keys(shape), advanced_keys(shape))
     return st.integers(0, 9).flatmap(lambda draw: fitting if draw else wrong_keys(shape))
 
 
-def wrong_keys(shape: Shape) -> Strategy[Any]:
+def wrong_keys(shape: Shape) -> Strategy[object]:
     """Keys that NumPy refuses for every shape of at least one dimension, each in its own way."""
     length = shape[0] if shape else 0
     return st.sampled_from(
@@ -127,7 +127,7 @@ def wrong_keys(shape: Shape) -> Strategy[Any]:
 
 
 @st.composite
-def outer_keys(draw: st.DrawFn, shape: Shape) -> tuple[Any, ...]:
+def outer_keys(draw: st.DrawFn, shape: Shape) -> tuple[object, ...]:
     """Keys of ``oindex``: per axis an int, a slice, a 1-D integer array or a 1-D mask."""
     items = []
     for length in shape:
@@ -142,14 +142,14 @@ def outer_keys(draw: st.DrawFn, shape: Shape) -> tuple[Any, ...]:
 
 
 @st.composite
-def vectorised_keys(draw: st.DrawFn, shape: Shape) -> tuple[Any, ...]:
+def vectorised_keys(draw: st.DrawFn, shape: Shape) -> tuple[object, ...]:
     """Keys of ``vindex``: per axis an integer array, an int or a slice; the arrays broadcast."""
     common = draw(st.lists(st.integers(0, 3), max_size=2).map(tuple))
     pick = st.booleans()
     return tuple(_index_array(draw, n, common) if draw(pick) else _basic_item(draw, n) for n in shape)
 
 
-def scalar_dtypes() -> Strategy[np.dtype[Any]]:
+def scalar_dtypes() -> Strategy[NumpyDType]:
     """Every fixed-size NumPy kind without fields, in either byte order."""
     names = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "S5", "U3", "V4"]
     times = [f"{kind}[{unit}]" for kind in ("M8", "m8") for unit in ("D", "h", "s", "ms", "ns", "25s")]
@@ -157,7 +157,7 @@ def scalar_dtypes() -> Strategy[np.dtype[Any]]:
 
 
 @st.composite
-def dtypes(draw: st.DrawFn, depth: int = 2) -> np.dtype[Any]:
+def dtypes(draw: st.DrawFn, depth: int = 2) -> NumpyDType:
     """Scalar types, and packed structured ones with nested fields and sub-arrays."""
     if not depth or draw(st.integers(0, 3)):
         return draw(scalar_dtypes())
@@ -170,14 +170,14 @@ def dtypes(draw: st.DrawFn, depth: int = 2) -> np.dtype[Any]:
 
 
 @st.composite
-def arrays(draw: st.DrawFn, dtype: np.dtype[Any], shape: Shape) -> Array:
+def arrays(draw: st.DrawFn, dtype: NumpyDType, shape: Shape) -> Values:
     """Cells of a type: any bit pattern that is a value, NaN and NaT included."""
     result = np.zeros(shape, dtype)
     _fill(draw, result)
     return result
 
 
-def _fill(draw: st.DrawFn, array: Array) -> None:
+def _fill(draw: st.DrawFn, array: Values) -> None:
     if array.dtype.names is not None:
         for name in array.dtype.names:
             _fill(draw, array[name])
@@ -211,7 +211,7 @@ def _index_array(draw: st.DrawFn, length: int, common: Shape, *, flat: bool = Fa
     return array.tolist() if draw(st.booleans()) else array
 
 
-def _mask(draw: st.DrawFn, shape: Shape, common: Shape) -> Any:
+def _mask(draw: st.DrawFn, shape: Shape, common: Shape) -> object:
     """A mask with as many cells as the arrays beside it, so that they broadcast, or with one."""
     mask = np.zeros(shape, bool)
     alike: int = draw(st.integers(0, 4))
@@ -221,7 +221,7 @@ def _mask(draw: st.DrawFn, shape: Shape, common: Shape) -> Any:
     return mask.tolist() if draw(st.booleans()) and mask.size else mask
 
 
-def _dressed(draw: st.DrawFn, items: list[Any]) -> Any:
+def _dressed(draw: st.DrawFn, items: list[Any]) -> object:
     """Leave whole slices out or stand ``...`` for them, put in new axes, take off the tuple."""
     form = draw(st.sampled_from(["as is", "ellipsis", "short"]))
     if form == "short":
@@ -242,7 +242,7 @@ Features = frozenset[Feature]
 class SampleArray:
     """An array: all its ``cells``, of which only the first ``written`` rows (None: all) are stored."""
 
-    cells: Array
+    cells: Values
     dtype: DataType
     dims: tuple[str | None, ...] = ()
     chunks: Shape = ()
@@ -269,10 +269,19 @@ class SampleTree:
         return "\n".join([*lines, f"unlimited {sorted(self.unlimited)}"])
 
 
-PLAIN_ATTRIBUTES: tuple[Any, ...] = (*PLAIN.values(), 2**40, True, None, float("nan"), [1, 2], ["a", "bé"], {"k": [1]})
+PLAIN_ATTRIBUTES: tuple[object, ...] = (
+    *PLAIN.values(),
+    2**40,
+    True,
+    None,
+    float("nan"),
+    [1, 2],
+    ["a", "bé"],
+    {"k": [1]},
+)
 """Values of attributes that JSON knows."""
 
-TYPED_ATTRIBUTES: tuple[Any, ...] = (
+TYPED_ATTRIBUTES: tuple[object, ...] = (
     *TYPED.values(),
     np.int8(-5),
     np.int64(2**62),
@@ -283,8 +292,8 @@ TYPED_ATTRIBUTES: tuple[Any, ...] = (
 )
 """Values of attributes with a NumPy type."""
 
-NUMBERS: tuple[np.dtype[Any], ...] = tuple(np.dtype(n) for n in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
-REALS: tuple[np.dtype[Any], ...] = (np.dtype("f4"), np.dtype("f8"))
+NUMBERS: tuple[NumpyDType, ...] = tuple(np.dtype(n) for n in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
+REALS: tuple[NumpyDType, ...] = (np.dtype("f4"), np.dtype("f8"))
 NAMES = ("a", "B", "t_2m", "a.b", "t 1", "ü")
 DIMS = ("x", "y", "t")
 
@@ -295,7 +304,7 @@ def attributes(most: int = 3) -> Strategy[dict[str, Any]]:
     return st.dictionaries(names, st.sampled_from(PLAIN_ATTRIBUTES + TYPED_ATTRIBUTES), max_size=most).map(_with_text)
 
 
-def _with_text(attrs: dict[str, Any]) -> dict[str, Any]:
+def _with_text(attrs: dict[str, Any]) -> dict[str, object]:
     """``units`` are text, whatever was drawn for them."""
     return {name: "K" if name == "units" else value for name, value in attrs.items()}
 
@@ -352,7 +361,7 @@ def _sample_arrays(draw: st.DrawFn, features: Features, sizes: Mapping[str, int]
 
 
 @st.composite
-def _cells_of(draw: st.DrawFn, dtype: DataType, shape: Shape) -> Array:
+def _cells_of(draw: st.DrawFn, dtype: DataType, shape: Shape) -> Values:
     if isinstance(dtype, np.dtype) and dtype.kind in "iufcb":
         return draw(arrays(dtype, shape))
     count = int(np.prod(shape))
@@ -414,5 +423,5 @@ def write_tree(root: Group, tree: SampleTree) -> None:
         node.attrs.update({name: _settled(value, root.__getitem__) for name, value in attrs.items()})
 
 
-def _settled(value: Any, node: Callable[[str], Any]) -> Any:
+def _settled(value: Any, node: Callable[[str], Any]) -> object:
     return node(value.path.lstrip("/")).ref if isinstance(value, ObjectReference) else value

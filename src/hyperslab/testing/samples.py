@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.formats.base import Feature
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -42,7 +43,7 @@ TYPES: list[tuple[DataType, Feature | None]] = [
 ]
 """Every kind of cell, with the feature that a format needs for it."""
 
-PLAIN: dict[str, Any] = {
+PLAIN: dict[str, object] = {
     "text": "hé ☃",
     "empty": "",
     "looks like a number": "42",
@@ -54,7 +55,7 @@ PLAIN: dict[str, Any] = {
 }
 """Attributes that any format with attributes keeps, order included."""
 
-TYPED: dict[str, Any] = {
+TYPED: dict[str, object] = {
     "f4": np.float32(0.1),
     "i2": np.int16(-5),
     "u8": np.uint64(2**64 - 1),
@@ -68,7 +69,7 @@ TYPED: dict[str, Any] = {
 """Attributes that a format with ``Feature.TYPED_ATTRIBUTES`` keeps with their dtypes."""
 
 
-def cells(dtype: DataType, count: int) -> np.ndarray[Any, Any]:
+def cells(dtype: DataType, count: int) -> Values:
     """``count`` cells of a type in one dimension, the same ones on each call; most differ from their neighbours."""
     memory = numpy_dtype(dtype)
     match dtype:
@@ -92,14 +93,14 @@ def cells(dtype: DataType, count: int) -> np.ndarray[Any, Any]:
             return raw.view(memory)
 
 
-def _objects(items: list[Any]) -> np.ndarray[Any, Any]:
+def _objects(items: list[Any]) -> Values:
     array = np.empty(len(items), object)
     for place, item in enumerate(items):
         array[place] = item
     return array
 
 
-def same_cells(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+def same_cells(a: Values, b: Values) -> bool:
     """Return whether two arrays hold the same cells, in whatever byte order."""
     if a.shape != b.shape:
         return False

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.model.cells import Values
 from hyperslab.model.spec import Chunks
 from hyperslab.selection.region import PositionList, Region
 
-Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 Random = np.random.Generator
 
@@ -32,7 +32,7 @@ def random_grid(rng: Random, shape: Shape) -> Chunks:
     return tuple(_random_cut(rng, length) for length in shape)
 
 
-def random_key(rng: Random, shape: Shape, invalid: float = 0.02) -> Any:
+def random_key(rng: Random, shape: Shape, invalid: float = 0.02) -> object:
     """A key in NumPy's whole dialect; at least every third has an array or a mask.
 
     With the probability ``invalid`` it is one that NumPy refuses (out of bounds, a float, too many indices ...).
@@ -56,7 +56,7 @@ def random_key(rng: Random, shape: Shape, invalid: float = 0.02) -> Any:
     return _dressed(rng, items, shape)
 
 
-def random_orthogonal_key(rng: Random, shape: Shape) -> Any:
+def random_orthogonal_key(rng: Random, shape: Shape) -> object:
     """A key of ints, slices, 1-D integer arrays and 1-D masks, for ``oindex``."""
     return tuple(
         rng.random(length) < 0.5
@@ -66,7 +66,7 @@ def random_orthogonal_key(rng: Random, shape: Shape) -> Any:
     )
 
 
-def canonical_index(region: Region, shape: Shape) -> tuple[Array, ...]:
+def canonical_index(region: Region, shape: Shape) -> tuple[Values, ...]:
     """NumPy index arrays that take a region's canonical array from an array of this shape: ``base[index]``."""
     ndim = len(region.shape)
     others = [axis for axis in range(len(shape)) if axis not in region.coupled]
@@ -78,11 +78,11 @@ def canonical_index(region: Region, shape: Shape) -> tuple[Array, ...]:
     return tuple(index)
 
 
-def take(base: Array, region: Region) -> Array:
+def take(base: Values, region: Region) -> Values:
     """The canonical array of a region of ``base``, straight by NumPy: the planner's oracle."""
     if 0 in region.shape:
         return np.empty(region.shape, base.dtype)
-    taken: Array = base[canonical_index(region, base.shape)]
+    taken: Values = base[canonical_index(region, base.shape)]
     return np.asarray(taken).reshape(region.shape)
 
 
@@ -95,7 +95,7 @@ def _random_cut(rng: Random, length: int) -> int | tuple[int, ...]:
     return tuple(sizes)
 
 
-def _random_item(rng: Random, length: int, fancy: float, common: Shape, *, flat: bool = False) -> Any:
+def _random_item(rng: Random, length: int, fancy: float, common: Shape, *, flat: bool = False) -> object:
     draw = rng.random()
     if draw < fancy and (length or 0 in common):
         return _random_positions(rng, length, common, flat=flat)
@@ -121,7 +121,7 @@ def _random_slice(rng: Random, length: int) -> slice:
     return slice(start, stop, stride)
 
 
-def _random_positions(rng: Random, length: int, common: Shape, *, flat: bool) -> Any:
+def _random_positions(rng: Random, length: int, common: Shape, *, flat: bool) -> object:
     shape = common if flat else tuple(1 if rng.random() < 0.15 else side for side in common)
     if not flat and rng.random() < 0.2:
         shape = shape[1:]
@@ -134,7 +134,7 @@ def _random_positions(rng: Random, length: int, common: Shape, *, flat: bool) ->
     return np.asarray(positions, np.int16) if draw < 0.3 else positions
 
 
-def _random_mask(rng: Random, shape: Shape, common: Shape) -> Array:
+def _random_mask(rng: Random, shape: Shape, common: Shape) -> Values:
     """A mask, mostly of as many cells as the other arrays of the key have, so that they broadcast."""
     mask = np.zeros(shape, bool)
     wanted = common[-1] if common and rng.random() < 0.8 else 1
@@ -143,7 +143,7 @@ def _random_mask(rng: Random, shape: Shape, common: Shape) -> Array:
     return mask
 
 
-def _dressed(rng: Random, items: list[Any], shape: Shape) -> Any:
+def _dressed(rng: Random, items: list[Any], shape: Shape) -> object:
     draw = rng.random()
     if draw < 0.15 and items:
         start, stop = sorted(int(place) for place in rng.integers(0, len(items) + 1, 2))
@@ -159,9 +159,9 @@ def _dressed(rng: Random, items: list[Any], shape: Shape) -> Any:
     return items[0] if len(items) == 1 and rng.random() < 0.7 else tuple(items)
 
 
-def _random_invalid(rng: Random, shape: Shape) -> Any:
+def _random_invalid(rng: Random, shape: Shape) -> object:
     length = shape[0] if shape else 0
-    wrong: list[Any] = [
+    wrong: list[object] = [
         length,
         -length - 1,
         [0, length],

@@ -9,20 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hyperslab.errors import AlreadyExists, Conflict, NotFound
-from hyperslab.stores import base
-from hyperslab.stores.base import WritableStore
-from hyperslab.stores.scratch import Scratch
+from hyperslab.stores.base import Scratch, Store
 
 FOLDERS = st.sampled_from(["a", "a/b", "a/b/c", "d", "a-b"])
 FILES = st.builds("{}/{}".format, FOLDERS, st.sampled_from(["x", "y.z", "0"])) | st.sampled_from(["x", "y"])
 VALUES = st.binary(max_size=40)
 
 
-def store_machine(make: Callable[[], WritableStore]) -> type[RuleBasedStateMachine]:
+def store_machine(make: Callable[[], Store]) -> type[RuleBasedStateMachine]:
     """A state machine that does to a store what it does to a dict, and compares; ``make`` gives an empty store."""
 
     class Machine(_Machine):
-        def new_store(self) -> WritableStore:
+        def new_store(self) -> Store:
             return make()
 
     return Machine
@@ -36,7 +34,7 @@ class _Machine(RuleBasedStateMachine):
         self.store = self.new_store()
         self.model: dict[str, bytes] = {}
 
-    def new_store(self) -> WritableStore:
+    def new_store(self) -> Store:
         raise NotImplementedError
 
     @rule(key=FILES, value=VALUES, durable=st.booleans())
@@ -46,13 +44,12 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(pairs=st.lists(st.tuples(FILES, VALUES), max_size=5), durable=st.booleans())
     def put_many(self, pairs: list[tuple[str, bytes]], durable: bool) -> None:
-        if isinstance(self.store, base.PutMany):
-            self.store.put_many(iter(pairs), durable=durable)
-            self.model.update(pairs)
+        self.store.put_many(iter(pairs), durable=durable)
+        self.model.update(pairs)
 
     @rule(key=FILES, value=VALUES, fresh=st.booleans())
     def put_if(self, key: str, value: bytes, fresh: bool) -> None:
-        if not isinstance(self.store, base.PutIf) or not isinstance(self.store, base.Stamps):
+        if not self.store.traits.swaps:
             return
         expected = self.store.stamp(key) if fresh else None
         if fresh or key not in self.model:
@@ -76,7 +73,7 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(source=FOLDERS, to=FOLDERS)
     def rename(self, source: str, to: str) -> None:
-        if not isinstance(self.store, base.Rename) or f"{to}/".startswith(f"{source}/"):
+        if f"{to}/".startswith(f"{source}/"):
             return
         moved = self._below(source)
         if not moved or self._below(to):
@@ -91,14 +88,11 @@ class _Machine(RuleBasedStateMachine):
     def read(self, key: str, start: int, count: int) -> None:
         value = self.model.get(key)
         assert self.store.get(key) == value
-        if isinstance(self.store, base.GetRanges):
-            found = self.store.get_ranges(key, [(start, start + count)])
-            assert found == (None if value is None else [value[start : start + count]])
-        if isinstance(self.store, base.Size):
-            assert self.store.size(key) == (None if value is None else len(value))
-        if isinstance(self.store, base.GetInto):
-            view = self.store.get_into(key, Scratch(7))
-            assert (None if view is None else bytes(view)) == value
+        found = self.store.get_ranges(key, [(start, start + count)])
+        assert found == (None if value is None else [value[start : start + count]])
+        assert self.store.size(key) == (None if value is None else len(value))
+        view = self.store.get_into(key, Scratch(7))
+        assert (None if view is None else bytes(view)) == value
 
     @rule(prefix=FOLDERS | st.just(""))
     def list_dir(self, prefix: str) -> None:
@@ -110,7 +104,7 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(folder=FOLDERS, slots=st.lists(st.integers(0, 9)))
     def lock(self, folder: str, slots: list[int]) -> None:
-        if isinstance(self.store, base.Locks) and self._below(folder):
+        if self.store.traits.locks_chunks and self._below(folder):
             with self.store.lock_chunks(folder, slots, 0), self.store.lock_node(folder, 0):
                 pass
 

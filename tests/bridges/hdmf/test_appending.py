@@ -118,13 +118,17 @@ def test_what_is_added_is_among_the_objects_of_the_file(written: Path) -> None:
         assert nwb.objects[module.object_id] is module
 
 
-def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path) -> None:
+@pytest.mark.parametrize("profile", ["v2", pytest.param("v3", marks=pytest.mark.soak)], indirect=True)
+@pytest.mark.parametrize(
+    ("length", "dtype"), [(4_000, np.uint16), pytest.param(70_000, np.uint32, marks=pytest.mark.soak)]
+)
+def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path, length: int, dtype: type[np.generic]) -> None:
     """Of an index that it read, hdmf takes 255 rows, and leaves a part of the next one behind."""
     with HyperslabIO(written, "r+") as io:
         nwb = io.read()
         nwb.add_unit(spike_times=np.arange(200.0))
         nwb.add_unit(spike_times=np.arange(300.0))
-        nwb.add_unit(spike_times=np.arange(70_000.0))
+        nwb.add_unit(spike_times=np.arange(float(length)))
         io.write(nwb)
     with HyperslabIO(written, "r+") as io:
         nwb = io.read()
@@ -132,12 +136,12 @@ def test_ragged_rows_beyond_what_the_index_has_room_for(written: Path) -> None:
         io.write(nwb)
     with HyperslabIO(written) as io:
         nwb = io.read()
-        assert [len(nwb.units["spike_times"][row]) for row in range(7)] == [2, 0, 1, 200, 300, 70_000, 1]
+        assert [len(nwb.units["spike_times"][row]) for row in range(7)] == [2, 0, 1, 200, 300, length, 1]
         assert nwb.units["spike_times"][6].tolist() == [0.25]
         assert validate(io=io) == []
     assert list(hs.check(written, deep=True)) == []
     with hs.open_group(written) as root:
-        assert root["units/spike_times_index"].dtype == np.uint32
+        assert root["units/spike_times_index"].dtype == dtype
         assert root["units/spike_times_index"].attrs["target"].path == "/units/spike_times"
 
 

@@ -143,6 +143,7 @@ def test_dates_without_a_time_are_told_how_to_be_stored(database: Database[Any],
     assert put(database, moment, "compatible").attrs == moment.attrs
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("make", [*CELLS.values(), *ATTRIBUTES.values()], ids=[*CELLS, *ATTRIBUTES])
 def test_put_refuses_by_name(database: Database[Any], make: Any, layout: Any) -> None:
@@ -165,6 +166,7 @@ def test_save_refuses_by_name_or_stores(database: Database[Any], url: str, make:
         xr.testing.assert_identical(found, wanted.compute())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("face", ["put", "save"])
 @pytest.mark.parametrize("make", TEXTS.values(), ids=TEXTS)
 def test_texts_are_stored_or_refused(database: Database[Any], url: str, make: Any, face: str) -> None:
@@ -187,6 +189,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("face", ["put", "save"])
 @pytest.mark.parametrize("place", ["variable", "dimension", "coordinate"])
 @pytest.mark.parametrize("kind", NAMES)
@@ -280,6 +283,7 @@ def damages() -> dict[str, Callable[[Database[Any]], Any]]:
     }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("what", damages())
 def test_what_is_damaged_is_never_read_as_whole(database: Database[Any], url: str, what: str, layout: Any) -> None:

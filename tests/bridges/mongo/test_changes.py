@@ -62,6 +62,7 @@ def no_rest(xdb: XarrayMongoDB) -> bool:
 # -- append ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("threshold", [0, 100, 1 << 18])
 @pytest.mark.parametrize(("first", "second"), [(False, False), (True, True), (True, False), (False, True)])
 def test_append_makes_an_object_longer(xdb: XarrayMongoDB, threshold: int, first: bool, second: bool) -> None:
@@ -87,6 +88,7 @@ def test_append_of_sparse_cells(xdb: XarrayMongoDB) -> None:
             assert np.array_equal(read.data.todense(), np.eye(6))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("x", "dim", "said"),
     [
@@ -121,6 +123,7 @@ def test_an_append_that_fails_changes_nothing(xdb: XarrayMongoDB) -> None:
     xr.testing.assert_identical(xdb.get(key, load=True), days(0, 8))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("chunk_ids", ["objectid", "derived"])
 def test_one_that_came_to_a_halt_touches_nothing_of_the_next_one(
@@ -168,6 +171,7 @@ def test_many_append_at_the_same_time(xdb: XarrayMongoDB) -> None:
 # -- update ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("size", [20, 1 << 18])
 @pytest.mark.parametrize("threshold", [0, 1 << 18])
@@ -195,6 +199,7 @@ def test_update_of_sparse_cells(xdb: XarrayMongoDB) -> None:
         assert np.array_equal(xdb.get(key).data.todense(), expected)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("x", "region", "said"),
     [
@@ -216,6 +221,7 @@ def test_what_does_not_fit_is_not_put_over(xdb: XarrayMongoDB, x: Any, region: A
 # -- resume ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 def test_resume_stores_what_is_missing(xdb: XarrayMongoDB, lazy: bool, layout: Any) -> None:
@@ -253,6 +259,7 @@ def test_resume_of_an_object_whose_document_was_to_come_last(database: Database[
 # -- replace, and what lies there ------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("by", ["name", "id", "hex"])
 def test_replace_swaps_objects(xdb: XarrayMongoDB, lazy: bool, by: str) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pymongo import MongoClient, monitoring
 from pymongo.database import Database
 
-from hyperslab.bridges.mongo.eager_reads import StreamedArray
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, Segment, make_documents, parse_segment
 from hyperslab.formats.mongo.document import Variable
+from hyperslab.formats.mongo.variables import StreamedArray
 from hyperslab.mongo import XarrayMongoDB
 
 CUTS = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)

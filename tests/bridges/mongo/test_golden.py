@@ -41,6 +41,7 @@ def variables_of(x: Any) -> dict[str, xr.Variable]:
     return {**{str(name): coord.variable for name, coord in x.coords.items()}, "__DataArray__": x.variable}
 
 
+@pytest.mark.covering
 @LOADS
 @pytest.mark.parametrize("case", GOOD, ids=repr)
 def test_objects_of_others_read_as_what_they_are(xdb: XarrayMongoDB, case: golden.Case, load: bool | None) -> None:
@@ -66,6 +67,7 @@ def test_objects_of_others_read_as_what_they_are(xdb: XarrayMongoDB, case: golde
         assert found.data.tolist() == data.tolist()
 
 
+@pytest.mark.covering
 @LOADS
 @pytest.mark.parametrize(
     ("name", "chunks"),

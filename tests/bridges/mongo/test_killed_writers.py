@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PATIENCE = 60
 _SIZE = 64
 """Bytes in a document: chunks are several."""
-SHORT = ("replace", "update", "save_rows")
+SHORT = ("replace", "update")
 
 
 @pytest.fixture(params=["standalone", pytest.param("replica", marks=pytest.mark.soak)])

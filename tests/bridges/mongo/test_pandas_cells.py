@@ -28,6 +28,7 @@ def words(*cells: str, ordered: bool = False) -> xr.Dataset:
     return xr.Dataset({"c": ("x", pd.Categorical(cells, categories=categories, ordered=ordered))})
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 @pytest.mark.parametrize("threshold", [0, 1 << 18])
 @pytest.mark.parametrize("load", [None, True, False])

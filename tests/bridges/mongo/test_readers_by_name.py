@@ -85,6 +85,7 @@ def check(found: Any, old: int, new: int) -> None:
     assert set(cells.tolist()) in ({old}, {new})
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("grows", [False, True])
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 @pytest.mark.parametrize("writer", ["replace", "save"])
@@ -107,6 +108,7 @@ def test_get_by_name(
     assert number > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("grows", [False, True])
 @pytest.mark.parametrize("writer", ["replace", "save"])
 @pytest.mark.parametrize("name", ["t", "w"])

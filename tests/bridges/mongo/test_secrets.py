@@ -14,11 +14,11 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
-from pymongo import MongoClient
+from pymongo import AsyncMongoClient, MongoClient
 
 from forked import pool
 from hyperslab.errors import Invalid
-from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
+from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB, XarrayMongoDBAsyncIO
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo
@@ -95,35 +95,62 @@ def test_a_reader_needs_no_right_to_make_an_index(guarded: Mongo, owner: MongoCl
 
 
 @pytest.mark.parametrize(
-    ("uri", "given", "shown", "settings"),
+    ("uri", "shown"),
+    [
+        (
+            "mongodb://u:p%40ss@h1:1,h2:2/db?replicaSet=r&authSource=admin",
+            "mongodb://h1:1,h2:2/db?replicaSet=r&authSource=admin",
+        ),
+        ("mongodb://u:pass@[::1]:5", "mongodb://[::1]:5/"),
+        (
+            "mongodb://h/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:pass",
+            "mongodb://h/?authMechanism=MONGODB-AWS",
+        ),
+    ],
+)
+def test_what_travels_of_a_connection_string(uri: str, shown: str) -> None:
+    with MongoClient[Any](uri, connect=False) as client:
+        origin = XarrayMongoDB(client["shared"], uri=uri, uri_env="NAME")._origin()
+        assert origin.uri == shown
+        assert b"pass" not in pickle.dumps(origin)
+        assert "pass" not in repr(origin)
+        with pytest.raises(Invalid, match="uri_env"):
+            pickle.dumps(XarrayMongoDB(client["shared"], uri=uri)._origin())
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "shown", "settings"),
     [
         (
             "mongodb://u:p%40ss@h1:1,h2:2/db?replicaSet=r&authSource=admin",
             {},
-            "mongodb://h1:1,h2:2/db?replicaSet=r&authSource=admin",
-            {},
-        ),
-        ("mongodb://h1:1", {"username": "u", "password": "pass", "appname": "a"}, "mongodb://h1:1/", {"appname": "a"}),
-        (
-            "[::1]:5",
-            {"username": "u", "password": "pass", "authSource": "x"},
-            "mongodb://[::1]:5/",
-            {"authSource": "x"},
+            "mongodb://h1:1,h2:2/",
+            {"replicaSet": "r"},
         ),
         (
-            "mongodb://u:pass@h/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:pass",
-            {},
-            "mongodb://h/?authMechanism=MONGODB-AWS",
-            {},
+            "mongodb://h1:1",
+            {"username": "u", "password": "pass", "appname": "a", "directConnection": True},
+            "mongodb://h1:1/",
+            {"appname": "a", "directConnection": True},
         ),
+        ("[::1]:5", {"username": "u", "password": "pass", "authSource": "x"}, "mongodb://[::1]:5/", {}),
     ],
 )
-def test_what_travels_of_a_client(uri: str, given: Any, shown: str, settings: Any) -> None:
-    with MongoClient[Any](uri, connect=False, **given) as client:
+def test_what_travels_of_a_client(uri: str, options: Any, shown: str, settings: Any) -> None:
+    with MongoClient[Any](uri, connect=False, serverSelectionTimeoutMS=500, **options) as client:
         xdb = XarrayMongoDB(client["shared"], uri_env="NAME")
         origin = xdb._origin()
-        assert (origin.uri, origin.settings) == (shown, settings)
+        assert (origin.uri, origin.address.settings) == (shown, {"serverSelectionTimeoutMS": 500, **settings})
         assert b"pass" not in pickle.dumps(origin)
         assert "pass" not in repr(origin)
-        with pytest.raises(Invalid, match="uri_env"):
+        with pytest.raises(Invalid, match="uri_env"):  # the server cannot be asked whether there is a password
             pickle.dumps(XarrayMongoDB(client["shared"])._origin())
+
+
+async def test_a_client_of_asyncio_that_has_a_password_says_so(writer: str, owner: MongoClient[Any]) -> None:
+    key, _ = XarrayMongoDB(owner["shared"]).put(xr.DataArray(np.arange(3)))
+    async with AsyncMongoClient[Any](writer) as client:
+        with pytest.raises(Invalid, match="uri="):
+            await XarrayMongoDBAsyncIO(client["shared"]).get(key)
+        xdb = XarrayMongoDBAsyncIO(client["shared"], uri=writer)
+        assert (await xdb.get(key)).values.tolist() == [0, 1, 2]

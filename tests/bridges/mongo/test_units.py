@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import dask.array as da
@@ -16,11 +17,11 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.mongo import XarrayMongoDB
 
 UNITS = pint.get_application_registry()
-CELLS = {
-    "numpy": np.arange(6.0),
-    "dask": da.arange(6.0, chunks=4),
-    "sparse": sparse.COO.from_numpy(np.arange(6.0)),
-    "dask of sparse": da.from_array(sparse.COO.from_numpy(np.arange(6.0)), chunks=4, asarray=False),
+CELLS: dict[str, Callable[[], Any]] = {  # made by the tests, not at import: numba compiles for seconds
+    "numpy": lambda: np.arange(6.0),
+    "dask": lambda: da.arange(6.0, chunks=4),
+    "sparse": lambda: sparse.COO.from_numpy(np.arange(6.0)),
+    "dask of sparse": lambda: da.from_array(sparse.COO.from_numpy(np.arange(6.0)), chunks=4, asarray=False),
 }
 
 
@@ -29,18 +30,20 @@ def dense(data: Any) -> Any:
     return data.todense() if hasattr(data, "todense") else data
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("load", [None, True, False])
 @pytest.mark.parametrize("kind", CELLS)
 @pytest.mark.parametrize("unit", ["kg * m / s ** 2", "degree_Celsius", "dimensionless"])
 def test_quantities_come_back(xdb: XarrayMongoDB, kind: str, unit: str, load: Any) -> None:
-    x = xr.DataArray(UNITS.Quantity(CELLS[kind], UNITS.Unit(unit)), dims="x", attrs={"units": "another"})
+    cells = CELLS[kind]()
+    x = xr.DataArray(UNITS.Quantity(cells, UNITS.Unit(unit)), dims="x", attrs={"units": "another"})
     key, future = xdb.put(x)
     if future is not None:
         future.compute(scheduler="sync")
     assert xdb.meta.find_one({"_id": key})["data_vars"]["__DataArray__"]["units"] == str(UNITS.Unit(unit))
     read = xdb.get(key, load=load)
     assert read.data.units == UNITS.Unit(unit)
-    assert type(read.data.magnitude) is (type(CELLS[kind]) if load is None else type(read.data.magnitude))
+    assert type(read.data.magnitude) is (type(cells) if load is None else type(read.data.magnitude))
     assert np.array_equal(dense(read.data.magnitude), np.arange(6.0))
     assert read.attrs == {"units": "another"}
 

@@ -29,6 +29,7 @@ def zarr(tmp_path: Path) -> Path:
     return tmp_path / "a.zarr"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize("place", ["folder", "zip", "memory", "bucket"])
 @pytest.mark.parametrize("layout", ["blaze", "bcolz"])

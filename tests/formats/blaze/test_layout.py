@@ -171,6 +171,23 @@ def test_the_first_array_becomes_a_coordinate_of_the_second(tmp_path):
         hs.open(place, path="time")[0] = 1
 
 
+def test_an_array_that_turns_out_to_be_a_coordinate_keeps_its_cells_and_the_group_its_attributes(tmp_path):
+    place = tmp_path / "a.blaze"
+    with hs.create(place) as root:
+        root.attrs["title"] = "t"
+        root.create_array("v", data=np.arange(4.0), dims=("x",))
+        root.create_array("y", data=np.arange(3), dims=("y",))
+        root["y"].attrs["coordinates"] = "v"
+    root = hs.open_group(place)
+    assert (list(root), dict(root.attrs)) == (["y", "v"], {"title": "t"})
+    assert (root["y"][...].tolist(), root["v"][...].tolist()) == ([0, 1, 2], [0, 1, 2, 3])
+    with hs.open_group(place, "r+") as root:
+        del root["y"]
+        root.create_array("w", data=np.ones((4, 2)), dims=("x", "z"), attrs={"coordinates": "v"})
+    root = hs.open_group(place)
+    assert (list(root), dict(root.attrs)) == (["w", "v"], {"title": "t"})
+
+
 def test_names_change_and_nothing_else(tmp_path):
     place = tmp_path / "a.blaze"
     with hs.create(place) as root:

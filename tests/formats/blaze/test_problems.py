@@ -89,7 +89,7 @@ def test_a_stored_chunk_that_is_moved_as_it_is_names_its_place_too(place):
     flip(file(place), start_of(file(place), 1) + 20)
     source = get_format("blaze").open(Location.of(place), "r").chunks("data")
     with pytest.raises(CorruptChunk, match=r"a\.blaze key=data/__2__\.bin chunk 1\]"):
-        source.raw((4,))
+        source.read_blosc((4,))
 
 
 def test_missing_and_extra_and_foreign_files(place):

@@ -85,6 +85,7 @@ def test_secrets_stay_here(whole, tmp_path, s3: S3):
         pickle.dumps(hs.open_array(places, storage_options=s3.options))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["blaze", "bcolz"])
 @pytest.mark.parametrize("count", [1, 2, 5, 12])
 def test_split_and_joined(tmp_path, layout, count):

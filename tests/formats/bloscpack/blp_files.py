@@ -14,7 +14,7 @@ from typing import Any
 import numcodecs.blosc
 import numpy as np
 
-from hyperslab.codecs.digests import DIGESTS
+from hyperslab.codecs.checksums import DIGESTS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "bloscpack" / "bloscpack-0.16.0.zip"
 

@@ -1,8 +1,9 @@
 """Run as a program: changes to a bloscpack file of 64 chunks in children that are killed, or whose calls fail.
 
-``killed.py calls FOLDER``: before each system call of each kind of change; ``killed.py random FOLDER COUNT``: at random
-times; ``killed.py fail FOLDER``: each call fails once. Whatever is left is the old state or the new one, whole and with
-its checksums right, and the next writer goes on from there. Prints what was done as JSON.
+``killed.py calls FOLDER STEP``: before every STEP-th system call of each kind of change; ``killed.py random FOLDER
+COUNT``: at random times; ``killed.py fail FOLDER STEP``: every STEP-th call fails once. Whatever is left is the old
+state or the new one, whole and with its checksums right, and the next writer goes on from there. Prints what was done
+as JSON.
 """
 
 from __future__ import annotations
@@ -143,13 +144,13 @@ def fresh(folder: str, sound: str, path: str) -> None:
     shutil.copy(sound, path)
 
 
-def each_call(folder: str) -> dict[str, int]:
+def each_call(folder: str, step: int) -> dict[str, int]:
     report = {}
     for title, (_, act) in CHANGES.items():
         sound, path, old, new = states(folder, title)
-        number, seen = 0, []
+        number, seen = 1 - step, []
         while True:
-            number += 1
+            number += step
             fresh(folder, sound, path)
 
             def attempt(number: int = number, path: str = path, act: Change = act) -> None:
@@ -174,13 +175,13 @@ def each_call(folder: str) -> dict[str, int]:
     return report
 
 
-def each_failure(folder: str) -> dict[str, int]:
+def each_failure(folder: str, step: int) -> dict[str, int]:
     report = {}
     for title, (_, act) in CHANGES.items():
         sound, path, old, new = states(folder, title)
-        number, done = 0, False
+        number, done = 1 - step, False
         while not done:
-            number += 1
+            number += step
             fresh(folder, sound, path)
             root: Any = hs.open_group(path, "r+", durable=True, workers=1)
             real = {name: getattr(os, name) for name in CALLS}
@@ -243,8 +244,5 @@ def at_random(folder: str, count: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    kind, place = sys.argv[1:3]
-    if kind == "random":
-        print(json.dumps(at_random(place, int(sys.argv[3]))))
-    else:
-        print(json.dumps(each_call(place) if kind == "calls" else each_failure(place)))
+    kind, place, number = sys.argv[1:]
+    print(json.dumps({"calls": each_call, "fail": each_failure, "random": at_random}[kind](place, int(number))))

@@ -42,6 +42,7 @@ def interrupted(path: Path, chunks: int, *, count: bool, more: int = 0, **option
     path.write_bytes(data[: int(table.starts[chunks]) + more] if chunks < table.found else data)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["v3", "blaze"])
 @pytest.mark.parametrize("offsets", [True, False])
 @pytest.mark.parametrize("count", [True, False])

@@ -23,6 +23,7 @@ from hyperslab.testing.datasets import basic_keys
 CELLS = np.random.default_rng(0).integers(0, 50, (40, 7, 5)).astype("<f4")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("size", [64, 100, 140, 141, 280, 700, 1000, 5600, 10_000])
 @pytest.mark.parametrize("cache", [0, 1 << 20])
@@ -51,6 +52,7 @@ def test_selections(tmp_path_factory: pytest.TempPathFactory, data: st.DataObjec
 DTYPES = ["?", "i1", ">i2", "<u8", "f2", "<c16", "S3", "<U2", "<M8[s]", "V3", "S300", "<U100"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (50,), (5, 10)])
 def test_types_and_shapes(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:

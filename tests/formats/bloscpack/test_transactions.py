@@ -35,16 +35,18 @@ def run(program: str, *arguments: Any) -> Any:
 
 
 @FORKS
-def test_each_call_may_be_the_last(tmp_path: Path) -> None:
-    counts = run("killed.py", "calls", tmp_path)
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+def test_each_call_may_be_the_last(tmp_path: Path, step: int) -> None:
+    counts = run("killed.py", "calls", tmp_path, step)
     print(counts)
     assert len(counts) == 11
     assert all(count >= 5 for count in counts.values()), counts
 
 
 @FORKS
-def test_each_call_may_fail(tmp_path: Path) -> None:
-    counts = run("killed.py", "fail", tmp_path)
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_each_call_may_fail(tmp_path: Path, step: int) -> None:
+    counts = run("killed.py", "fail", tmp_path, step)
     assert len(counts) == 11
     assert all(count >= 5 for count in counts.values()), counts
 

@@ -17,7 +17,7 @@ from blp_files import golden, manifest, truth, write
 from numpy.testing import assert_array_equal
 
 import hyperslab as hs
-from hyperslab.codecs.digests import DIGESTS
+from hyperslab.codecs.checksums import DIGESTS
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.bloscpack.chunk_table import ChunkTable, read_table
 from hyperslab.formats.bloscpack.file import LocalFile
@@ -101,6 +101,7 @@ def test_the_layouts(tmp_path: Path, layout: str) -> None:
     assert not hs.check(path, deep=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "dtype", ["f8", ">i2", "S3", "?", "c16", "M8[s]", "U2", "S300", [("a", "<f4"), ("b", "u1", (2,))]]
 )
@@ -164,6 +165,7 @@ def test_what_nobody_wrote_is_the_fill_value(tmp_path: Path) -> None:
     assert array.fill_value == -7
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["v3", "blaze"])
 @pytest.mark.parametrize("offsets", [True, False])
 def test_a_stream_of_unknown_length(tmp_path: Path, layout: str, offsets: bool) -> None:

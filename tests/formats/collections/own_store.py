@@ -89,11 +89,11 @@ def ids(holding: OwnCollectionStore) -> set[str]:
 
 def kinds(holding: OwnCollectionStore, *, deep: bool = False) -> list[str]:
     """The kinds of problems of a collection."""
-    return sorted(remedy.problem.kind for remedy in holding.remedies(deep=deep))
+    return sorted(remedy.problem.kind for remedy in holding.find_damage(deep=deep))
 
 
 def repair(holding: OwnCollectionStore, *, deep: bool = False) -> None:
     """Do all that its remedies do."""
-    for remedy in list(holding.remedies(deep=deep)):
+    for remedy in list(holding.find_damage(deep=deep)):
         if remedy.act is not None:
             remedy.act()

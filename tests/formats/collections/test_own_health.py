@@ -58,7 +58,7 @@ def test_an_array_that_was_not_made_to_the_end(holding: OwnCollectionStore) -> N
     begun = record(9)
     holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
     holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
-    (remedy,) = holding.remedies(deep=False)
+    (remedy,) = holding.find_damage(deep=False)
     assert (remedy.problem.kind, remedy.problem.node) == ("orphan", f"weather/{begun.id}")
     assert remedy.keep == (holding.keys.array_document(begun.id),)
     repair(holding)
@@ -68,6 +68,7 @@ def test_an_array_that_was_not_made_to_the_end(holding: OwnCollectionStore) -> N
     holding.create([begun])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("blank", [b"", bytes(700)])
 def test_an_array_whose_document_lost_its_power(holding: OwnCollectionStore, blank: bytes) -> None:
     """Nobody was told that it was made; where a key leads to such a document, an array is damaged, and stays."""
@@ -75,14 +76,14 @@ def test_an_array_whose_document_lost_its_power(holding: OwnCollectionStore, bla
     for id in (begun.id, damaged):
         holding.store.put(holding.keys.array_document(id), blank)
     holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
-    found = {remedy.problem.node: remedy for remedy in holding.remedies(deep=False)}
+    found = {remedy.problem.node: remedy for remedy in holding.find_damage(deep=False)}
     assert found.keys() == {f"weather/{begun.id}", f"weather/{damaged}"}
     lost = found[f"weather/{begun.id}"]
     assert (lost.problem.kind, lost.action) == ("leftover", "remove it")
     assert lost.keep == (holding.keys.array_document(begun.id),)
     repair(holding)
     assert holding.stamp(begun.id) is None
-    assert {remedy.problem.node for remedy in holding.remedies(deep=False)} == {f"weather/{damaged}"}
+    assert {remedy.problem.node for remedy in holding.find_damage(deep=False)} == {f"weather/{damaged}"}
     holding.create([begun])
 
 
@@ -91,7 +92,7 @@ def test_an_array_that_was_made_to_the_end_meanwhile(holding: OwnCollectionStore
     begun = record(9)
     holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
     holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
-    (remedy,) = holding.remedies(deep=False)
+    (remedy,) = holding.find_damage(deep=False)
     holding.store.put(holding.key_entry(begun), begun.id.encode())
     assert remedy.act is not None
     remedy.act()
@@ -106,7 +107,7 @@ def test_an_array_that_is_made_to_the_end_while_one_looks(holding: OwnCollection
     holding.store.put(holding.keys.generation("00"), b"x")
     holding.store.put(holding.keys.unsettled(begun.id), b"")
     holding.store.put(f"{holding.keys.part('ff')}/x", b"a stray, which is found after the array")
-    remedies = iter(holding.remedies(deep=True))
+    remedies = iter(holding.find_damage(deep=True))
     assert next(remedies).problem.kind == "stray"
     holding.store.put(holding.key_entry(begun), begun.id.encode())
     holding.store.delete(holding.keys.unsettled(begun.id))
@@ -144,13 +145,14 @@ def test_two_arrays_of_one_key(holding: OwnCollectionStore) -> None:
     double = replace(old, id="ff" + new_id()[2:])
     holding.store.put(holding.keys.array_document(double.id), holding.documents.new_document(double))
     holding.store.put(holding.keys.generation("ff"), b"x")
-    (remedy,) = holding.remedies(deep=False)
+    (remedy,) = holding.find_damage(deep=False)
     assert remedy.problem.kind == "orphan"
     assert old.id in remedy.problem.message
     repair(holding)
     assert (kinds(holding), holding.id_of(key_of(old))) == ([], old.id)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("said", [b"", b"\0" * 36, b"../../x", b"ffffffff-ffff-ffff-ffff-ffffffffffff", "other"])
 def test_a_key_entry_that_leads_elsewhere(holding: OwnCollectionStore, said: bytes | str) -> None:
     """It is led to its array again; no cell of that is lost."""
@@ -224,7 +226,7 @@ def test_damaged_cells(holding: OwnCollectionStore) -> None:
     data[4] ^= 255
     holding.store.put(key, bytes(data))
     assert kinds(holding) == []
-    (remedy,) = holding.remedies(deep=True)
+    (remedy,) = holding.find_damage(deep=True)
     assert (remedy.problem.kind, remedy.keep) == ("corrupt-chunk", (key,))
     repair(holding, deep=True)
     assert kinds(holding, deep=True) == []

@@ -50,6 +50,7 @@ def by_zarr(root: Path, id: str) -> Any:
     return zarr.open_array(root / "collections/weather/arrays" / id[:2] / id, mode="r")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("code", TYPES)
 @pytest.mark.parametrize("cut", ["array", "varray"])
 def test_zarr_python_reads_it(tmp_path: Path, code: str, cut: str) -> None:

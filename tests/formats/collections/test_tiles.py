@@ -15,8 +15,7 @@ from tiled import ASIDE, JOURNAL, Between, Stopper, aside, made, opened, tiles_o
 
 from hyperslab.chunks import execute
 from hyperslab.chunks.grid import Grid
-from hyperslab.chunks.grouping import outer_chunks
-from hyperslab.chunks.plan import make_plan
+from hyperslab.chunks.plan import make_plan, outer_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.database.arrays import write_tiles
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, NodeNotFound, ReadOnly, StorageError, TilesFailed
@@ -228,6 +227,7 @@ def test_one_error_tells_of_all_tiles_that_cannot_be_read(store: Any) -> None:
     np.testing.assert_array_equal(array[...], CELLS)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("key", [np.s_[1:7, 1:7], np.s_[0, 0]])
 def test_an_array_that_is_removed_between_any_two_operations_of_a_writer(store: Any, key: Any) -> None:
     """The writer is told, and leaves nothing."""
@@ -298,7 +298,7 @@ def test_writers_wait_for_their_tiles_alone(kind: str, tmp_path: Path) -> None:
     made(store)[...] = CELLS
     other = opened(store, lock_timeout=0.05)
     busy = opened(store)
-    with busy._cells.source.together([(0, 0), (0, 1)], 1.0):
+    with busy._cells.source.multi_shard_write([(0, 0), (0, 1)], 1.0):
         other[5, 5] = -5
         with pytest.raises(Conflict):
             other[0, 0] = -1
@@ -307,7 +307,7 @@ def test_writers_wait_for_their_tiles_alone(kind: str, tmp_path: Path) -> None:
         assert other[5, 5] == -5
         assert other[0, 0] == 1
         np.testing.assert_array_equal(other[:4], CELLS[:4])
-    with busy._cells.source.together([(0, 0)], 1.0) as target, target.lock([(0, 0)], 1.0):
+    with busy._cells.source.multi_shard_write([(0, 0)], 1.0) as target, target.lock([(0, 0)], 1.0):
         other[7:, :] = -7
         with pytest.raises(Conflict):
             other[0, :] = -1

@@ -54,6 +54,7 @@ def is_new(found: np.ndarray[Any, Any], new: np.ndarray[Any, Any]) -> bool:
 CHANGES = [all_new, middle_new, left_cleared]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_reader_between_any_two_operations_of_a_writer(store: Any, change: Any, durable: bool) -> None:
@@ -68,7 +69,7 @@ def test_a_reader_between_any_two_operations_of_a_writer(store: Any, change: Any
         for one in (np.s_[0, 0], np.s_[0:4, 4:8], np.s_[4, 3], np.s_[5:8, 5:8]):
             np.testing.assert_array_equal(steady[one], (new if whole else OLD)[one])
             np.testing.assert_array_equal(opened(store)[one], (new if whole else OLD)[one])
-        stored = set(opened(store)._cells.source.stored())
+        stored = set(opened(store)._cells.source.stored_coords())
         assert stored == {tuple(place // 2) for place in np.argwhere(new if whole else OLD)}
         seen.append(whole)
 
@@ -79,6 +80,7 @@ def test_a_reader_between_any_two_operations_of_a_writer(store: Any, change: Any
     assert is_new(steady[...], new)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("key", [np.s_[...], MIDDLE, np.s_[0, :], np.s_[[1, 6], [1, 6]], np.s_[::-5, ::5]])
 def test_a_writer_between_any_two_operations_of_a_reader(store: Any, key: Any) -> None:
     """It starts again, and again when another write comes."""
@@ -103,6 +105,7 @@ def is_pending(store: Any) -> bool:
     return entry is not None and entry.pending
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("key", [np.s_[...], np.s_[0, 0], np.s_[4:, 4:]])
 def test_what_lies_aside_is_moved_between_any_two_operations_of_a_reader(store: Any, change: Any, key: Any) -> None:
@@ -155,7 +158,7 @@ def test_a_reader_that_never_comes_to_an_end_keeps_writers_waiting() -> None:
     refused = []
 
     def change(operation: str, key: str) -> None:
-        if operation == "get_ranges" or (operation == "get" and key == "a/c/1/1"):
+        if operation == "get_ranges" or (operation == "get_into" and key == "a/c/1/1"):
             try:
                 opened(store, lock_timeout=0.0)[...] = OLD + len(refused)
             except Conflict:
@@ -176,6 +179,7 @@ def state(store: Any) -> dict[str, bytes | None]:
     return {key: store.get(key) for key in store.list()}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_writer_who_dies_between_any_two_operations(store: Any, change: Any, durable: bool) -> None:

@@ -42,7 +42,7 @@ def test_what_dead_writers_leave(store: Any) -> None:
         array = opened(store)
         seen = array[...]
         found = list(tile_orphans(array._cells.source))
-        kinds |= {each.kind for each in found}
+        kinds |= {each.problem.kind for each in found}
         assert bool(found) >= bool(aside(store))
         for each in found:
             each.act()
@@ -60,7 +60,7 @@ def test_a_damaged_journal(store: Any) -> None:
     with pytest.raises(FormatError):
         array[...]
     (found,) = tile_orphans(array._cells.source)
-    assert (found.kind, found.key) == ("journal", JOURNAL)
+    assert (found.problem.kind, found.key) == ("journal", JOURNAL)
     found.act()
     np.testing.assert_array_equal(array[...], OLD)
     array[...] = 5
@@ -148,7 +148,7 @@ def test_a_damaged_tile_that_another_one_replaces(tmp_path: Path) -> None:
     assert own_store.kinds(holding, deep=True) == ["unsettled"]
     own_store.repair(holding)
     store.put(tile, b"damaged")
-    (found,) = holding.remedies(deep=True)
+    (found,) = holding.find_damage(deep=True)
     spec = holding.spec(id)
     execute.write(holding.chunks(id, spec), plan, np.full(spec.shape, 3, "i4"), spec.fill_cell(), Settings())
     found.act()

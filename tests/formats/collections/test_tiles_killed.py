@@ -24,7 +24,7 @@ from hyperslab.formats.collections.own.tile_transaction import parse_journal
 from hyperslab.stores.directory import DirectoryStore
 from tiled import JOURNAL, aside, made, opened
 
-folder, durable = sys.argv[2], sys.argv[3] == "durable"
+folder, durable, step = sys.argv[2], sys.argv[3] == "durable", int(sys.argv[4])
 SOUND, PLACE = os.path.join(folder, "sound"), os.path.join(folder, "x")
 OLD = np.arange(1, 65, dtype="i4").reshape(8, 8)
 
@@ -84,7 +84,7 @@ for change in (whole, cleared) if durable else (whole, middle, cleared, grown):
         except BaseException:
             print(f"{change.__name__}, killed at call {number}", file=sys.stderr)
             raise
-        number += 1
+        number += step
     assert outcomes == {False, True}
     report[change.__name__] = number - 2
 print(json.dumps(report))
@@ -135,10 +135,11 @@ def run(code: str, *arguments: Any) -> Program:
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the children are forked")
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("durable", ["durable", "not durable"])
-def test_each_call_may_be_the_last(tmp_path: Path, durable: str) -> None:
+def test_each_call_may_be_the_last(tmp_path: Path, durable: str, step: int) -> None:
     """Old or new for whoever reads, a writer waits for nobody, and its write leaves nothing aside."""
-    child = run(KILLED, tmp_path, durable)
+    child = run(KILLED, tmp_path, durable, step)
     out, errors = child.communicate()
     assert child.wait() == 0, errors[-3000:]
     points = json.loads(out)

@@ -285,7 +285,7 @@ def test_10_tiles_outside_the_grid_are_passed_over(tmp_path: Path) -> None:
         shutil.copytree(folder / "0-0", folder / name, symlinks=True)
     assert (read(holding, id) == 3).all()
     source = holding.chunks(id, holding.spec(id))
-    assert sorted(source.stored()) == [(i, j) for i in range(4) for j in range(2)]  # type: ignore[attr-defined]
+    assert sorted(source.stored_coords()) == [(i, j) for i in range(4) for j in range(2)]
     assert set(kinds(holding)) == {"wrong-link"}
 
 
@@ -427,7 +427,7 @@ def test_22_a_folder_that_is_no_collection_is_passed_over_and_told(tmp_path: Pat
     (tmp_path / "collections/gone.lock").touch()
     where = Location.of(tmp_path)
     assert LAYOUT.names(where) == ["c"]
-    assert [remedy.problem.kind for remedy in LAYOUT.remedies(where)] == ["alien-folder", "alien-file", "stray-lock"]
+    assert [remedy.problem.kind for remedy in LAYOUT.find_damage(where)] == ["alien-folder", "alien-file", "stray-lock"]
 
 
 @pytest.mark.parametrize("left", [[], [".c.json.adb9f98010daae5a.tmp", ".collection.json.adb9f98010e0e80c.tmp"]])
@@ -438,11 +438,11 @@ def test_the_folder_of_a_collection_that_was_never_made_is_removed(tmp_path: Pat
     for name in left:
         (folder / name).write_text("{")
         os.utime(folder / name, (0, 0))
-    (remedy,) = LAYOUT.remedies(Location.of(tmp_path))
+    (remedy,) = LAYOUT.find_damage(Location.of(tmp_path))
     assert (remedy.problem.kind, remedy.action) == ("temporary", "remove its folder")
     hs.repair(tmp_path, dry_run=False)
     assert not folder.exists()
-    assert list(LAYOUT.remedies(Location.of(tmp_path))) == []
+    assert list(LAYOUT.find_damage(Location.of(tmp_path))) == []
 
 
 def test_the_folder_of_a_collection_that_is_being_made_stays(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def test_the_folder_of_a_collection_that_is_being_made_stays(tmp_path: Path) -> 
     folder = tmp_path / "collections/unfinished"
     folder.mkdir()
     (folder / temporary_name("unfinished.json")).write_text("{")
-    assert [remedy.action for remedy in LAYOUT.remedies(Location.of(tmp_path))] == [None]
+    assert [remedy.action for remedy in LAYOUT.find_damage(Location.of(tmp_path))] == [None]
     hs.repair(tmp_path, dry_run=False)
     assert folder.exists()
 

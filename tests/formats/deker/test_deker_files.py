@@ -133,6 +133,7 @@ def test_names_of_folders_are_the_text_of_the_values(tmp_path: Path) -> None:
     assert list((tmp_path / "collections/c/array_symlinks").iterdir()) == []
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("filters", [None, *FILTERS], ids=lambda value: str(value and value.compression))
 @pytest.mark.parametrize("chunks", [None, True, (8, 16)], ids=str)
 def test_files_are_what_the_library_makes_of_the_options(tmp_path: Path, chunks: Any, filters: Any) -> None:

@@ -36,6 +36,7 @@ def _cases() -> Iterator[Any]:
             )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "array"), list(_cases()))
 def test_cells_and_attributes_are_the_truth(root: Path, name: str, array: dict[str, Any]) -> None:
     holding = reopen(root, name, writable=False)
@@ -101,5 +102,5 @@ def test_a_reader_makes_no_file(tmp_path: Path) -> None:
     holding = reopen(root, "tiles_i64", writable=False, settings=QUICK)
     for id in holding.list_part(""):
         read(holding, id)
-    list(holding.remedies(deep=True))
+    list(holding.find_damage(deep=True))
     assert sorted(root.rglob("*")) == before

@@ -15,6 +15,7 @@ TURNS = 60
 MANY = 1_000_000
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("tiled", [False, True])
 def test_anything_at_once(tmp_path: Path, tiled: bool, killed: bool) -> None:

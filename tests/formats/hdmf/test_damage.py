@@ -16,7 +16,7 @@ from damaged_hdmf import G1, V2, V3, attributes, consolidate, copied, edit, entr
 from golden_hdmf import truths
 
 import hyperslab as hs
-from hyperslab.formats.hdmf.damage import contradicts
+from hyperslab.formats.hdmf.rules import contradicts
 from hyperslab.model.dtypes import ObjectRef, RegionRef, VlenBytes, VlenString
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.regions import Product, Steps
@@ -107,6 +107,7 @@ LINKS: dict[str, tuple[Plant, Found]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("store", [V2, V3])
 @pytest.mark.parametrize("case", LINKS)
 def test_links(case: str, store: str, peers: Path, tmp_path: Path) -> None:
@@ -176,6 +177,7 @@ REFERENCES: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("store", [V2, V3])
 @pytest.mark.parametrize("case", REFERENCES)
 def test_reference_attributes(case: str, store: str, peers: Path, tmp_path: Path) -> None:

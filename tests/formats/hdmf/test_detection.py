@@ -143,7 +143,7 @@ def test_options_are_checked() -> None:
         with pytest.raises(Invalid, match=next(iter(wrong))):
             opened(MemoryStore(), "x", **wrong)
     with pytest.raises(Invalid, match=r"no option 'flavour'.*there are profile"):
-        opened(MemoryStore(), "x", flavour=1)
+        hs.create(MemoryStore(), "hdmf", flavour=1)
     with pytest.raises(Invalid, match="consolidated"):
         opened(MemoryStore(), "x", consolidated=False)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import build_chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.hdmf.cell_types import is_same_type
 from hyperslab.formats.hdmf.v3 import HdmfV3

@@ -50,7 +50,7 @@ def test_every_hostile_store_through_every_door(stores: Path, tmp_path: Path) ->
     assert set(own) <= {"evil_spec schemas"}
 
 
-@pytest.mark.parametrize("share", ["10", pytest.param("1", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", ["30", pytest.param("1", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", ["truncated", "mutated"])
 def test_damage_of_any_kind(cause: str, share: str, stores: Path, tmp_path: Path) -> None:
     """Documents and chunks that are cut, documents with other values."""
@@ -62,6 +62,7 @@ def test_damage_of_any_kind(cause: str, share: str, stores: Path, tmp_path: Path
     }  # fmt: skip
 
 
+@pytest.mark.soak
 def test_pickles_in_every_position(stores: Path, tmp_path: Path) -> None:
     raised = ran("pickles", stores, tmp_path / "work")
     assert {error for name, errors in raised.items() if "objrefs" in name for error in errors} == {"UnsafePickle"}

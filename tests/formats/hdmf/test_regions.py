@@ -102,6 +102,7 @@ def new(profile: str, **options: Any) -> tuple[MemoryStore, hs.Group]:
     return store, root
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", REGIONS)
 @pytest.mark.parametrize("put", [in_dataset, in_one, in_field, in_attribute])
 @pytest.mark.parametrize("profile", ["v2", "v3"])

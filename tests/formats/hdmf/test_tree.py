@@ -9,20 +9,6 @@ import pytest
 from golden_hdmf import opened
 
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound
-from hyperslab.formats.base import (
-    Batches,
-    FindsObjects,
-    HoldsSpecifications,
-    IsVariant,
-    LeadsOut,
-    LocksDataset,
-    MovesNodes,
-    Plans,
-    Refreshes,
-    StampsNodes,
-    Writer,
-    WritesAhead,
-)
 from hyperslab.model.dtypes import ObjectRef, tagged
 from hyperslab.model.refs import Link, ObjectReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -61,13 +47,6 @@ def array(writer: Any, dtype: Any = INT, **more: Any) -> ArraySpec:
 
 def ids(pointer: Any) -> tuple[Any, Any]:
     return pointer.object_id, pointer.source_object_id
-
-
-def test_what_it_is_able_to(writer: Any) -> None:
-    for protocol in (Batches, FindsObjects, HoldsSpecifications, IsVariant, LeadsOut, LocksDataset, MovesNodes, Plans):
-        assert isinstance(writer, protocol)
-    for other in (Refreshes, StampsNodes, Writer, WritesAhead):
-        assert isinstance(writer, other)
 
 
 def test_a_link_is_a_node_that_nobody_follows(writer: Any, store: MemoryStore) -> None:

@@ -72,6 +72,7 @@ EDITS: dict[str, Callable[[dict[str, Variable]], Any]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("case", EDITS)
 @pytest.mark.parametrize("by", PUTS)
 def test_sound_chunks_stay_whatever_the_document_says(db: Database[Any], mongo: Mongo, by: str, case: str) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from pymongo import MongoClient
 
 import hyperslab as hs
+from programs import side_by_side
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo
@@ -54,23 +53,18 @@ def race(mongo: Mongo, kind: str, names: int) -> tuple[str, list[list[str]]]:
     url = f"{mongo.url}/{mongo.database()}"
     if kind not in ("object", "replace"):
         hs.create(f"{url}#all").close()
-    arguments = [sys.executable, "-c", PROGRAM, url, kind]
-    makers = [
-        subprocess.Popen(
-            [*arguments, str(number), str(names)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for number in range(PROCESSES)
-    ]
-    assert [maker.stdout.readline() for maker in makers if maker.stdout] == ["ready\n"] * PROCESSES
-    for maker in makers:
-        assert maker.stdin is not None
-        maker.stdin.write("go\n")
-        maker.stdin.flush()
-    return url, [json.loads(maker.communicate(timeout=300)[0]) for maker in makers]
+    with side_by_side(PROGRAM, *((url, kind, number, names) for number in range(PROCESSES))) as makers:
+        assert [maker.stdout.readline() for maker in makers] == ["ready\n"] * PROCESSES
+        for maker in makers:
+            maker.stdin.write("go\n")
+            maker.stdin.flush()
+        return url, [json.loads(maker.communicate()[0]) for maker in makers]
 
 
 @pytest.mark.parametrize("names", FEW)
-@pytest.mark.parametrize("kind", ["object", "array", "group"])
+@pytest.mark.parametrize(
+    "kind", ["object", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("array", "group"))]
+)
 def test_one_of_six_processes_makes_each_name(mongo: Mongo, kind: str, names: int) -> None:
     url, answers = race(mongo, kind, names)
     by = {name: number for number, won in enumerate(answers) for name in won}

@@ -65,6 +65,7 @@ def test_one_of_two_to_the_32_is_read_here_and_there(url: str, name: str) -> Non
     assert (again.coords.tolist(), again.data.tolist()) == (lists.coords.tolist(), lists.data.tolist())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 @pytest.mark.parametrize("face", ["update", "open"])
 @pytest.mark.parametrize("lazy", [False, True])

@@ -17,9 +17,10 @@ from hyperslab.errors import Invalid
 from hyperslab.formats.mongo import objects, search
 from hyperslab.formats.mongo.chunk_documents import DerivedIds
 from hyperslab.formats.mongo.completeness import is_complete
-from hyperslab.formats.mongo.document import EXTENSION
+from hyperslab.formats.mongo.document import EXTENSION, PUTTING
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
-from hyperslab.formats.mongo.repair import collect_garbage, find_orphans, find_problems, find_remedies, remove_orphan
+from hyperslab.formats.mongo.object_changes import Heartbeats
+from hyperslab.formats.mongo.rules import collect_garbage, find_damage, find_orphans, find_problems, remove_orphan
 from servers.mongo import running_mongod
 
 OLD = datetime.now(UTC) - timedelta(hours=3)
@@ -155,7 +156,7 @@ def test_of_copies_the_one_that_can_be_addressed_stays(db: Database[Any]) -> Non
     put_chunk(db, id, 0, _id=(known := DerivedIds(id)("d", (0,), 0)))
     collect_garbage(*pair(db))
     assert db["xarray.chunks"].count_documents({}) == 4  # of the first chunk one has no age
-    for remedy in find_remedies(*pair(db), id):
+    for remedy in find_damage(*pair(db), id):
         assert remedy.act is not None
         remedy.act()
     assert [doc["_id"] for doc in db["xarray.chunks"].find({"chunk": [0]})] == [known]
@@ -166,7 +167,7 @@ def test_of_copies_the_one_that_can_be_addressed_stays(db: Database[Any]) -> Non
 def test_contradictions_are_only_told_of(db: Database[Any]) -> None:
     id = put(db)
     put_chunk(db, id, 0, data=b"x" * 8)
-    (remedy,) = find_remedies(*pair(db), id)
+    (remedy,) = find_damage(*pair(db), id)
     assert (remedy.problem.kind, remedy.problem.node, remedy.action, remedy.act) == (
         "contradicting-documents",
         "d",
@@ -231,7 +232,7 @@ def test_golden_objects_are_examined_exactly(full: Database[Any]) -> None:
 def test_golden_objects_are_mended_as_far_as_can_be(full: Database[Any]) -> None:
     put(full, with_meta=False)
     before = full["xarray.chunks"].count_documents({})
-    for remedy in list(find_remedies(*pair(full), deep=True)):
+    for remedy in list(find_damage(*pair(full), deep=True)):
         assert (
             (remedy.act is None)
             == (remedy.action is None)
@@ -277,6 +278,7 @@ def test_very_many_chunks_that_are_not_there(db: Database[Any]) -> None:
     assert problem.message.endswith("and 2499999994 more")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 @pytest.mark.parametrize("stored", [0, 1])
 def test_a_put_that_was_broken_off_is_garbage(db: Database[Any], layout: Any, stored: int) -> None:
@@ -313,12 +315,12 @@ def test_a_put_that_was_broken_off_is_garbage(db: Database[Any], layout: Any, st
 
 def test_an_object_that_is_long_in_the_making_stays_alive_beside_many_others(db: Database[Any]) -> None:
     """The ids of 1,000 others push its own out of what is remembered: it is touched again, not counted anew."""
-    heartbeats, meta, id = objects.Heartbeats(), db["test.meta"], ObjectId()
+    heartbeats, meta, id = Heartbeats(), db["test.meta"], ObjectId()
     meta.insert_one({"_id": id, EXTENSION: {"putting": datetime(2020, 1, 1, tzinfo=UTC)}})
     heartbeats.start(id)
     heartbeats.beat(meta, id)
-    assert meta.find_one({"_id": id, objects.PUTTING: datetime(2020, 1, 1, tzinfo=UTC)})
+    assert meta.find_one({"_id": id, PUTTING: datetime(2020, 1, 1, tzinfo=UTC)})
     for _ in range(1100):
         heartbeats.start(ObjectId())
     heartbeats.beat(meta, id)
-    assert not meta.find_one({"_id": id, objects.PUTTING: datetime(2020, 1, 1, tzinfo=UTC)})
+    assert not meta.find_one({"_id": id, PUTTING: datetime(2020, 1, 1, tzinfo=UTC)})

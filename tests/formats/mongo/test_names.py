@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,12 +11,13 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
-from pymongo import MongoClient
+from pymongo import MongoClient, monitoring
 from pymongo.database import Database
 
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid
 from hyperslab.formats.mongo import objects, search
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.object_changes import touch_object
 from servers.mongo import Mongo
 
 THREADS = 8
@@ -122,10 +124,10 @@ def test_what_is_being_made_is_not_renamed(db: Database[Any]) -> None:
     made = put(db, status="writing")
     with pytest.raises(Conflict, match="being made"):
         objects.rename_object(*pair(db), made, "x")
-    objects.touch_object(db["xarray.meta"], made)
+    touch_object(db["xarray.meta"], made)
     assert "touched" in (db["xarray.meta"].find_one() or {})["hyperslab"]
     objects.commit_object(*pair(db), made, "x")
-    objects.touch_object(db["xarray.meta"], made)
+    touch_object(db["xarray.meta"], made)
     assert (db["xarray.meta"].find_one() or {})["hyperslab"] == {"version": 2}
 
 
@@ -157,6 +159,69 @@ def test_many_take_the_place_of_one_object(db: Database[Any], round: int) -> Non
     assert all(isinstance(error, Conflict) for error in failed if error is not None)
     assert len(list(search.find_objects(db["xarray.meta"]))) == 1
     assert old not in stored(db)
+
+
+class Watcher(monitoring.CommandListener):
+    """Calls back before a command is sent, and after its answer has come, in the thread that sends it."""
+
+    def __init__(
+        self,
+        before: Callable[[monitoring.CommandStartedEvent], object] = lambda event: None,
+        after: Callable[[monitoring.CommandSucceededEvent], object] = lambda event: None,
+    ) -> None:
+        self.before, self.after = before, after
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self.before(event)
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        self.after(event)
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        pass
+
+
+def test_one_that_is_replaced_between_two_looks_is_replaced_once(db: Database[Any]) -> None:
+    """The first writer removes the old object just when the second one has seen that it is there."""
+    old = put(db, "x")
+    first, second = (put(db, "x", status="writing", replaces=old) for _ in range(2))
+    takes_away, has_looked, is_done = threading.Event(), threading.Event(), threading.Event()
+    looks: dict[int, bool] = {}
+
+    def wait_for_the_look(event: monitoring.CommandStartedEvent) -> None:
+        if event.command_name == "findAndModify":
+            takes_away.set()
+            has_looked.wait(5)
+
+    def note_the_look(event: monitoring.CommandStartedEvent) -> None:
+        looks[event.request_id] = event.command_name == "find" and event.command["filter"].get("_id") == {"$eq": old}
+
+    def let_it_be_removed(event: monitoring.CommandSucceededEvent) -> None:
+        if looks.pop(event.request_id) and event.reply["cursor"]["firstBatch"]:
+            seen.append(event.request_id)
+            if len(seen) == 2:  # the first look is for its name
+                has_looked.set()
+                is_done.wait(5)
+
+    seen: list[int] = []
+    host, port = db.client.address or ("", 0)
+
+    def replace(id: ObjectId, watcher: Watcher) -> None:
+        with MongoClient[Any](host, port, event_listeners=[watcher]) as client:
+            objects.commit_object(*pair(client[db.name]), id)
+
+    def replace_first() -> None:
+        replace(first, Watcher(before=wait_for_the_look))
+        is_done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        earlier = pool.submit(replace_first)
+        assert takes_away.wait(30)
+        with pytest.raises(Conflict, match="replaced meanwhile"):
+            replace(second, Watcher(before=note_the_look, after=let_it_be_removed))
+        has_looked.set()
+        earlier.result(30)
+    assert [info.id for info in search.find_objects(db["xarray.meta"])] == [first]
 
 
 @pytest.mark.parametrize("round", range(5))
@@ -218,6 +283,7 @@ def test_a_claim_of_one_that_died_is_in_nobodys_way(db: Database[Any]) -> None:
     assert objects.resolve_id(db["xarray.meta"], "x") == one
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("round", range(5))
 @pytest.mark.parametrize("replica", [False, True])
 def test_many_commit_one_name_at_the_same_time(mongo: Mongo, mongo_replica: Mongo, round: int, replica: bool) -> None:

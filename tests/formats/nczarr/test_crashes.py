@@ -161,6 +161,7 @@ def is_part(found: Any, old: Any, new: Any) -> bool:
     )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("dialect", "consolidated"), [("current", False), ("current", True), ("draft", True)])
 @pytest.mark.parametrize("change", CHANGES)
 def test_dying_anywhere(dialect: str, consolidated: bool, change: Callable[[Any], None]) -> None:
@@ -193,6 +194,7 @@ def test_dying_anywhere(dialect: str, consolidated: bool, change: Callable[[Any]
     assert deaths > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize(("dialect", "consolidated"), [("current", False), ("current", True), ("draft", True)])
 def test_rows_of_an_append_that_died_are_never_data(dialect: str, consolidated: bool, rows: int) -> None:

@@ -318,6 +318,7 @@ def test_sound_stores_have_no_problem(store: str, tmp_path: Path) -> None:
     assert files(root) == before
 
 
+@pytest.mark.covering("name", "store")
 @pytest.mark.parametrize(("name", "store"), PLANTED, ids=lambda value: str(value).replace(" ", "-"))
 def test_found_and_mended(name: str, store: str, tmp_path: Path) -> None:
     case, root = CASES[name], STORES[store](tmp_path / "x")

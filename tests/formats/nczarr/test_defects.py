@@ -14,8 +14,8 @@ import pytest
 from plain_stores import STORES, A, T, current, edit, write, zarray
 
 import hyperslab as hs
-from hyperslab.checks import check
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Invalid, Unsupported
+from hyperslab.integrity import check
 
 ODD: dict[str, Any] = {
     "mixed": [1, "a"],
@@ -105,6 +105,7 @@ def test_7_a_type_that_nobody_has(dtype: Any, tmp_path: Path) -> None:
     assert {problem.node for problem in check(root)} == {"a"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("names", [[], ["t"], ["t", "x", "y"], "t", [None, 1], [["t"], "x"], {"t": 1}, ["", "/"], 5])
 @pytest.mark.parametrize("store", ["current", "4.9.0", "draft"])
 def test_8_names_of_dimensions_that_fit_no_shape(store: str, names: Any, tmp_path: Path) -> None:
@@ -219,6 +220,7 @@ BROKEN: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", BROKEN)
 def test_one_broken_variable(name: str, store: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_a_name_that_is_given_is_kept(dialect: str, name: str, tmp_path: Path) -
     assert hs.open(tmp_path / "b.zarr")["v"].dims == (name,)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dialect", ["current", "draft"])
 @pytest.mark.parametrize("key", ["dtype", "shape", "chunks", "order", "filters", "fill_value", "compressor"])
 @pytest.mark.parametrize("value", ["gone", None, 5, "x", [], {}, [[]]])

@@ -42,6 +42,7 @@ def different(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.roll(values.ravel(), 13).reshape(values.shape)
 
 
+@pytest.mark.covering("dialect", "dtype")
 @pytest.mark.parametrize(
     ("dialect", "dtype"), CASES, ids=lambda value: value if isinstance(value, str) else describe(value)
 )

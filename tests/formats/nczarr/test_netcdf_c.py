@@ -158,6 +158,7 @@ CASES = {
 # -- ours, read by netcdf-c -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("consolidated", [False, True], ids=["documents", "consolidated"])
 @pytest.mark.parametrize("case", CASES)
 def test_netcdf_c_reads_ours(peer, tmp_path, case, consolidated):

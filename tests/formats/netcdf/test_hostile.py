@@ -295,6 +295,7 @@ with hs.open(url) as root:
 """
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["numbers", "rows"])
 @pytest.mark.parametrize("length", [0, 3])
 def test_a_chunk_shorter_than_its_checksum_ends_no_process(tmp_path: Path, name: str, length: int) -> None:

@@ -22,6 +22,7 @@ def test_there_are_files_of_several_models() -> None:
     assert {raw(path).data_model for path in REAL} >= {"NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC"}
 
 
+@pytest.mark.covering
 @real
 @pytest.mark.parametrize("fast", [True, False])
 def test_cells_are_those_of_netcdf4(path: Path, fast: bool) -> None:

@@ -38,6 +38,7 @@ def web(folder: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("decode", [True, False])
 def test_real_files_are_the_same(web: str, file: Path, decode: bool) -> None:

@@ -268,6 +268,7 @@ def test_filters_are_codecs_in_their_order(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model", ["NETCDF4", "NETCDF3_64BIT_OFFSET"])
 @pytest.mark.parametrize("attrs", [{}, {"_FillValue": np.float32(-9)}, {"units": "K", "_FillValue": np.float32(-9)}])
 @pytest.mark.parametrize("fill", [0.0, -9.0, 9.9692099683868690e36, np.nan])

@@ -466,7 +466,7 @@ def test_a_closed_dataset_says_so(path: Path) -> None:
 def test_options_and_places_are_checked(path: Path) -> None:
     where = Location.of(path)
     with pytest.raises(Invalid, match="nonsense"):
-        FORMAT.open(where, "r", nonsense=1)
+        hs.open(path, format="netcdf", nonsense=1)
     with pytest.raises(Invalid, match="NETCDF5"):
         FORMAT.open(where, "w", model="NETCDF5")
     with pytest.raises(Unsupported, match="local file system"):

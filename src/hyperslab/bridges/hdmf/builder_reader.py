@@ -29,7 +29,7 @@ from hyperslab.group import Group
 from hyperslab.group.links import follow, resolve
 from hyperslab.model.dtypes import ObjectRef, VlenBytes, VlenString, tag_of, tagged_fields
 from hyperslab.model.paths import child
-from hyperslab.model.refs import Link, ObjectReference, RegionReference
+from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 # Columns of a table: in a writable file rows may be added to them.
@@ -79,7 +79,7 @@ class BuilderReader:
         key = id(session.reader), path
         if (known := self._builders_by_node.get(key)) is not None:
             return known
-        if isinstance(spec, ArraySpec):
+        if spec.is_array:
             builder = self._dataset(session, path, spec)
             self._builders_by_node[key] = builder
             return builder
@@ -94,9 +94,9 @@ class BuilderReader:
     def _child(self, session: OpenDataset, parent: GroupBuilder, path: str, name: str) -> None:
         try:
             spec = session.reader.node(path)
-            if isinstance(spec, Link):
+            if spec.is_link:
                 self._pending.append(partial(self._link, session, parent, path, name))
-            elif isinstance(spec, ArraySpec):
+            elif spec.is_array:
                 parent.set_dataset(self._node(session, path, spec))
             else:
                 parent.set_group(self._node(session, path, spec))
@@ -246,7 +246,7 @@ class _ReferenceArray(HyperslabDataset):
     def __iter__(self) -> Iterator[Any]:
         return iter(self[...])
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = np.empty(self.shape, object)
         for place, cell in enumerate(np.asarray(self._cells(...)).flat):
             found.flat[place] = self._one(cell)
@@ -259,7 +259,7 @@ class _ReferenceArray(HyperslabDataset):
     def _refer(self, cell: Any) -> Any:
         return cell if cell is None or isinstance(cell, ObjectReference) else self._reader.reference_to(cell)
 
-    def _append_rows(self, rows: list[Any], dtype: np.dtype[Any]) -> None:
+    def _append_rows(self, rows: list[Any], dtype: np.dtype) -> None:
         new = np.empty(len(rows), dtype)
         for place, row in enumerate(rows):
             new[place] = row
@@ -362,7 +362,7 @@ def fields_of(array: Array) -> list[dict[str, str]]:
     return [{"name": name, "dtype": _word(fields[name][0])} for name in array.dtype.names or ()]
 
 
-def _word(dtype: np.dtype[Any]) -> str:
+def _word(dtype: np.dtype) -> str:
     match tag_of(dtype):
         case None:
             return dtype.name if dtype.name in NAMES else dtype.str

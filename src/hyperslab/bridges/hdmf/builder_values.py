@@ -75,7 +75,7 @@ def parse_type(declared: Any) -> DataType | None:
             )
 
 
-def _of_numpy(dtype: np.dtype[Any]) -> DataType | None:
+def _of_numpy(dtype: np.dtype) -> DataType | None:
     if (kind := tag_of(dtype)) is not None:
         return kind
     if dtype.kind in "UT":
@@ -90,17 +90,17 @@ def _of_numpy(dtype: np.dtype[Any]) -> DataType | None:
     return None
 
 
-def _compound_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _compound_of(dtype: np.dtype) -> np.dtype:
     fields: Any = dtype.fields
     return np.dtype([(name, _field(_of_numpy(fields[name][0]), name)) for name in dtype.names or ()])
 
 
-def _compound(declared: Any) -> np.dtype[Any]:
+def _compound(declared: Any) -> np.dtype:
     pairs = [(each["name"], each["dtype"]) if isinstance(each, dict) else (each.name, each.dtype) for each in declared]
     return np.dtype([(name, _field(parse_type(dtype), name)) for name, dtype in pairs])
 
 
-def _field(dtype: DataType | None, name: str) -> np.dtype[Any]:
+def _field(dtype: DataType | None, name: str) -> np.dtype:
     if dtype is None:
         raise Unsupported(
             f"nothing says of which type the field {name!r} is", remedy="name a type of the schema language"
@@ -146,7 +146,7 @@ def iterate_cells(data: Any) -> Iterator[Any]:
             yield from iterate_cells(each)
 
 
-def as_cells(data: Any, dtype: DataType, refer: ReferenceMaker) -> np.ndarray[Any, Any]:
+def as_cells(data: Any, dtype: DataType, refer: ReferenceMaker) -> np.ndarray:
     """Return the data as an array of the type's cells. Invalid for nested lists of different lengths."""
     match dtype:
         case ObjectRef() | RegionRef():
@@ -161,7 +161,7 @@ def as_cells(data: Any, dtype: DataType, refer: ReferenceMaker) -> np.ndarray[An
             return _numbers(data, numpy_dtype(dtype))
 
 
-def _numbers(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _numbers(data: Any, dtype: np.dtype) -> np.ndarray:
     try:
         if dtype.names is not None and not hasattr(data, "dtype"):
             data = [tuple(row) for row in data]
@@ -170,7 +170,7 @@ def _numbers(data: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         raise Invalid(f"cells that are no array of {dtype}: {error}", remedy="give lists of one length") from error
 
 
-def _texts(data: Any) -> np.ndarray[Any, Any]:
+def _texts(data: Any) -> np.ndarray:
     if isinstance(data, np.ndarray) and data.dtype.kind in "UT":
         return data.astype(np.dtypes.StringDType())
     return _each(_objects(data), _text).astype(np.dtypes.StringDType())
@@ -190,7 +190,7 @@ def _bytes(cell: Any) -> bytes:
     return bytes(cell) if isinstance(cell, bytes) else _text(cell).encode("utf-8")
 
 
-def _objects(data: Any) -> np.ndarray[Any, Any]:
+def _objects(data: Any) -> np.ndarray:
     """Return the cells as objects: mappings, which builders are, stay whole, and so do references."""
     if isinstance(data, np.ndarray):
         return data.astype(object)
@@ -215,7 +215,7 @@ def _shape(data: Any) -> tuple[int, ...]:
     return (len(data), *(_shape(data[0]) if len(data) else ()))
 
 
-def _each(found: np.ndarray[Any, Any], change: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+def _each(found: np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
     result = np.empty(found.shape, object)
     flat = result.reshape(-1)
     for place, cell in enumerate(found.reshape(-1)):
@@ -223,7 +223,7 @@ def _each(found: np.ndarray[Any, Any], change: Callable[[Any], Any]) -> np.ndarr
     return result
 
 
-def _rows(data: Any, dtype: np.dtype[Any], refer: ReferenceMaker) -> np.ndarray[Any, Any]:
+def _rows(data: Any, dtype: np.dtype, refer: ReferenceMaker) -> np.ndarray:
     """Return rows with text and references among their fields."""
     fields: Any = dtype.fields
     changes = [_change(tag_of(fields[name][0]), refer) for name in dtype.names or ()]

@@ -55,7 +55,7 @@ class BuilderWriter:
         self._progress = Progress(0, 0, 0, 0)
         self._began = perf_counter()
         self._known: dict[Any, ArraySpec] = {}
-        self._small: list[tuple[str, np.ndarray[Any, Any]]] = []
+        self._small: list[tuple[str, np.ndarray]] = []
         self._waiting_bytes = 0
         self.unfilled: list[tuple[str, Any]] = []
         """Paths and wrappers of datasets without data."""
@@ -109,12 +109,12 @@ class BuilderWriter:
             return
         with self._session.locked(path):  # others may have changed it since
             spec = self._writer.node(path)
-            if isinstance(spec, GroupSpec) and self._lacks(path, attrs):
+            if spec.is_group and self._lacks(path, attrs):
                 self._writer.put(path, spec.evolve(attrs={**spec.attrs, **attrs}))
 
     def _lacks(self, path: str, attrs: Mapping[str, Any]) -> bool:
         spec = self._writer.node(path)
-        return isinstance(spec, GroupSpec) and not equal_attrs({**spec.attrs, **attrs}, spec.attrs)
+        return spec.is_group and not equal_attrs({**spec.attrs, **attrs}, spec.attrs)
 
     def _dataset(self, item: NewDataset) -> None:
         try:
@@ -152,7 +152,7 @@ class BuilderWriter:
         self._report_progress(values.nbytes)
         self._report_dataset()
 
-    def _write(self, array: Array, values: np.ndarray[Any, Any]) -> None:
+    def _write(self, array: Array, values: np.ndarray) -> None:
         """Write all cells: those of one chunk without a plan, and by threads where encoding is most of the work."""
         if values.size == 0:
             return
@@ -177,7 +177,7 @@ class BuilderWriter:
                 self._undo(path)
             raise
 
-    def _write_batch(self, batch: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
+    def _write_batch(self, batch: Iterable[tuple[str, np.ndarray]]) -> None:
         for path, values in batch:
             with self._session.located(path):
                 source = self._writer.chunks(path)
@@ -285,7 +285,7 @@ class Stream:
         self._spec = spec
         self._data = data
         self._refer = refer
-        self._waiting: list[np.ndarray[Any, Any]] = []
+        self._waiting: list[np.ndarray] = []
         self._start = self._stop = 0
         first = spec.chunks[0] if spec.chunks else 1
         self._chunk = first if isinstance(first, int) else max(first)
@@ -332,7 +332,7 @@ class Stream:
         self._write((slice(self._start, stop), *rest), rows[:count], done)
         self._start = stop
 
-    def _write(self, key: tuple[slice, ...], values: np.ndarray[Any, Any], done: Step) -> None:
+    def _write(self, key: tuple[slice, ...], values: np.ndarray, done: Step) -> None:
         Array(self._session, self.path, self._spec)[key] = values
         done(values.nbytes)
 

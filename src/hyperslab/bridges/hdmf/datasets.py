@@ -105,7 +105,7 @@ class HyperslabDataset(HDMFDataset):
         self._array[key] = value
         self._cached_cells = None
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         cells = np.asarray(self._cells(...))
         return cells if dtype is None else cells.astype(dtype, copy=False)
 
@@ -162,7 +162,7 @@ class GrowingDataset(DataIO):
     def __setitem__(self, key: Any, value: Any) -> None:
         self.data[key] = value
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.data, dtype)
 
 
@@ -206,7 +206,7 @@ def open_lazily(array: Array) -> HyperslabDataset:
     return (StreamedDataset if large else HyperslabDataset)(array)
 
 
-def _column(rows: list[Any]) -> np.ndarray[Any, Any]:
+def _column(rows: list[Any]) -> np.ndarray:
     """Return rows of objects, or of lists of them, as an array."""
     nested = np.array(rows, object)
     if nested.ndim == 1 or not isinstance(rows[0], list | np.ndarray):
@@ -318,7 +318,7 @@ def widen_indexes(container: Any) -> Any:
     return container
 
 
-def widen_cells(array: Array, cells: np.ndarray[Any, Any]) -> Array:
+def widen_cells(array: Array, cells: np.ndarray) -> Array:
     """Return the array with room for `cells`: where they do not fit, it is made anew of the narrowest type that holds
     them."""
     if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
@@ -327,7 +327,7 @@ def widen_cells(array: Array, cells: np.ndarray[Any, Any]) -> Array:
     return array if dtype.itemsize <= array.dtype.itemsize else _recreate(array, dtype)
 
 
-def _recreate(array: Array, dtype: np.dtype[Any]) -> Array:
+def _recreate(array: Array, dtype: np.dtype) -> Array:
     above, name = split(array.path)
     parent = Group(array._session, above)
     hidden = _HIDDEN.format(name)
@@ -349,7 +349,7 @@ def _recreate(array: Array, dtype: np.dtype[Any]) -> Array:
     return found
 
 
-def _codec_for(spec: ArraySpec, dtype: np.dtype[Any]) -> Any:
+def _codec_for(spec: ArraySpec, dtype: np.dtype) -> Any:
     """Return the codecs for cells of another width; the default where other cells are made of them first."""
     codecs = next((each.config["codecs"] for each in spec.codecs if each.name == "sharding_indexed"), spec.codecs)
     if any(each.name in ARRAY for each in codecs):

@@ -19,11 +19,10 @@ from hdmf.spec.write import SpecWriter
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import HoldsSpecifications, Plans, Writer
+from hyperslab.formats.base import Writer
 from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
 from hyperslab.formats.hdmf.reader import specifications_path
 from hyperslab.model.dtypes import VlenString
-from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _NAMESPACE = "namespace"
@@ -62,13 +61,13 @@ def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] |
 
 def kept_schemas(session: OpenDataset) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return the schemas in the file by namespace, version and source."""
-    return session.reader.specifications() if isinstance(session.reader, HoldsSpecifications) else {}
+    return session.reader.specifications()
 
 
 def schemas_path(session: OpenDataset) -> str:
     """Return the group in which the file keeps schemas, or would."""
     root = session.reader.node("")
-    return SPECIFICATIONS if isinstance(root, Link) else specifications_path(root) or SPECIFICATIONS
+    return SPECIFICATIONS if root.is_link else specifications_path(root) or SPECIFICATIONS
 
 
 class _Texts(SpecWriter):
@@ -139,7 +138,7 @@ def _texts(catalog: Any, name: str) -> dict[str, str]:
 
 def _keep(writer: Writer, folder: str, texts: Mapping[str, str]) -> None:
     wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value="")
-    spec = writer.new_array(wish) if isinstance(writer, Plans) else wish
+    spec = writer.new_array(wish)
     writer.put(folder, GroupSpec())
     for source, text in texts.items():
         path = f"{folder}/{source}"
@@ -228,7 +227,7 @@ def _signed(value: Any) -> Any:
     return np.int64(value) if _is_whole(value) and -(2**63) <= value < 2**63 else value
 
 
-def _unsigned(value: Any, least: np.dtype[Any]) -> Any:
+def _unsigned(value: Any, least: np.dtype) -> Any:
     """Return the number in the least type that holds it and that the schema allows; lists as arrays."""
     if isinstance(value, list) and value and all(_is_whole(each) and 0 <= each < 2**64 for each in value):
         return np.array(value, np.promote_types(least, np.min_scalar_type(max(value))))
@@ -267,7 +266,7 @@ def manager_for(given: BuildManager | TypeMap | None, session: OpenDataset | Non
 
 def _is_nwb(session: OpenDataset) -> bool:
     root = session.reader.node("")
-    return (isinstance(root, GroupSpec) and "nwb_version" in root.attrs) or has_namespace(session, CORE)
+    return (root.is_group and "nwb_version" in root.attrs) or has_namespace(session, CORE)
 
 
 def _type_map(nwb: bool) -> TypeMap:

@@ -1,9 +1,15 @@
-"""xarray objects in MongoDB, as xarray_mongodb stores them: :mod:`hyperslab.mongo` is its public face.
+"""xarray objects in MongoDB, as xarray_mongodb stores them: :mod:`hyperslab.mongo` is the public face.
 
-An object is planned (``put_plan``: everything is refused before anything is written), stored, replaced or resumed
-(``put_tasks``), read whole (``eager_reads``) or as dask arrays (``lazy_reads``), and changed where it lies
-(``updates``: append and update). Tasks of dask carry an :class:`~hyperslab.bridges.mongo.origin.ObjectOrigin`, never a
-client or a password. ``database`` is XarrayMongoDB, ``asynchronous`` the same for asyncio.
+What is stored, and how it is changed beside others, is :mod:`hyperslab.formats.mongo`; here xarray's, dask's, sparse's
+and pint's objects become documents and blocks, and those become objects again.
+
+- ``database``: XarrayMongoDB and XarrayMongoDBAsyncIO, whose methods call all other files.
+- ``origin``: where the collections are. Tasks of dask carry it, never a client or a password.
+- ``put_plan``: an object as the documents it will be; whatever cannot be stored is refused here, before the first
+  write. ``database``, ``put_tasks`` and ``updates`` begin with it.
+- ``put_tasks``: put, replace and resume, at once or as tasks of dask.
+- ``updates``: append and update.
+- ``reads``: ``get``: what is read at once, and dask arrays of what is read later.
 """
 
 from hyperslab.bridges.extras import pymongo, xarray

@@ -1,29 +1,23 @@
-"""XarrayMongoDB: xarray objects in two collections of a database."""
+"""XarrayMongoDB: xarray objects in two collections of a database; XarrayMongoDBAsyncIO: the same as coroutines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import xarray as xr
 from bson import ObjectId
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.collection import Collection
 from pymongo.database import Database
 
 from hyperslab.bridges.extras import library
 from hyperslab.bridges.mongo import put_tasks, updates
-from hyperslab.bridges.mongo.eager_reads import (
-    Load,
-    build_object,
-    eager_names,
-    load_object,
-    raise_if_incomplete,
-    read_variables,
-)
-from hyperslab.bridges.mongo.lazy_reads import lazy_variables
-from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
+from hyperslab.bridges.mongo.origin import STATUS, ObjectOrigin, ServerAddress, has_user
 from hyperslab.bridges.mongo.put_plan import (
     ChunkIds,
     Commit,
@@ -34,13 +28,15 @@ from hyperslab.bridges.mongo.put_plan import (
     plan_put,
 )
 from hyperslab.bridges.mongo.put_tasks import put_object
+from hyperslab.bridges.mongo.reads import Load, build_object, eager_names, lazy_variables
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
-from hyperslab.formats.mongo import completeness, objects, repair, search
-from hyperslab.formats.mongo.bson_values import Document
+from hyperslab.formats.mongo import completeness, objects, rules, search
+from hyperslab.formats.mongo.bson_values import Collections, Document
 from hyperslab.formats.mongo.chunk_queries import ensure_index
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
-from hyperslab.stores.credentials import named
+from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
 
+Answer = TypeVar("Answer")
 Id = ObjectId | str
 """An object's ``_id``, or its name where it is the only one of that name."""
 
@@ -64,7 +60,8 @@ class XarrayMongoDB:
     - ``durable``: writes are in the journal, of most members of a replica set, before they count as made.
     - ``densify``: sparse arrays are stored dense.
     - ``uri_env``, ``credentials``: the environment variable that holds the connection string, and the function
-      (``"module:function"``) that gives user and password, in processes that tasks of dask are sent to.
+      (``"module:function"``) that gives user and password, in processes that tasks of dask are sent to. ``uri``: the
+      connection string for those without a secret in it, where the client has settings that it does not tell, as TLS.
 
     What the driver raises passes as it is. Invalid for options that contradict each other.
     """
@@ -85,13 +82,14 @@ class XarrayMongoDB:
         commit: Commit | None = None,
         durable: bool = True,
         densify: bool = False,
+        uri: str | None = None,
         uri_env: str | None = None,
         credentials: str | None = None,
     ) -> None:
         if not isinstance(database, Database):
             remedy = "give a database of pymongo.MongoClient, or use XarrayMongoDBAsyncIO"
             raise WrongType(f"a {type(database).__name__} is no database", remedy=remedy)
-        given = {
+        choices = {
             "chunk_size_bytes": chunk_size_bytes,
             "embed_threshold_bytes": embed_threshold_bytes,
             "chunk_ids": chunk_ids,
@@ -102,10 +100,8 @@ class XarrayMongoDB:
             "durable": durable,
             "densify": densify,
         }
-        self._options = PutOptions.of(layout, given)
-        if credentials is not None and not named({"credentials": credentials}):
-            raise Invalid("credentials is no name of a function", remedy="give credentials='module:function'")
-        self._worker_credentials = {"uri_env": uri_env, "credentials": credentials}
+        self._options = PutOptions.of(layout, choices)
+        self._address = ServerAddress(database.client, uri=uri, uri_env=uri_env, credentials=credentials)
         self.meta: Collection[Any] = database[f"{collection}.meta"]
         self.chunks: Collection[Any] = database[f"{collection}.chunks"]
         self.chunk_size_bytes: int = self._options.chunk_size_bytes
@@ -129,7 +125,7 @@ class XarrayMongoDB:
         self._ureg = registry
 
     def _origin(self) -> ObjectOrigin:
-        return ObjectOrigin(self.meta, self.chunks, durable=self._options.durable, **self._worker_credentials)
+        return ObjectOrigin(self.meta, self.chunks, self._address, durable=self._options.durable)
 
     def _current_options(self) -> PutOptions:
         """The options, with the sizes that may have been assigned since."""
@@ -185,18 +181,18 @@ class XarrayMongoDB:
         if self._options.read_index and self._indexed is not self.chunks:
             ensure_index(here.chunks, best_effort=True)
             self._indexed = self.chunks
-        known = _resolve(here.meta, _id)
+        id = _resolve(here.meta, _id)
         while True:
             try:
-                return self._load(origin, here, known, load)
+                return self._load(origin, here, id, load)
             except DocumentNotFoundError:  # another object may have taken its place while it was read
-                gone, known = known, _resolve(here.meta, _id)
-                if known == gone:
+                gone, id = id, _resolve(here.meta, _id)
+                if id == gone:
                     raise
 
-    def _load(self, origin: ObjectOrigin, here: Collections, known: Any, load: Load) -> Any:
+    def _load(self, origin: ObjectOrigin, here: Collections, id: Any, load: Load) -> Any:
         """Return the object of an id."""
-        meta = load_object(here, known)
+        meta = load_object(here, id)
         now = eager_names(meta, load)
         later = [name for name in meta.variables if name not in now]
         if self._options.verify and later:
@@ -269,16 +265,16 @@ class XarrayMongoDB:
     def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
         """Every problem of one object, or of all and of what belongs to none; ``deep`` decodes sparse chunks too."""
         here = self._origin().open()
-        known = None if _id is None else objects.resolve_id(here.meta, _id)
-        return [*repair.find_problems(here.meta, here.chunks, known, deep=deep)]
+        id = None if _id is None else objects.resolve_id(here.meta, _id)
+        return [*rules.find_problems(here.meta, here.chunks, id, deep=deep)]
 
     def collect_garbage(
-        self, *, age: float | timedelta = repair.GARBAGE_AGE, dry_run: bool = False
-    ) -> repair.GarbageReport:
+        self, *, age: float | timedelta = rules.GARBAGE_AGE, dry_run: bool = False
+    ) -> rules.GarbageReport:
         """Remove documents that belong to nothing and are older than ``age`` (seconds): of puts that were broken off,
         and of objects that were replaced; ``dry_run`` only tells of them. Invalid."""
         here = self._origin().open()
-        return repair.collect_garbage(here.meta, here.chunks, age=age, dry_run=dry_run)
+        return rules.collect_garbage(here.meta, here.chunks, age=age, dry_run=dry_run)
 
 
 def _resolve(meta: Collection[Any], wanted: Any) -> Any:
@@ -289,3 +285,182 @@ def _resolve(meta: Collection[Any], wanted: Any) -> Any:
         return objects.resolve_id(meta, wanted)
     except NotFound as error:
         raise DocumentNotFoundError(wanted, remedy=error.remedy) from None
+
+
+# -- asyncio ----------------------------------------------------------------------------------------------------------
+
+
+class XarrayMongoDBAsyncIO:
+    """As :class:`XarrayMongoDB`, on a database of ``pymongo.AsyncMongoClient`` or of motor; methods are coroutines.
+
+    ``meta`` and ``chunks`` are collections of that database. A Delayed is computed as any other, without ``await``.
+
+    The work is done by threads with a client that waits for the server. An ``AsyncMongoClient`` tells neither its
+    password nor whether it speaks TLS: where it has one of them, ``uri`` (which stays in this process, and may hold the
+    password), ``uri_env`` or ``credentials`` say how that client gets it. Invalid at the first call where it does not.
+    """
+
+    def __init__(
+        self,
+        database: Any,
+        collection: str = "xarray",
+        *,
+        uri: str | None = None,
+        uri_env: str | None = None,
+        credentials: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._uri = uri
+        self._access: dict[str, Any] = {"uri": uri, "uri_env": uri_env, "credentials": credentials}
+        plain = self._plain_database(database)
+        self._plain = XarrayMongoDB(plain, collection, **self._access, **options)
+        self._meta, self._chunks = database[f"{collection}.meta"], database[f"{collection}.chunks"]
+        self._to_ask = (
+            database.client if isinstance(database, AsyncDatabase) and not any(self._access.values()) else None
+        )
+
+    def __repr__(self) -> str:
+        return repr(self._plain).replace("XarrayMongoDB", "XarrayMongoDBAsyncIO")
+
+    # -- attributes -----------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> Any:
+        """The collection of the objects' documents."""
+        return self._meta
+
+    @meta.setter
+    def meta(self, collection: Any) -> None:
+        self._meta, self._plain.meta = collection, self._plain_collection(collection)
+
+    @property
+    def chunks(self) -> Any:
+        """The collection of their chunks."""
+        return self._chunks
+
+    @chunks.setter
+    def chunks(self, collection: Any) -> None:
+        self._chunks, self._plain.chunks = collection, self._plain_collection(collection)
+
+    @property
+    def chunk_size_bytes(self) -> int:
+        """The most bytes of cells in one document."""
+        return self._plain.chunk_size_bytes
+
+    @chunk_size_bytes.setter
+    def chunk_size_bytes(self, size: int) -> None:
+        self._plain.chunk_size_bytes = size
+
+    @property
+    def embed_threshold_bytes(self) -> int:
+        """How many bytes of small variables stand in the document of their object."""
+        return self._plain.embed_threshold_bytes
+
+    @embed_threshold_bytes.setter
+    def embed_threshold_bytes(self, size: int) -> None:
+        self._plain.embed_threshold_bytes = size
+
+    @property
+    def ureg(self) -> Any:
+        """The registry of units."""
+        return self._plain.ureg
+
+    @ureg.setter
+    def ureg(self, registry: Any) -> None:
+        self._plain.ureg = registry
+
+    # -- methods --------------------------------------------------------------------------------------------------
+
+    async def put(
+        self, x: Any, *, name: Any = None, _id: ObjectId | None = None, replace: bool = False
+    ) -> tuple[ObjectId, Any]:
+        """See :meth:`XarrayMongoDB.put`."""
+        return await self._run(lambda: self._plain.put(x, name=name, _id=_id, replace=replace))
+
+    async def get(self, _id: Any, load: Load = None) -> Any:
+        """See :meth:`XarrayMongoDB.get`."""
+        return await self._run(lambda: self._plain.get(_id, load=load))
+
+    async def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> list[search.ObjectInfo]:
+        """See :meth:`XarrayMongoDB.find`."""
+        return await self._run(lambda: list(self._plain.find(attrs, **criteria)))
+
+    async def list(self) -> list[search.ObjectInfo]:
+        """See :meth:`XarrayMongoDB.list`."""
+        return await self._run(self._plain.list)
+
+    async def delete(self, _id: Id) -> None:
+        """See :meth:`XarrayMongoDB.delete`."""
+        await self._run(lambda: self._plain.delete(_id))
+
+    async def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
+        """See :meth:`XarrayMongoDB.rename`."""
+        await self._run(lambda: self._plain.rename(_id, name, replace=replace))
+
+    async def copy(self, _id: Id, target: XarrayMongoDBAsyncIO | None = None, *, name: str | None = None) -> ObjectId:
+        """See :meth:`XarrayMongoDB.copy`."""
+        plain = target._plain if isinstance(target, XarrayMongoDBAsyncIO) else target
+        return await self._run(lambda: self._plain.copy(_id, plain, name=name))
+
+    async def replace(self, _id: Id, x: Any) -> tuple[ObjectId, Any]:
+        """See :meth:`XarrayMongoDB.replace`."""
+        return await self._run(lambda: self._plain.replace(_id, x))
+
+    async def append(self, _id: Id, x: Any, dim: str) -> None:
+        """See :meth:`XarrayMongoDB.append`."""
+        await self._run(lambda: self._plain.append(_id, x, dim))
+
+    async def update(self, _id: Id, x: Any, region: Mapping[Any, slice]) -> None:
+        """See :meth:`XarrayMongoDB.update`."""
+        await self._run(lambda: self._plain.update(_id, x, region))
+
+    async def resume(self, _id: Id, x: Any) -> Any:
+        """See :meth:`XarrayMongoDB.resume`."""
+        return await self._run(lambda: self._plain.resume(_id, x))
+
+    async def is_complete(self, _id: Id) -> bool:
+        """See :meth:`XarrayMongoDB.is_complete`."""
+        return await self._run(lambda: self._plain.is_complete(_id))
+
+    async def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
+        """See :meth:`XarrayMongoDB.check`."""
+        return await self._run(lambda: self._plain.check(_id, deep=deep))
+
+    async def collect_garbage(
+        self, *, age: float | timedelta = rules.GARBAGE_AGE, dry_run: bool = False
+    ) -> rules.GarbageReport:
+        """See :meth:`XarrayMongoDB.collect_garbage`."""
+        return await self._run(lambda: self._plain.collect_garbage(age=age, dry_run=dry_run))
+
+    # -- the client behind ----------------------------------------------------------------------------------------
+
+    async def _run(self, work: Callable[[], Answer]) -> Answer:
+        if self._to_ask is not None:
+            if has_user(await self._to_ask.admin.command(STATUS)):
+                remedy = "give uri=, the connection string; or uri_env= or credentials='module:function'"
+                raise Invalid("the client has a password, which it does not tell", remedy=remedy)
+            self._to_ask = None
+        return await asyncio.to_thread(work)
+
+    def _plain_database(self, database: Any) -> Database[Any]:
+        """Return the same database by a client that is not asynchronous. WrongType."""
+        if isinstance(database, AsyncDatabase):
+            client = ServerAddress(database.client, **self._access).open(self._uri)
+            return client.get_database(
+                database.name,
+                database.codec_options,
+                database.read_preference,
+                database.write_concern,
+                database.read_concern,
+            )
+        inner = None if isinstance(database, Database) else getattr(database, "delegate", None)  # motor's
+        if isinstance(inner, Database):
+            return inner
+        remedy = "give a database of pymongo.AsyncMongoClient or of motor, or use XarrayMongoDB"
+        raise WrongType(f"a {type(database).__name__} is no database for asyncio", remedy=remedy)
+
+    def _plain_collection(self, collection: Any) -> Collection[Any]:
+        if isinstance(collection, AsyncCollection):
+            return self._plain_database(collection.database)[collection.name]
+        inner: Collection[Any] = collection.delegate
+        return inner

@@ -1,38 +1,112 @@
-"""Where the two collections are: a small value that tasks carry, which holds no secret once it leaves the process."""
+"""Where the two collections are: a small value that tasks carry, which holds no secret once it leaves the process.
+
+A client of the driver tells hosts and a few settings, and neither its password nor whether it speaks TLS. Other
+processes open a client of their own: by the connection string in the environment variable ``uri_env``, by ``uri``, or
+by what the client tells, with what the function ``credentials`` gives.
+"""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+import pymongo
 from pymongo import WriteConcern
+from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 from pymongo.mongo_client import MongoClient
 
 from hyperslab.bridges.dask import check_travel
 from hyperslab.errors import Invalid
-from hyperslab.formats.mongo.bson_values import MutableDocument
+from hyperslab.formats.mongo.bson_values import Collections, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.server import get_client, uri_from_environment
-from hyperslab.stores.credentials import OPTION, resolve
-from hyperslab.stores.redaction import plain_options, redact
+from hyperslab.stores.credentials import OPTION, named, redact, resolve
+from hyperslab.stores.forks import call_after_fork
 
-_USER = re.compile(r"^([a-z+]+://)(?:[^/?#]*@)?(.*)$", re.DOTALL)
+_USER = re.compile(r"^([a-z+]+://)(?:([^/?#]*)@)?(.*)$", re.DOTALL)
 _REMEDY = (
     "name an environment variable that holds the connection string in each process (uri_env=), "
     "or a function that gives user and password (credentials='module:function')"
 )
+_PROPERTIES = "authmechanismproperties"  # which may hold a token
+# A server that is there answers within milliseconds; one that is not must not hold up the error.
+_ASKING_SECONDS = 2
 
 
-class Collections(NamedTuple):
-    """The two collections of a prefix, as this package uses them."""
+class ServerAddress:
+    """How another client reaches the server: ``uri`` without secrets, ``settings`` beside it, and where secrets are.
 
-    meta: Collection[Any]
-    chunks: Collection[Any]
+    ``has_secret``: there was one in the connection string that the caller gave. Invalid.
+    """
+
+    def __init__(
+        self,
+        client: MongoClient[Any] | AsyncMongoClient[Any],
+        *,
+        uri: str | None = None,
+        uri_env: str | None = None,
+        credentials: str | None = None,
+    ) -> None:
+        if credentials is not None and not named({"credentials": credentials}):
+            raise Invalid("credentials is no name of a function", remedy="give credentials='module:function'")
+        self.uri_env = uri_env
+        self.credentials = credentials
+        self.settings: MutableDocument = {}
+        self.has_secret = False
+        if uri is None:
+            self.uri, self.settings = _describe_client(client)
+        else:
+            self.uri, self.has_secret = _without_secrets(uri)
+
+    @property
+    def gives_secrets(self) -> bool:
+        """Return whether each process is told where to get user and password."""
+        return bool(self.uri_env or self.credentials)
+
+    def open(self, uri: str | None = None) -> MongoClient[Any]:
+        """Return the one client of this process for the server; ``uri``: the connection string with its secrets."""
+        options = resolve({OPTION: self.credentials}) if self.credentials else {}
+        uri = uri_from_environment(self.uri_env) if self.uri_env else uri or self.uri
+        return get_client(uri, {**({} if self.uri_env else self.settings), **options})
+
+
+def _describe_client(client: MongoClient[Any] | AsyncMongoClient[Any]) -> tuple[str, MutableDocument]:
+    """Return the hosts as a connection string, and the settings that a client tells."""
+    hosts = sorted(client.topology_description.server_descriptions(), key=str)
+    options = client.options
+    settings = {
+        "replicaSet": options.replica_set_name,
+        "directConnection": options.direct_connection,
+        "loadBalanced": options.load_balanced,
+        "appname": options.pool_options.appname,
+        "serverSelectionTimeoutMS": int(1000 * options.server_selection_timeout),
+    }
+    known = {name: value for name, value in settings.items() if value is not None}
+    return f"mongodb://{','.join(_host(*address) for address in hosts)}/", known
+
+
+def _host(host: str, port: int | None) -> str:
+    name = quote(host, safe="") if "/" in host else f"[{host}]" if ":" in host else host
+    return name if port is None else f"{name}:{port}"
+
+
+def _without_secrets(uri: str) -> tuple[str, bool]:
+    """Return the connection string without user, password and parameters whose names speak of secrets; whether it had
+    any. Invalid for what is none."""
+    match = _USER.match(uri)
+    if match is None:
+        raise Invalid(f"uri={redact(uri)!r} is no connection string", remedy="give mongodb://host:port/?tls=true")
+    rest, _, query = match[3].partition("?")
+    shown = redact(f"mongodb://h/?{query}").partition("?")[2].split("&")
+    parts = [part for part in query.split("&") if part]
+    kept = [part for part in parts if part in shown and not part.lower().startswith(_PROPERTIES)]
+    tail = f"?{'&'.join(kept)}" if kept else ""
+    return f"{match[1]}{rest if '/' in rest else rest + '/'}{tail}", bool(match[2]) or len(kept) < len(parts)
 
 
 class _Local:
@@ -44,59 +118,51 @@ class _Local:
 
 
 _here: WeakValueDictionary[str, _Local] = WeakValueDictionary()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_here.clear)
+call_after_fork(_here.clear)
 
 
 class ObjectOrigin:
-    """Names of server, database and collections; in the process that made it also the caller's collections.
-
-    In another process it opens them by that process' one client for the server: by the connection string in the
-    environment variable ``uri_env``, with what the function ``credentials`` gives, or by the address alone.
-    """
+    """Address of the server, database and collections; in the process that made it also the caller's collections."""
 
     def __init__(
-        self,
-        meta: Collection[Any],
-        chunks: Collection[Any],
-        *,
-        durable: bool = True,
-        uri_env: str | None = None,
-        credentials: str | None = None,
+        self, meta: Collection[Any], chunks: Collection[Any], address: ServerAddress, *, durable: bool = True
     ) -> None:
         self._local: _Local | None = _Local(meta, chunks)
         self.token = self._local.token
         _here[self.token] = self._local
+        self.address = address
         self.database = meta.database.name
         self.names = meta.name, chunks.name
         self.durable = durable
-        self.uri_env = uri_env
-        self.credentials = credentials
-        self.uri, self.settings, self._secret = _address(meta.database.client)
 
-    def open(self) -> Collections:
-        """Both collections, with write concern and kinds of documents of our own."""
-        local = self._local or _here.get(self.token)
-        if local is not None:
-            return Collections(*(_own(collection, self.durable) for collection in local.collections))
-        options = resolve({OPTION: self.credentials}) if self.credentials else {}
-        uri = uri_from_environment(self.uri_env) if self.uri_env else self.uri
-        settings = {} if self.uri_env else dict(self.settings)
-        database = get_client(uri, {**settings, **options})[self.database]
-        return Collections(*(_own(database[name], self.durable) for name in self.names))
+    @property
+    def uri(self) -> str:
+        """The connection string without secrets."""
+        return self.address.uri
 
     @property
     def url(self) -> str:
         """Where the objects lie, without secrets."""
         return f"{self.uri.partition('?')[0]}{self.database}"
 
+    def open(self) -> Collections:
+        """Return both collections, with write concern and kinds of documents of our own."""
+        local = self._local or _here.get(self.token)
+        if local is not None:
+            return Collections(*(_own(collection, self.durable) for collection in local.collections))
+        database = self.address.open()[self.database]
+        return Collections(*(_own(database[name], self.durable) for name in self.names))
+
     def check_travel(self) -> None:
-        """Invalid where tasks are about to go to other processes and could not open the collections there."""
+        """Raise Invalid where tasks are about to go to other processes and could not open the collections there."""
         check_travel(self)
 
-    def __getstate__(self) -> MutableDocument:
-        if self._secret and not (self.uri_env or self.credentials):
-            raise Invalid("the client has a password, which tasks do not carry", url=self.uri, remedy=_REMEDY)
+    def __getstate__(self) -> Mapping[str, Any]:
+        # What comes from another process was looked at there.
+        if self._local is not None and not self.address.gives_secrets:
+            client = self._local.collections.meta.database.client
+            if self.address.has_secret or _has_user(client, self.uri):
+                raise Invalid("the client has a password, which tasks do not carry", url=self.uri, remedy=_REMEDY)
         return {**self.__dict__, "_local": None}
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
@@ -106,49 +172,32 @@ class ObjectOrigin:
         return f"<Origin {self.uri} {self.database} {' '.join(self.names)}>"
 
 
-def _own(collection: Collection[Any], durable: bool) -> Collection[Any]:
+STATUS = "connectionStatus"
+"""The command that tells which users a connection has; anyone may give it."""
+
+
+def has_user(status: Mapping[str, Any]) -> bool:
+    """Return whether the answer to that command names a user."""
+    return bool(status.get("authInfo", {}).get("authenticatedUsers"))
+
+
+def _has_user(client: MongoClient[Any], uri: str) -> bool:
+    """Ask the server, since a client does not tell. Invalid where it does not answer."""
+    try:
+        with pymongo.timeout(_ASKING_SECONDS):
+            return has_user(client.admin.command(STATUS))
+    except PyMongoError as error:
+        message = "the server does not tell whether the client has a password, which tasks do not carry"
+        raise Invalid(message, url=uri, remedy=_REMEDY) from error
+
+
+def _own(collection: DocumentCollection, durable: bool) -> DocumentCollection:
     """Return the same collection; documents are dicts, and writes are journaled, by most members of a replica set."""
     codec = collection.codec_options.with_options(document_class=dict)
     if not durable:
         return collection.with_options(codec_options=codec)
-    asked = collection.write_concern.document
-    members = asked.get("w")
+    concern = collection.write_concern.document
+    members = concern.get("w")
     several = isinstance(members, str) or (isinstance(members, int) and members > 1)
-    concern = WriteConcern(w=members if several else "majority", wtimeout=asked.get("wtimeout"), j=True)
-    return collection.with_options(codec_options=codec, write_concern=concern)
-
-
-def _address(owner: MongoClient[Any]) -> tuple[str, MutableDocument, bool]:
-    """Return the server without its secrets, the other settings of the client, and whether there were secrets."""
-    given: Mapping[str, Any] = getattr(owner, "_init_kwargs", {})
-    uris = [host for host in getattr(owner, "_host", ()) if "://" in str(host)]
-    uri = _without_secrets(uris[0]) if uris else f"mongodb://{','.join(map(_host, _seeds(owner)))}/"
-    unsaid = {name: value for name, value in given.items() if isinstance(value, str | int | float) and name != "host"}
-    plain = {name: value for name, value in plain_options(unsaid).items() if name.lower() not in _NOT_THEIRS}
-    secret = getattr(owner.options.pool_options, "_credentials", None) is not None
-    dropped = unsaid.keys() - plain.keys() - {name for name in unsaid if name.lower() in _NOT_THEIRS}
-    return uri, plain, secret or bool(dropped)
-
-
-_PROPERTIES = "authmechanismproperties"  # which may hold a token
-_NOT_THEIRS = ("port", "connect", "tz_aware", "username", _PROPERTIES)
-
-
-def _without_secrets(uri: str) -> str:
-    """Return the connection string without user and password, and without parameters whose names speak of secrets."""
-    match = _USER.match(uri)
-    assert match is not None  # it holds "://"
-    rest, mark, query = match[2].partition("?")
-    shown = redact(f"mongodb://h/?{query}").partition("?")[2].split("&")
-    kept = [part for part in shown if part in query.split("&") and part and not part.lower().startswith(_PROPERTIES)]
-    return f"{match[1]}{rest if '/' in rest else rest + '/'}{mark if kept else ''}{'&'.join(kept)}"
-
-
-def _seeds(owner: MongoClient[Any]) -> list[tuple[str, int | None]]:
-    return sorted(owner.topology_description.server_descriptions(), key=str)
-
-
-def _host(address: tuple[str, int | None]) -> str:
-    host, port = address
-    name = quote(host, safe="") if "/" in host else f"[{host}]" if ":" in host else host
-    return name if port is None else f"{name}:{port}"
+    own = WriteConcern(w=members if several else "majority", wtimeout=concern.get("wtimeout"), j=True)
+    return collection.with_options(codec_options=codec, write_concern=own)

@@ -1,4 +1,4 @@
-"""Objects changed where they lie: cells appended along a dimension, and cells put over those of a region.
+"""Objects changed where they lie: cells appended along a dimension, and cells put update those of a region.
 
 One changes an object at a time, under its lease. Cells of chunks are stored first, the change of the document is last.
 """
@@ -8,44 +8,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 from pymongo.errors import PyMongoError
 
+from hyperslab.bridges import sparse
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.dask import is_dask_array
-from hyperslab.bridges.mongo.eager_reads import assemble_or_raise, load_object, read_cells
-from hyperslab.bridges.mongo.origin import Collections, ObjectOrigin
-from hyperslab.bridges.mongo.pandas_cells import pandas_description
-from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, plan_put, stored_size
+from hyperslab.bridges.mongo.origin import ObjectOrigin
+from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, pandas_description, plan_put, stored_size
 from hyperslab.bridges.mongo.put_tasks import (
     BlockTask,
     PutCompletion,
-    Slices,
-    chunk_slices,
-    concatenate_cells,
     delay_writes,
     slice_cells,
     store_block,
 )
 from hyperslab.errors import Conflict, Invalid
-from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import MutableDocument, Sizes, check_document
-from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Key, Segment, make_documents
-from hyperslab.formats.mongo.chunk_writes import (
-    ChunkSwap,
-    ChunkUndo,
-    replace_chunk_with_undo,
-    roll_back_all,
-    swap_chunks,
-    undo_entries,
+from hyperslab.formats.mongo.bson_values import Collections, MutableDocument, Sizes
+from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, delete_chunks
+from hyperslab.formats.mongo.chunk_writes import ChunkUndo
+from hyperslab.formats.mongo.document import DERIVED, Meta, Variable, embed_cells, load_meta, raise_problems
+from hyperslab.formats.mongo.object_changes import change_document, check_lease, check_object, hold_object
+from hyperslab.formats.mongo.objects import resolve_id
+from hyperslab.formats.mongo.variables import (
+    RegionUpdate,
+    Slices,
+    chunk_slices,
+    concatenate_cells,
+    read_cells,
+    sparse_fill,
+    update_chunks,
+    update_embedded,
 )
-from hyperslab.formats.mongo.document import DERIVED, Meta, Variable, embed_cells, render_object
-from hyperslab.formats.mongo.lease import LEASE_FIELD, check_lease, hold_lease, lease_lost
-from hyperslab.formats.mongo.objects import VERSION, resolve_id, unfinished_error
-from hyperslab.formats.mongo.to_spec import padding_fill, unstored_fill
 from hyperslab.model.coo import Coo, Numbers
 
 # -- what append and update have in common ----------------------------------------------------------------------------
@@ -57,18 +55,14 @@ _PATIENCE = 60
 
 
 @contextmanager
-def hold_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
+def hold_readable_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
     """Hold an object, which nobody else changes during the block; gives the collections, the object, and the name under
     which it is held. NotFound, Conflict.
     """
     here = origin.open()
-    meta_id = resolve_id(here.meta, name_or_id)
-    with hold_lease(here.meta, meta_id, origin.uri, _PATIENCE) as owner:
-        meta = load_object(here, meta_id)
-        if undo_entries(meta.extension) and roll_back_all(here.meta, here.chunks, meta_id):
-            meta = load_object(here, meta_id)
-        if "status" in meta.extension:
-            raise unfinished_error(meta_id)
+    id = resolve_id(here.meta, name_or_id)
+    with hold_object(*here, id, origin.uri, _PATIENCE) as (meta, owner):
+        raise_problems(meta)
         yield here, meta, owner
 
 
@@ -121,11 +115,6 @@ def _cast_kind(cells: Any, variable: Variable) -> Any:
     return Coo.of_dense(dense, sparse_fill(variable)) if variable.sparse else dense
 
 
-def sparse_fill(variable: Variable) -> Any:
-    """Return the cell that a sparse variable does not list."""
-    return np.frombuffer(variable.fill or bytes(variable.dtype.itemsize), variable.dtype)[0]
-
-
 def known_length(name: str, variable: Variable, axis: int) -> int:
     """Return how long a variable is along an axis. Invalid where nobody knows its sizes."""
     if not variable.has_known_sizes:
@@ -141,19 +130,27 @@ def with_variables(meta: Meta, changed: Mapping[str, Variable]) -> Meta:
     return replace(meta, coords=coords, data_vars=data_vars)
 
 
-def check_document_size(meta: Meta) -> None:
-    """Unsupported where the document of the object would be none that a server takes."""
-    check_document(render_object(meta))
+def commit_variables(
+    origin: ObjectOrigin, here: Collections, meta: Meta, changed: Mapping[str, Variable], owner: str
+) -> None:
+    """Let the object have these lengths, chunks and embedded cells, if it is still held under this name, and those of
+    ``meta`` are what it has. Conflict, Unsupported."""
 
+    def edit(newest: Meta) -> Meta:
+        variables = {}
+        for name, variable in changed.items():
+            now, before = newest.variables.get(name), meta.variables[name]
+            if now is None or (now.shape, now.chunks, now.embedded) != (before.shape, before.chunks, before.embedded):
+                raise Conflict("the object was changed meanwhile", key=str(meta.id), remedy="read it again and repeat")
+            variables[name] = replace(
+                now, shape=variable.shape, chunks=variable.chunks, embedded=variable.embedded, dtype=variable.dtype
+            )
+        return with_variables(newest, variables)
 
-def commit_variables(here: Collections, meta: Meta, owner: str) -> None:
-    """Let the object have these variables, if it is still held under this name. Conflict, Unsupported."""
-    check_document_size(meta)
-    document = render_object(meta)
-    variables = {part: document[part] for part in ("coords", "data_vars")}
-    change = {"$set": variables, "$inc": {VERSION: 1}}
-    if not here.meta.update_one({"_id": meta.id, f"{LEASE_FIELD}.owner": owner}, change).matched_count:
-        raise lease_lost(None, str(meta.id))
+    def reload() -> Meta:
+        return load_meta(here.meta, meta.id)
+
+    change_document(here.meta, reload(), edit, url=origin.uri, timeout=_PATIENCE, reload=reload, owner=owner)
 
 
 # -- append: new chunks behind the old ones, then one change of the document ------------------------------------------
@@ -174,7 +171,7 @@ class Growth:
 
 def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, dim: str) -> None:
     """Store the cells of ``x`` behind those of an object."""
-    with hold_object(origin, name_or_id) as (here, meta, owner):
+    with hold_readable_object(origin, name_or_id) as (here, meta, owner):
         plan = plan_put(x, options_for(meta, options), id=meta.id)
         check_time_zones(meta, plan)
         grown = {
@@ -186,19 +183,20 @@ def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: object,
             raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
         variables = {name: growth.variable for name, growth in grown.items()}
         longer = with_variables(meta, variables)
-        check_document_size(longer)
-        _remove_leftovers(here, meta, grown)
+        check_object(longer, origin.uri)
+        _remove_leftupdates(here, meta, grown)
         try:
             _store_growth(origin, here, replace(plan, meta=with_variables(plan.meta, variables)), grown, owner)
         except BaseException:
             with suppress(PyMongoError, Conflict):  # what another one stored meanwhile is not ours to remove
                 check_lease(here.meta, meta.id, owner, origin.uri)
-                _remove_leftovers(here, meta, grown)
+                _remove_leftupdates(here, meta, grown)
             raise
-        # The document comes last: readers see all new cells, or none.
-        commit_variables(here, longer, owner)  # where nobody knows whether that was done nothing is removed
+        # The document comes last: readers see all new cells, or none. Where nobody knows whether that was done nothing
+        # is removed.
+        commit_variables(origin, here, meta, variables, owner)
         for name in (name for name, growth in grown.items() if growth.whole):
-            here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, "chunk": None})
+            delete_chunks(here.chunks, meta.id, name, STORED_WHOLE)
 
 
 def _plan_growth(here: Collections, options: PutOptions, meta: Meta, name: str, plan: PutPlan, dim: str) -> Growth:
@@ -255,14 +253,14 @@ def _cut_length(length: int, size: int) -> tuple[int, ...]:
 # -- storing ----------------------------------------------------------------------------------------------------------
 
 
-def _remove_leftovers(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
+def _remove_leftupdates(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
     """Remove what somebody left where the new chunks are to be."""
     for name, growth in grown.items():
         old = meta.variables[name].chunks
         behind: MutableDocument = (
             {"chunk": {"$ne": None}} if old is None else {f"chunk.{growth.axis}": {"$gte": len(old[growth.axis])}}
         )
-        here.chunks.delete_many({"meta_id": meta.id, "name": {"$eq": name}, **behind})
+        delete_chunks(here.chunks, meta.id, name, behind)
 
 
 def _store_growth(
@@ -272,7 +270,7 @@ def _store_growth(
     tasks = CancellableTasks()
     for name, growth in grown.items():
         for first, cells in growth.parts:
-            task = BlockTask(origin, plan, name, owner=owner, tasks=tasks).at(first)
+            task = BlockTask.of(origin, plan, name, owner=owner, tasks=tasks).at(first)
             if is_dask_array(cells):
                 lazy.append((task, cells))
             else:
@@ -296,34 +294,24 @@ def _store_blocks(here: Collections, task: BlockTask, cells: Any, growth: Growth
 # -- update: chunk by chunk; what stands in the document by a change of it --------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RegionUpdate:
-    """New cells of one variable, and where they go."""
-
-    name: str
-    variable: Variable
-    cells: Any
-    place: Slices
-
-
 def update_region(
     origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, region: Mapping[Any, slice]
 ) -> None:
     """Put the cells of ``x`` into the region."""
-    with hold_object(origin, name_or_id) as (here, meta, owner):
+    with hold_readable_object(origin, name_or_id) as (here, meta, owner):
         undo = ChunkUndo(meta=here.meta, chunks=here.chunks, meta_id=meta.id, url=origin.uri, owner=owner)
         plan = plan_put(x, options_for(meta, options), id=meta.id)
         check_time_zones(meta, plan)
-        overs = [
+        updates = [
             _plan_update(meta, plan, name, region)
             for name in plan.meta.variables
             if _is_updated(meta, plan, name, region)
         ]
-        inside = {over.name: _update_embedded(over) for over in overs if over.variable.embedded is not None}
-        for over in overs:
-            if over.name not in inside:
-                _update_chunks(here, meta, plan, over, undo)
-        commit_variables(here, with_variables(meta, inside), owner)  # a copy sees that there was a change
+        inside = {update.name: update_embedded(update) for update in updates if update.variable.embedded is not None}
+        for update in updates:
+            if update.name not in inside:
+                update_chunks(here, meta, plan.ids, update, undo)
+        commit_variables(origin, here, meta, inside, owner)  # a copy sees that there was a change
 
 
 def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> bool:
@@ -350,7 +338,7 @@ def _plan_update(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slic
     extent = tuple(cut.stop - cut.start for cut in place)
     if tuple(cells.shape) != extent:
         raise Invalid(f"{name!r} is of shape {tuple(cells.shape)}, and the region of {extent}")
-    return RegionUpdate(name, variable, cells, place)
+    return RegionUpdate(name, variable, place, partial(_dense_part, cells))
 
 
 def _region_slice(name: str, part: object, size: int) -> slice:
@@ -363,74 +351,9 @@ def _region_slice(name: str, part: object, size: int) -> slice:
     return slice(start, max(start, stop))
 
 
-def _update_embedded(over: RegionUpdate) -> Variable:
-    old = over.variable.embedded
-    assert old is not None
-    cells = _overlay(old.block(), over, over.place, tuple(slice(None) for _ in over.place))
-    return replace(over.variable, embedded=embed_cells(over.name, _as_stored(cells, over, old)))
-
-
-def _as_stored(block: Numbers, over: RegionUpdate, old: AssembledChunk | None) -> Numbers | Coo:
-    """Return the cells as those before them are stored, or as the variable says."""
-    if old is None:
-        return Coo.of_dense(block, sparse_fill(over.variable)) if over.variable.sparse else block
-    return block if old.first.fill is None else Coo.of_dense(block, np.frombuffer(old.first.fill, old.dtype)[0])
-
-
-def _overlay(block: Numbers, over: RegionUpdate, target: Slices, source: Slices) -> Numbers:
-    """Return the block with the new cells in it; those of dask are computed for it."""
-    new = over.cells
-    part = (new.dense() if isinstance(new, Coo) else new)[source]
-    part = part.compute() if hasattr(part, "compute") else part
-    where: Any = (*target, ...)
-    block[where] = part.todense() if hasattr(part, "todense") else part
-    return block
-
-
-def _update_chunks(here: Collections, meta: Meta, plan: PutPlan, over: RegionUpdate, undo: ChunkUndo) -> None:
-    touched = list(_touched_chunks(over))
-    undo.wait_until_free(key for key, _, _, _ in touched)
-    for key, shape, target, source in touched:
-        segments = chunk_queries.fetch_segments(here.chunks, meta.id, over.name, [key[1]]).get(key[1], [])
-        old = None if _is_background(meta, over, segments) else assemble_or_raise(meta.id, key, segments)
-        block = _overlay(_whole_block(meta, over, old, shape), over, target, source)
-        docs = list(make_documents(plan.ids, meta.id, key, _as_stored(block, over, old), meta.chunk_size))
-        known = () if old is None else old.segments
-        if len(segments) > len(known):
-            replace_chunk_with_undo(here.chunks, meta.id, key, docs, undo)
-        else:
-            swap_chunks(here.chunks, meta.id, [ChunkSwap(key, docs, known)], undo.url, undo)
-
-
-def _is_background(meta: Meta, over: RegionUpdate, segments: list[Segment]) -> bool:
-    """Return whether a chunk was never stored, and reads as the fill value."""
-    return not segments and unstored_fill(meta, over.name) is not None
-
-
-def _whole_block(meta: Meta, over: RegionUpdate, old: AssembledChunk | None, shape: tuple[int, ...]) -> Numbers:
-    """Return the cells of a chunk of this length; its documents may be those of a shorter or longer one, or not be
-    there."""
-    if old is not None and (old.shape == shape or padding_fill(meta, over.name) is None):
-        return old.block()
-    dtype = over.variable.dtype if old is None else old.dtype
-    block: Numbers = np.full(shape, padding_fill(meta, over.name), dtype)
-    if old is not None:
-        old.read_common(block)
-    return block
-
-
-def _touched_chunks(over: RegionUpdate) -> Iterator[tuple[Key, tuple[int, ...], Slices, Slices]]:
-    """Return each chunk that the region touches: how long it is, which of its cells, and which of the new ones."""
-    shape = tuple(size or 0 for size in over.variable.shape)
-    chunks = over.variable.chunks or tuple((size,) for size in shape)
-    for chunk in product(*(range(len(sizes)) for sizes in chunks)):
-        cuts = chunk_slices(chunks, chunk)
-        common = [
-            slice(max(cut.start, want.start), min(cut.stop, want.stop))
-            for cut, want in zip(cuts, over.place, strict=True)
-        ]
-        if all(part.start < part.stop for part in common):
-            whole = tuple(cut.stop - cut.start for cut in cuts)
-            target = tuple(slice(p.start - c.start, p.stop - c.start) for p, c in zip(common, cuts, strict=True))
-            source = tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(common, over.place, strict=True))
-            yield (over.name, None if over.variable.chunks is None else chunk), whole, target, source
+def _dense_part(cells: Any, place: Slices) -> Numbers:
+    """Return the cells of a place, dense; those of dask are computed."""
+    part: Any = (cells.dense() if isinstance(cells, Coo) else cells)[place]
+    part = part.compute() if is_dask_array(part) else part
+    dense: Numbers = part.todense() if sparse.is_sparse(part) else part
+    return dense

@@ -85,7 +85,7 @@ def with_length(variable: xr.Variable, features: Container[Feature]) -> Any:
     return cells.astype("U").dtype
 
 
-def cells_of(variable: xr.Variable, stored: np.dtype[Any]) -> Any:
+def cells_of(variable: xr.Variable, stored: np.dtype) -> Any:
     """Return the cells to be stored as that dtype: in memory, sparse, or a dask array of them."""
     is_text = variable.dtype.kind == "O" and hyperslab_dtype(variable.dtype) is str
     if is_chunked_array(variable._data):
@@ -98,6 +98,6 @@ def cells_of(variable: xr.Variable, stored: np.dtype[Any]) -> Any:
     return text(cells) if is_text else cells
 
 
-def _held(cells: np.ndarray[Any, Any], stored: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _held(cells: np.ndarray, stored: np.dtype) -> np.ndarray:
     require_fit(cells, stored)
     return cells

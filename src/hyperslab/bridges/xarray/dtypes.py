@@ -12,7 +12,7 @@ from hyperslab.model.dtypes import DataType, Enum, ObjectRef, RegionRef, VlenByt
 _ELEMENT = "element_type"  # the key in a dtype's metadata by which xarray tells objects apart
 
 
-def xarray_dtype(dtype: DataType) -> np.dtype[Any]:
+def xarray_dtype(dtype: DataType) -> np.dtype:
     """The dtype that xarray's own engines give such cells."""
     match dtype:
         case VlenString() | ObjectRef() | RegionRef():  # references are shown as paths
@@ -25,7 +25,7 @@ def xarray_dtype(dtype: DataType) -> np.dtype[Any]:
             return numpy_dtype(dtype)
 
 
-def as_xarray(cells: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def as_xarray(cells: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Cells in that dtype, without a copy where they are in it; references as the paths that they lead to."""
     said: Mapping[str, Any] = dtype.metadata or {}
     if said.get(_ELEMENT) is str and cells.dtype == object:
@@ -33,7 +33,7 @@ def as_xarray(cells: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[A
     return cells if cells.dtype == dtype else cells.astype(dtype)
 
 
-def hyperslab_dtype(dtype: np.dtype[Any]) -> Any:
+def hyperslab_dtype(dtype: np.dtype) -> Any:
     """What ``create_array`` takes for cells of an encoded variable; text of any kind gets no length."""
     said: Mapping[str, Any] = dtype.metadata or {}
     element = said.get(_ELEMENT)

@@ -22,7 +22,7 @@ from hyperslab.model.attrs import check_levels
 # Numbers that are to be stored as another type: whether it holds them. Those of dask are looked at block by block.
 
 
-Values = np.ndarray[Any, Any]
+Values = np.ndarray
 
 _MARKERS = ("_FillValue", "missing_value")
 _SCALING = (("scale_factor", 1), ("add_offset", 0))
@@ -33,7 +33,7 @@ class Packing:
     """How the numbers of a variable are stored. ``marks``: NaN has a value that stands for it."""
 
     name: str
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     scale: float
     offset: float
     marks: bool

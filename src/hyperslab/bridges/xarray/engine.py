@@ -16,7 +16,6 @@ from hyperslab.bridges.xarray import accessors
 from hyperslab.bridges.xarray.reading import open_group, open_groups
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import SCHEMES, detect
-from hyperslab.formats.base import HoldsCollections, HoldsMany, HoldsOne
 from hyperslab.group import Group
 from hyperslab.stores.location import Location, Probe
 
@@ -48,7 +47,6 @@ setattr(NetCDF4BackendEntrypoint, _ASKED, _but_databases(getattr(NetCDF4BackendE
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
-_COLLECTIONS = ("collections", "deker")
 _SHOWN = 10
 _DECODERS = (
     "mask_and_scale",
@@ -118,7 +116,7 @@ def _holds_collections(name: str) -> bool:
         found = detect(Probe(Location.of(os.path.expanduser(name))))
     except HyperslabError:
         return False
-    return found is not None and found.name in _COLLECTIONS
+    return found is not None and found.traits.has_collections
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -137,12 +135,11 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
 def _dataset(node: Group | Array) -> Group | Array:
     """The same. Invalid for a place of many datasets, of which the first are named, and for a collection."""
     reader = node._session.reader
-    if isinstance(reader, HoldsCollections) and isinstance(node, Group) and (held := reader.members(node.path)):
-        one = f"{node.path}/{held[0]}" if node.path else held[0]
+    if isinstance(node, Group) and (members := reader.members(node.path)):
+        one = f"{node.path}/{members[0]}" if node.path else members[0]
         remedy = f"name one of them (group={one!r}), or stack them with hyperslab.database: Collection.to_xarray"
         raise Invalid("these are collections, or arrays of one, and no dataset", url=node.url, remedy=remedy)
-    if isinstance(reader, HoldsMany) and not node.path:
-        found = reader.some_names(_SHOWN + 1)
+    if not node.path and (found := reader.some_names(_SHOWN + 1)) is not None:
         names = ", ".join(map(repr, found[:_SHOWN])) + (" and more" if len(found) > _SHOWN else "")
         remedy = f"name one of them behind #: {names}" if found else "there is none in it yet"
         raise Invalid("this is a collection of datasets, not one of them", url=node.url, remedy=remedy)
@@ -162,7 +159,7 @@ def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group |
         raise Invalid(f"group {group!r} is no path", remedy="give text, such as 'forecast/surface'")
     path = (group or "").strip("/")
     opened = api.open(target, path=path, **given)
-    alone = not path and isinstance(opened, Array) and isinstance(opened._session.reader, HoldsOne)
+    alone = not path and isinstance(opened, Array) and opened._session.reader.is_single_array
     return Group(opened._session, "") if alone else opened
 
 

@@ -74,7 +74,7 @@ def _clock(attrs: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if length is None or start is None else (length, start)
 
 
-def fits_text(variable: xr.Variable, dtype: np.dtype[Any], *, lazily: bool) -> bool:
+def fits_text(variable: xr.Variable, dtype: np.dtype, *, lazily: bool) -> bool:
     """Return whether text or bytes fit cells of a fixed length; ``lazily``: what to say of dask arrays, of which
     that is not known before they are computed.
     """
@@ -89,7 +89,7 @@ def fits_text(variable: xr.Variable, dtype: np.dtype[Any], *, lazily: bool) -> b
     return True
 
 
-def can_cast_text(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+def can_cast_text(given: np.dtype, stored: np.dtype) -> bool:
     """Return whether the dtype alone tells that no text is cut."""
     return given.kind == stored.kind and given.kind in "SU" and given.itemsize <= stored.itemsize
 

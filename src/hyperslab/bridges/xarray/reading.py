@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from hyperslab.bridges.xarray.coordinates import computed_coordinates
 from hyperslab.bridges.xarray.dtypes import as_xarray, xarray_dtype
 from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.base import HoldsCollections
+from hyperslab.formats.base import PROVENANCE, Format
 from hyperslab.group import Group
 from hyperslab.model.dtypes import Char
 from hyperslab.model.paths import split
@@ -56,7 +57,7 @@ class LazyCells(BackendArray):
         return lambda raw: as_xarray(_as_array(taken[raw], array.dtype), self.dtype)
 
 
-def _as_array(cells: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _as_array(cells: Any, dtype: np.dtype) -> np.ndarray:
     """Return the cells; a single reference to a region is not read, and a single cell of any length is one object."""
     if isinstance(cells, REFERENCES):
         return as_cells(cells)
@@ -67,10 +68,6 @@ def _as_array(cells: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return np.asarray(cells, dtype)
 
 
-PROVENANCE = "_NCProperties"
-"""What the netCDF library says of a file that it wrote: no engine of xarray gives it."""
-FILLS_APART = ("zarr3",)
-"""Formats in which the value of cells that nobody wrote is apart from the one that marks what is missing."""
 _log = logging.getLogger("hyperslab")
 
 
@@ -109,7 +106,7 @@ class GroupStore(AbstractDataStore):
 
     def get_attrs(self) -> Mapping[str, Any]:
         """The group's attributes."""
-        return _plain(self._node.attrs, self._node.format) if isinstance(self._node, Group) else {}
+        return _plain(self._node.attrs, self._node._session.format) if isinstance(self._node, Group) else {}
 
     def get_dimensions(self) -> Mapping[str, int]:
         """Sizes by name."""
@@ -143,7 +140,7 @@ class _Anonymous:
         self._kept: dict[str, int] = {}
         for _, array in sorted(arrays.items(), key=lambda pair: pair[1].dims != (pair[0],)):
             for dim, size in zip(array.dims, array.shape, strict=True):
-                if dim is not None and array._session.format.name == "hdmf":
+                if dim is not None and array._session.format.traits.repeats_dimensions:
                     self._kept.setdefault(dim, size)
 
     def of(self, array: Array) -> tuple[str, ...]:
@@ -163,15 +160,15 @@ def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
     return xr.Variable(dims, cells, stored_attrs(array), _encoding(array, dims))
 
 
-def _plain(attrs: Mapping[str, Any], format: str) -> dict[str, Any]:
+def _plain(attrs: Mapping[str, Any], format: Format) -> dict[str, Any]:
     """Return the attributes, references as the paths that they lead to; texts of netCDF without the NULs that programs
     in C end them with, as xarray's own engine gives them."""
     plain = {
         name: str(value) if isinstance(value, REFERENCES) else value
         for name, value in attrs.items()
-        if name != PROVENANCE
+        if name != PROVENANCE  # no engine of xarray gives it
     }
-    if format != "netcdf":
+    if not format.traits.netcdf_attributes:
         return plain
     ended = {name: value.rstrip("\0") for name, value in plain.items() if isinstance(value, str) and value[-1:] == "\0"}
     return plain | ended
@@ -179,7 +176,7 @@ def _plain(attrs: Mapping[str, Any], format: str) -> dict[str, Any]:
 
 def stored_attrs(array: Array) -> dict[str, Any]:
     """Return the attributes with what means missing."""
-    return _plain(with_missing(array._session, array.spec), array._session.format.name)
+    return _plain(with_missing(array._session, array.spec), array._session.format)
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
@@ -193,7 +190,7 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
         "source": array.url,
         "original_shape": array.shape,
     }
-    if array.spec.fill_value is not None and array._session.format.name in FILLS_APART:
+    if array.spec.fill_value is not None and array._session.format.traits.fill_value == "apart":
         encoding["fill_value"] = array.spec.fill_value
     if array.ndim and 0 not in array.shape:
         encoding["preferred_chunks"] = dict(zip(dims, stored, strict=True))
@@ -240,13 +237,14 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """One array with the coordinates that stand in its group; those of a collection have their own."""
     above, name = split(array.path)
-    alone = not array.path or isinstance(array._session.reader, HoldsCollections)
+    alone = not array.path or array._session.format.traits.has_collections
     return open_lazy(array if alone else Group(array._session, above), **decoders)[name or "data"]
 
 
 def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:
     """What is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
     known: Any = node  # our engine takes it
+    _check_options(xr.open_dataset, options)
     _need_manager(chunks)
     with named_chunks(chunks):
         dataset = xr.open_dataset(known, engine="hyperslab", chunks=chunks, **options)
@@ -257,11 +255,20 @@ def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dat
 def open_lazy_tree(group: Group, chunks: Any = None, **options: Any) -> xr.DataTree:
     """The same by ``xarray.open_datatree``."""
     known: Any = group
+    _check_options(xr.open_datatree, options)
     _need_manager(chunks)
     with named_chunks(chunks):
         tree = xr.open_datatree(known, engine="hyperslab", chunks=chunks, **options)
     check_chunks([node.dataset for node in tree.subtree], chunks)
     return tree
+
+
+def _check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """TypeError for an option that neither xarray's function has nor our engine, of what is open already."""
+    known = {*signature(function).parameters, "group"}
+    unknown = [name for name, value in options.items() if name not in known and value is not None]
+    if unknown:
+        raise TypeError(f"unexpected option {unknown[0]!r} for what is open already")
 
 
 def _need_manager(chunks: Any) -> None:
@@ -276,7 +283,7 @@ def named_chunks(chunks: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, ArithmeticError) as error:
-        if chunks is None or isinstance(error, HyperslabError) or "unexpected" in str(error):
+        if chunks is None or isinstance(error, HyperslabError):
             raise
         remedy = "give lengths by dimension, 'auto', {} for the stored ones, or a size such as '64 MiB'"
         raise Invalid(f"chunks={chunks!r}: {error}", remedy=remedy) from error

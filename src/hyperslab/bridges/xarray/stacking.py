@@ -93,11 +93,11 @@ class StackedCells(BackendArray):
     def _sliced(self, inner: Sequence[Any]) -> Shape:
         return tuple(size for size, each in zip(self.shape[1:], inner, strict=True) if isinstance(each, slice))
 
-    def _room(self, shape: Shape) -> np.ndarray[Any, Any]:
+    def _room(self, shape: Shape) -> np.ndarray:
         require(math.prod(shape) * self.dtype.itemsize, self._settings.memory_limit)
         return np.empty(shape, self.dtype)
 
-    def _each(self, pairs: list[tuple[Any, int]], part: Any, out: np.ndarray[Any, Any]) -> None:
+    def _each(self, pairs: list[tuple[Any, int]], part: Any, out: np.ndarray) -> None:
         """The parts of several arrays to their places in the result, by several threads where they are many."""
 
         def one(pair: tuple[Any, int]) -> None:
@@ -131,7 +131,7 @@ def _filled_up(array: Array, key: tuple[Any, ...], shape: Shape, together: bool)
     return out
 
 
-def _grid(places: Sequence[np.ndarray[Any, Any]], key: tuple[Any, ...]) -> list[np.ndarray[Any, Any]]:
+def _grid(places: Sequence[np.ndarray], key: tuple[Any, ...]) -> list[np.ndarray]:
     """Positions along every axis, broadcast: points along the first axis, each slice along one of its own behind it."""
     slices = sum(isinstance(each, slice) for each in key)
     grid, seen = [], 0
@@ -158,7 +158,7 @@ class Sums(BackendArray):
 
     __slots__ = ("_starts", "_steps", "dtype", "shape")
 
-    def __init__(self, starts: np.ndarray[Any, Any], steps: np.ndarray[Any, Any]) -> None:
+    def __init__(self, starts: np.ndarray, steps: np.ndarray) -> None:
         self._starts, self._steps = starts, steps
         self.shape = (starts.size, steps.size)
         self.dtype = starts.dtype
@@ -229,7 +229,7 @@ class _Lazily:
     """What ``xarray.open_dataset`` is given."""
 
     stack: Stack
-    columns: Mapping[str, np.ndarray[Any, Any]]
+    columns: Mapping[str, np.ndarray]
 
     def __dask_tokenize__(self) -> str:
         return uuid4().hex
@@ -263,7 +263,7 @@ class _Engine(BackendEntrypoint):
         return dataset
 
 
-def _times_of(stack: Stack, dim: str, index: TimeScale, start: np.ndarray[Any, Any]) -> dict[str, xr.Variable]:
+def _times_of(stack: Stack, dim: str, index: TimeScale, start: np.ndarray) -> dict[str, xr.Variable]:
     """The steps of a time dimension, and which time each of them is in each array."""
     steps = np.arange(index.size) * index.step.astype(start.dtype.str.replace("M", "m"))
     times = xr.Variable((stack.dimension, dim), indexing.LazilyIndexedArray(Sums(start, steps)))
@@ -271,7 +271,7 @@ def _times_of(stack: Stack, dim: str, index: TimeScale, start: np.ndarray[Any, A
     return {dim: xr.Variable((dim,), steps), _free(f"{dim}_time", taken): times}
 
 
-def _columns(stack: Stack, columns: Mapping[str, np.ndarray[Any, Any]], taken: set[Any]) -> dict[str, xr.Variable]:
+def _columns(stack: Stack, columns: Mapping[str, np.ndarray], taken: set[Any]) -> dict[str, xr.Variable]:
     """The attributes as coordinates along the new dimension, in memory as they are."""
     dim = stack.dimension
     found = {dim: xr.Variable((dim,), columns[stack.along])}
@@ -293,7 +293,7 @@ def _free(name: str, taken: set[Any]) -> str:
     return name
 
 
-def as_cells(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def as_cells(values: Sequence[Any]) -> np.ndarray:
     """Values of one attribute as an array that xarray can index and save; unset ones as NaN, NaT or ""."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds == {datetime}:
@@ -307,6 +307,6 @@ def as_cells(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     return texts
 
 
-def _times(values: Sequence[datetime | None]) -> np.ndarray[Any, Any]:
+def _times(values: Sequence[datetime | None]) -> np.ndarray:
     micro = [_UNSET if value is None else microseconds(value) for value in values]
     return as_nanoseconds(np.array(micro, "i8").view("M8[us]"))

@@ -90,12 +90,12 @@ def typed(name: str, variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, _of_one_kind(name, cells, missing), variable.attrs, variable.encoding)
 
 
-def _missing(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _missing(cells: np.ndarray) -> np.ndarray:
     """Where objects are None, NaN or NaT."""
     return np.asarray(xr.Variable([f"axis_{axis}" for axis in range(cells.ndim)], cells).isnull().values)
 
 
-def _of_one_kind(name: str, cells: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _of_one_kind(name: str, cells: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """Bytes, of which missing ones are empty; numbers, of which they are NaN."""
     there = cells[~missing]
     if isinstance(there.flat[0], bytes):
@@ -110,7 +110,7 @@ def _of_one_kind(name: str, cells: np.ndarray[Any, Any], missing: np.ndarray[Any
     return result
 
 
-def text(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def text(cells: np.ndarray) -> np.ndarray:
     """Objects that are to be text; missing ones are empty, as xarray's own writers make them."""
     plain = np.where(_missing(cells), "", cells)
     other = next((cell for cell in plain.flat if not isinstance(cell, str)), None)

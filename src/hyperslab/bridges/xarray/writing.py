@@ -19,11 +19,11 @@ from hyperslab.bridges.sparse import fill_of, is_any_sparse
 from hyperslab.bridges.xarray.cells import Later, cells_of, with_length, write_plain
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, check_names, fits_text, same_kind
-from hyperslab.bridges.xarray.reading import FILLS_APART, PROVENANCE, indexed, open_group, stored_attrs
+from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
 from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.base import Feature, RemembersRows
+from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.metadata_json.cells import fill_values_equal
 from hyperslab.group import Group
 from hyperslab.group.creation import room_for_text
@@ -31,7 +31,7 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import as_data_type
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import GroupSpec
-from hyperslab.stores.base import Locks, LocksNodes
+from hyperslab.stores.base import Store
 
 # -- ------------------------------------------------------------------------------------------------------------------
 # Where the cells of a Dataset belong in what is there: slices by dimension, given or found by labels.
@@ -141,7 +141,7 @@ def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[L
 def _attrs_of(group: Group, attrs: Mapping[Any, Any]) -> dict[str, Any]:
     """Return what a group is to get; a warning tells of what the netCDF library writes of its own file."""
     plain = plain_attrs(attrs)
-    if group.format == "netcdf" and PROVENANCE in plain:
+    if group._session.format.traits.netcdf_attributes and PROVENANCE in plain:
         del plain[PROVENANCE]
         message = f"the attribute {PROVENANCE} is left out: it says who wrote another file"
         warnings.warn(message, UserWarning, stacklevel=2)
@@ -197,7 +197,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Itera
 def _native_kinds(group: Group) -> str:
     """Return the kinds of cells that are stored as such where CF would make numbers of them: times and truths in
     MongoDB, whose other readers know no conventions, truths in Zarr, as xarray's own writer stores them."""
-    return {"mongo": "mMb", "zarr2": "b", "zarr3": "b"}.get(group.format, "")
+    return group._session.format.traits.native_kinds
 
 
 def _has_chars(group: Group) -> bool:
@@ -317,7 +317,7 @@ def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, besi
             stack.enter_context(session.located(path))
             stack.enter_context(session.locked(path))
             session.refresh(path)
-            batched = isinstance(session.reader, RemembersRows)
+            batched = session.format.traits.shares_lengths
             rows = growth.appending(session, path, variable.shape, variable.dims.index(dim), is_batched=batched)
             writes.append((stack.enter_context(rows), cells_of(variable, array.dtype), None))
         dask.write_together(writes)
@@ -397,7 +397,8 @@ def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) 
     if "fill_value" in wanted:
         return own
     mark = variable.attrs.get("_FillValue")
-    if own is None or "_FillValue" in wanted or group.format not in FILLS_APART or variable.dtype.kind == "O":
+    is_apart = group._session.format.traits.fill_value == "apart"
+    if own is None or "_FillValue" in wanted or not is_apart or variable.dtype.kind == "O":
         return mark
     try:
         require_fit(np.asarray(own), variable.dtype)
@@ -478,7 +479,7 @@ def _as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: New
     return result
 
 
-def _as_wide(given: xr.DataArray, stored: np.dtype[Any]) -> xr.DataArray:
+def _as_wide(given: xr.DataArray, stored: np.dtype) -> xr.DataArray:
     """Return text or bytes as bytes of the stored length, where they are not longer."""
     if given.dtype.kind in "UT":
         given = given.copy(data=np.strings.encode(np.asarray(given.values, "U"), "utf-8"))
@@ -540,9 +541,11 @@ def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
 
 def _appending(group: Group) -> AbstractContextManager[None]:
     """Hold the group against other appenders, where its store can."""
-    store, timeout = group.store, group._session.settings.lock_timeout
-    if isinstance(store, Locks):
+    store: Store | None = group.store
+    timeout = group._session.settings.lock_timeout
+    if store is None:
+        return nullcontext()
+    if store.traits.locks_chunks:
         return store.lock_chunks(group.path, [_APPENDING], timeout)
-    if isinstance(store, LocksNodes):  # a bucket: a lease of its own, since the group's is taken to publish the shapes
-        return store.lock_node(f"{group.path}/.append".lstrip("/"), timeout)
-    return nullcontext()
+    # a bucket: a lease of its own, since the group's is taken to publish the shapes
+    return store.lock_node(f"{group.path}/.append".lstrip("/"), timeout)

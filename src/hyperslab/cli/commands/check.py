@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
-from hyperslab.checks import Mend, check, repair
-from hyperslab.checks.report import as_line
 from hyperslab.cli.arguments import allow_option, storage_option, url_argument
 from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark, print_verbose
+from hyperslab.integrity import Mend, check, repair
+from hyperslab.integrity.report import as_line
 
 
 @click.command("check", epilog="Example: hyperslab check air.zarr --deep")
@@ -24,7 +23,7 @@ def check_command(
     url: str,
     deep: bool,
     format: str | None,
-    storage_option: dict[str, Any] | None,
+    storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> int:
@@ -78,7 +77,7 @@ def repair_command(
     drop_links: bool,
     quarantine: str | None,
     format: str | None,
-    storage_option: dict[str, Any] | None,
+    storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> int:

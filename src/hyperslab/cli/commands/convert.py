@@ -9,8 +9,6 @@ from typing import Any
 import click
 import numpy as np
 
-from hyperslab.checks import diff
-from hyperslab.checks.report import as_line
 from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
@@ -27,7 +25,10 @@ from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.errors import FormatError, Invalid, LabelError, NotFound
+from hyperslab.integrity import diff
+from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import counted, parse_size
+from hyperslab.model.cells import Values
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
@@ -64,9 +65,9 @@ def convert_command(
     chunks: str | None,
     shards: str | None,
     selections: tuple[str, ...],
-    src_option: dict[str, Any] | None,
-    dst_option: dict[str, Any] | None,
-    layout: dict[str, Any] | None,
+    src_option: dict[str, object] | None,
+    dst_option: dict[str, object] | None,
+    layout: dict[str, object] | None,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -95,7 +96,7 @@ def convert_command(
     return 1 if report.damaged else 0
 
 
-def _of_format(layout: dict[str, Any]) -> dict[str, Any]:
+def _of_format(layout: dict[str, object]) -> dict[str, object]:
     """Return the options of the target's format, without those of convert itself."""
     own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
     for name in layout:
@@ -150,8 +151,8 @@ def append_command(
     source: str,
     dim: str | None,
     path: str,
-    src_option: dict[str, Any] | None,
-    dst_option: dict[str, Any] | None,
+    src_option: dict[str, object] | None,
+    dst_option: dict[str, object] | None,
     as_json: bool,
 ) -> None:
     """Put the rows of SOURCE, an .npy file or a dataset, behind those of TARGET.
@@ -174,10 +175,10 @@ def append_command(
         print_remark(f"the coordinate /{name} got none: append it by --path {name}")
 
 
-def _load(path: str) -> np.ndarray[Any, Any]:
+def _load(path: str) -> Values:
     """Map the array of an .npy file; FormatError when it is none."""
     try:
-        found: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        found: Values = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise NotFound("there is no such file", url=path) from None
     except (ValueError, EOFError, OSError) as error:
@@ -201,8 +202,8 @@ def diff_command(
     b: str,
     no_cells: bool,
     memory: str,
-    a_option: dict[str, Any] | None,
-    b_option: dict[str, Any] | None,
+    a_option: dict[str, object] | None,
+    b_option: dict[str, object] | None,
     as_json: bool,
 ) -> int:
     """How dataset B differs from dataset A, whatever their formats, one difference a line; nothing when they are equal.

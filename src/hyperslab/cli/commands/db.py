@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from hyperslab import api
-from hyperslab.checks import check as check_dataset
 from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     find_array,
@@ -47,6 +46,7 @@ from hyperslab.cli.output import echo_rows, format_columns, json_option, print_j
 from hyperslab.conversion import convert
 from hyperslab.database import Collection
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.integrity import check as check_dataset
 from hyperslab.model.amounts import size_text
 
 # -- What hyperslab db does with collections of arrays: the verbs that they alone have, and their side of others -------
@@ -58,7 +58,7 @@ def refuse_server(url: str, verb: str) -> None:
         raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
 
 
-def list_collections(url: str, storage: dict[str, Any] | None, as_json: bool, limit: int | None) -> None:
+def list_collections(url: str, storage: dict[str, object] | None, as_json: bool, limit: int | None) -> None:
     """Print the collections of a place, one a line."""
     with open_client(url, storage) as client:
         shown = list(islice(client, limit))
@@ -71,7 +71,7 @@ def list_collections(url: str, storage: dict[str, Any] | None, as_json: bool, li
         echo_rows(facts, collection_rows, "no collections")
 
 
-def show_schema(url: str, name: str, storage: dict[str, Any] | None, as_json: bool) -> None:
+def show_schema(url: str, name: str, storage: dict[str, object] | None, as_json: bool) -> None:
     """Print what the arrays of a collection have in common."""
     refuse_server(url, "schema")
     with open_client(url, storage) as client:
@@ -86,7 +86,7 @@ def show_arrays(
     url: str,
     name: str,
     conditions: tuple[str, ...],
-    storage: dict[str, Any] | None,
+    storage: dict[str, object] | None,
     as_json: bool,
     *,
     order: str | None,
@@ -115,7 +115,7 @@ def get_part(
     wanted: tuple[str, ...],
     selections: tuple[str, ...],
     output: str | None,
-    storage: dict[str, Any] | None,
+    storage: dict[str, object] | None,
     as_json: bool,
     *,
     nearest: bool,
@@ -133,14 +133,14 @@ def get_part(
     give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
 
 
-def check_collections(url: str, deep: bool, storage: dict[str, Any] | None, as_json: bool) -> int:
+def check_collections(url: str, deep: bool, storage: dict[str, object] | None, as_json: bool) -> int:
     """Print every problem of the collections at a place; return 1 when there are some."""
     report = check_dataset(url, deep, storage_options=storage)
     return print_problems(url, report, deep=deep, as_json=as_json)
 
 
 def relink_collections(
-    url: str, name: str | None, storage: dict[str, Any] | None, as_json: bool, *, relative: bool | None
+    url: str, name: str | None, storage: dict[str, object] | None, as_json: bool, *, relative: bool | None
 ) -> None:
     """Point the links of DEKER's layout to where its files are now."""
     refuse_server(url, "relink")
@@ -180,7 +180,7 @@ def db_command() -> None:
 def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Return a decorator that makes a command below ``db`` with the options that all commands take."""
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
+    def decorate(function: Callable[..., object]) -> click.Command:
         made: click.Command = db_command.command(name, epilog=f"Example: hyperslab db {name} {example}")(
             storage_option()(json_option(function))
         )
@@ -191,7 +191,7 @@ def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Comma
 
 
 @contextmanager
-def _objects(url: str, storage: dict[str, Any] | None) -> Iterator[DatabaseObjects]:
+def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseObjects]:
     """Open the objects at a URL; errors say where they are."""
     objects = open_objects(url, storage)
     try:
@@ -216,7 +216,7 @@ def list_objects(
     attrs: dict[str, Any],
     dims: dict[str, Any],
     newest: bool,
-    storage_option: dict[str, Any] | None,
+    storage_option: dict[str, object] | None,
     as_json: bool,
     **wanted: Any,
 ) -> None:
@@ -234,7 +234,7 @@ def list_objects(
         echo_rows(infos, table, "no objects")
 
 
-def _refuse_for_collections(*given: Any) -> None:
+def _refuse_for_collections(*given: object) -> None:
     if any(given):
         raise Invalid("options of db list that are for objects of a server", remedy="choose arrays with db query")
 
@@ -359,7 +359,7 @@ def get(
 
 
 def _get_object(
-    url: str, output: str, overwrite: bool, allow_loss: bool, storage_option: dict[str, Any] | None, as_json: bool
+    url: str, output: str, overwrite: bool, allow_loss: bool, storage_option: dict[str, object] | None, as_json: bool
 ) -> None:
     with _objects(url, storage_option) as objects:
         objects.needed("get")
@@ -446,7 +446,7 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
 @click.argument("collection", required=False)
 @click.option("--relative/--absolute", default=None, help="Links that stay right when the store moves, or the peer's.")
 def relink(
-    url: str, collection: str | None, relative: bool | None, storage_option: dict[str, Any] | None, as_json: bool
+    url: str, collection: str | None, relative: bool | None, storage_option: dict[str, object] | None, as_json: bool
 ) -> None:
     """Make the links of collections in DEKER's layout, or of one, lead to where its files are after a move or copy.
 
@@ -461,7 +461,7 @@ def relink(
 @click.option(
     "--age", type=float, default=3600, show_default=True, metavar="SECONDS", help="Leave what is younger; 0: nothing."
 )
-def gc(url: str, apply: bool, age: float, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+def gc(url: str, apply: bool, age: float, storage_option: dict[str, object] | None, as_json: bool) -> None:
     """What belongs to nothing on a server: chunks without an object, objects never finished, copies of documents.
 
     With --apply it is removed. With --age 0 nobody may be writing.

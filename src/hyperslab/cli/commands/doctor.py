@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from hyperslab.cli.output import format_columns, json_option, print_json
+from hyperslab.codecs import libblosc2
 from hyperslab.formats import get_format, names
 from hyperslab.formats.base import Feature, FormatInfo, Variant
 
@@ -64,6 +65,7 @@ def doctor_command(as_json: bool) -> None:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "byte order": sys.byteorder,
+        "blosc, lz4, zstd": _decoder(),
         "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
     }
     if as_json:
@@ -74,6 +76,14 @@ def doctor_command(as_json: bool) -> None:
     click.echo(format_columns([(entry["name"], entry["version"] or "-", entry["state"]) for entry in libraries], "  "))
     click.echo("\nformats:")
     click.echo(format_columns(list(formats.items()), "  "))
+
+
+def _decoder() -> str:
+    """Return which library decodes chunks of these codecs."""
+    library = libblosc2.load_library()
+    if library is None:
+        return "decoded by numcodecs; faster with pip install 'hyperslab[fast]'"
+    return f"decoded by libblosc2 {library.version}"
 
 
 def _library(name: str, module: str, extra: str) -> dict[str, Any]:

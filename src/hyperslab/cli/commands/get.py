@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -49,7 +48,7 @@ def get_command(
     nearest: bool,
     decoded: bool,
     output: str | None,
-    storage_option: dict[str, Any] | None,
+    storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hyperslab.array import Array
-from hyperslab.chunks.pool import batched
+from hyperslab.chunks.plan import batched
 from hyperslab.cli.arguments import (
     allow_option,
     arrays_of,
@@ -26,7 +26,6 @@ from hyperslab.cli.arguments import (
 from hyperslab.cli.cdl import dump
 from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.errors import HyperslabError, Invalid, Problem
-from hyperslab.formats.base import TellsStorage, omitted_at, omitted_below
 from hyperslab.group import Group
 from hyperslab.group.tree import array_text
 from hyperslab.model.amounts import size_text
@@ -35,8 +34,8 @@ from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, split
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
 from hyperslab.model.spec import Chunks, Codec
+from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location
-from hyperslab.stores.redaction import redact
 
 # -- What a dataset is, as plain values for info and tree --------------------------------------------------------------
 
@@ -80,7 +79,7 @@ def cut_text(chunks: Chunks | None) -> str:
     return " x ".join(str(cut) if isinstance(cut, int) else f"[{len(cut)} sizes]" for cut in chunks) or "1"
 
 
-def array_facts(path: str, array: Array) -> dict[str, Any]:
+def array_facts(path: str, array: Array) -> dict[str, object]:
     """Return what ``info`` says of one array."""
     return {
         "path": path,
@@ -100,11 +99,10 @@ def array_facts(path: str, array: Array) -> dict[str, Any]:
     }
 
 
-def _storage_facts(array: Array) -> dict[str, Any]:
+def _storage_facts(array: Array) -> dict[str, object]:
     """Return what the format tells beyond the spec."""
-    reader = array._session.reader
     try:
-        return dict(reader.storage(array.path)) if isinstance(reader, TellsStorage) else {}
+        return dict(array._session.reader.storage(array.path))
     except HyperslabError:
         return {}
 
@@ -121,13 +119,13 @@ def nodes_of(node: Group | Array) -> Iterator[dict[str, Any]]:
     return flattened(_nodes(node, ""))
 
 
-def _nodes(node: Group | Array, path: str) -> Generator[Any]:
+def _nodes(node: Group | Array, path: str) -> Generator[object]:
     if isinstance(node, Array):
         yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
         return
     yield {"path": path, "kind": "group"}
     links = dict(node.links())
-    yield from hidden_nodes(omitted_at(node._session.reader, node.path))
+    yield from hidden_nodes(node._session.reader.omitted(node.path))
     for name in node:
         place = child(path, name)
         if name in links:
@@ -141,13 +139,13 @@ def _nodes(node: Group | Array, path: str) -> Generator[Any]:
         yield _nodes(below, place)
 
 
-def hidden_nodes(found: Iterable[Problem]) -> Iterator[dict[str, Any]]:
+def hidden_nodes(found: Iterable[Problem]) -> Iterator[dict[str, object]]:
     """Return what a dataset holds and is not shown, as plain values."""
     for problem in found:
         yield {"path": problem.node, "kind": "not shown", "message": problem.message}
 
 
-def link_facts(link: Link) -> dict[str, Any]:
+def link_facts(link: Link) -> dict[str, object]:
     """Return where a link leads to: a path, in this dataset (``.``) or another one."""
     known = {"object_id": link.object_id} if link.object_id is not None else {}
     return {"target": link.target, "source": redact(link.source), **known}
@@ -173,7 +171,7 @@ def _links(node: Group | Array) -> Generator[Any]:
 @click.option("--format", help="The format, where it is not to be found out.")
 @storage_option()
 @json_option
-def info_command(url: str, format: str | None, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+def info_command(url: str, format: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
     root = open_dataset(url, storage_option, format)
     found = list(arrays_of(root))  # once: an array of consolidated metadata may turn out to be gone
@@ -197,17 +195,17 @@ def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str,
         "attrs": dict(root.attrs),
         "arrays": arrays,
         "links": [{"path": path, **link_facts(link)} for path, link in links_of(root)],
-        "not_shown": list(hidden_nodes(omitted_below(root._session.reader, root.path))),
+        "not_shown": list(hidden_nodes(root._session.reader.omitted_below(root.path))),
     }
 
 
-def _dimensions(root: Group | Array) -> dict[str, Any]:
+def _dimensions(root: Group | Array) -> dict[str, object]:
     if isinstance(root, Array):
         return {dim: {"size": size, "unlimited": False} for dim, size in zip(root.dims, root.shape, strict=True) if dim}
     return {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in root.dims.items()}
 
 
-def _dimensions_below(root: Group, found: Iterable[tuple[str, Array]]) -> dict[str, Any]:
+def _dimensions_below(root: Group, found: Iterable[tuple[str, Array]]) -> dict[str, object]:
     """Return the dimensions of arrays in groups below, by the path of the group; those of the root's stand there."""
     known = root.dims
     return {
@@ -274,7 +272,7 @@ def _row(array: dict[str, Any], codec: str) -> tuple[str, ...]:
 @url_argument
 @storage_option()
 @json_option
-def tree_command(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+def tree_command(url: str, storage_option: dict[str, object] | None, as_json: bool) -> None:
     """The tree of groups, arrays and links of the dataset at URL."""
     root = open_dataset(url, storage_option)
     if as_json:
@@ -298,7 +296,7 @@ _AT_ONCE = 1000  # lines that are written together: each write is flushed
 @storage_option()
 @json_option
 def dump_command(
-    url: str, header: bool, arrays: tuple[str, ...], storage_option: dict[str, Any] | None, as_json: bool
+    url: str, header: bool, arrays: tuple[str, ...], storage_option: dict[str, object] | None, as_json: bool
 ) -> None:
     """The dataset at URL as CDL text, as ncdump prints it."""
     root = open_dataset(url, storage_option)
@@ -341,7 +339,7 @@ def plan_command(
     path: str,
     selections: tuple[str, ...],
     nearest: bool,
-    storage_option: dict[str, Any] | None,
+    storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:

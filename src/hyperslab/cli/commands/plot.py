@@ -36,14 +36,14 @@ from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.cli.plot_axes import Axis, axis_of, curved_axes, date_text, date_ticks, mask_torn_cells, title_of
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, MissingLibrary
 from hyperslab.group import Group
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.stores.building import building
 
 # -- Pictures of parts by matplotlib, imported here on use: a line over one axis, an image over two --------------------
 # Text comes from files that anyone may have written: it is never read as TeX or mathtext, and control characters are
 # replaced. The same part gives the same file, byte for byte.
 
-
-Values = np.ndarray[Any, Any]
 
 SUFFIXES = (".png", ".svg", ".pdf")
 # Dots per inch of a PNG, and of the cells inside an SVG or PDF.
@@ -82,7 +82,7 @@ def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
     matplotlib = load()
     with matplotlib.rc_context(_MANNER), _without_glyph_warnings():
         figure = draw(picture, cmap)
-        margins: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.12}  # a map leaves room above and below
+        margins: dict[str, object] = {"bbox_inches": "tight", "pad_inches": 0.12}  # a map leaves room above and below
         figure.savefig(path, format=suffix[1:], dpi=DOTS, metadata=_UNDATED[suffix], **margins)
 
 
@@ -271,7 +271,7 @@ def plot_command(
     decoded: bool | None,
     nearest: bool,
     overwrite: bool,
-    storage_option: dict[str, Any] | None,
+    storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
@@ -333,14 +333,15 @@ class _Chosen:
 
 def _places(item: Any, size: int) -> range | Values:
     """Return the positions that one entry of a key means, without listing them."""
-    if isinstance(item, slice):
-        return range(*item.indices(size))
-    if isinstance(item, np.ndarray):
-        return item
+    match item:
+        case slice():
+            return range(*item.indices(size))
+        case np.ndarray():
+            return item
     return range(int(item) % size, int(item) % size + 1)
 
 
-def _thin(item: Any, size: int, step: int) -> Any:
+def _thin(item: object, size: int, step: int) -> Any:
     """Return one entry of a key with every ``step``-th of its positions; an int for one position."""
     places = _places(item, size)
     if len(places) == 1:
@@ -373,7 +374,7 @@ def _ordinal(number: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
 
 
-def _refuse_undrawable(array: Array, dtype: np.dtype[Any]) -> None:
+def _refuse_undrawable(array: Array, dtype: NumpyDType) -> None:
     if dtype.kind in "biuf" or (dtype.kind == "V" and dtype.type is not np.void):  # the small floats of ml_dtypes
         return
     remedy = "draw them as stored, without --decoded" if array.dtype.kind in "iuf" else "hyperslab get prints them"
@@ -426,7 +427,7 @@ def mask_missing(array: Array, values: Values, *, decoded: bool) -> Any:
     return np.ma.masked_invalid(np.ma.MaskedArray(values.astype("u1") if values.dtype.kind == "b" else values, missing))
 
 
-def _fills(array: Array, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+def _fills(array: Array, dtype: NumpyDType) -> tuple[Any, ...]:
     """Return what the attributes say is missing; attributes that make no sense say nothing about stored values."""
     try:
         return cf.decoding(dtype, with_missing(array._session, array.spec)).fills
@@ -445,13 +446,14 @@ def _sort_axis(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
     return found
 
 
-def _fixed_texts(array: Array, part: labelled_part.LabelledPart, key: tuple[Any, ...]) -> Iterator[str]:
+def _fixed_texts(array: Array, part: labelled_part.LabelledPart, key: tuple[object, ...]) -> Iterator[str]:
     """Return ``time = 2000-06-01`` for each dimension of which one cell was chosen."""
     for dim, item, size in zip(array.dims, key, array.shape, strict=True):
-        if isinstance(item, int) and dim in part.coordinates:
-            yield f"{dim} = {_fixed_text(part.coordinates[dim])}"
-        elif isinstance(item, int) and dim and size > 1:
-            yield f"{dim} = {item}"
+        match item:
+            case int() if dim in part.coordinates:
+                yield f"{dim} = {_fixed_text(part.coordinates[dim])}"
+            case int() if dim and size > 1:
+                yield f"{dim} = {item}"
 
 
 def _fixed_text(found: labelled_part.LabelledAxis) -> str:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import click
 from rich.console import Console
@@ -35,7 +35,7 @@ def tour_command(folder: str, short: bool, as_json: bool) -> None:
         print_json("tour", **told)
 
 
-def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -> dict[str, Any]:
+def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -> dict[str, object]:
     """Take the steps and tell of them; what was done, as plain values."""
     started = time.perf_counter()
     sample_file()
@@ -77,9 +77,9 @@ def _console(*, quiet: bool) -> Console:
     return Console(file=out, quiet=quiet, markup=False, emoji=False)
 
 
-def _facts(folder: str, taken: StepResult) -> dict[str, Any]:
+def _facts(folder: str, taken: StepResult) -> dict[str, object]:
     """Return a step as plain values."""
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "step": taken.step.name,
         "title": taken.step.title,
         "left_out": taken.install,

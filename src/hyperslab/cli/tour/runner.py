@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from hyperslab.cli.tour.steps import (
 )
 from hyperslab.database import Client
 from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Unsupported
+from hyperslab.model.cells import Values
 
 # Entries of a folder that are shown when there are more.
 _FEW = 5
@@ -129,8 +130,6 @@ def _natural(name: str) -> tuple[int, str]:
 # The best of so many reads is reported: others are slowed by what else the machine does.
 _TIMES = 5
 
-Values = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -185,7 +184,7 @@ def _array(place: str) -> Array:
     return api.open_array(place, path=ARRAY)
 
 
-def _key(array: Array) -> tuple[Any, ...]:
+def _key(array: Array) -> tuple[object, ...]:
     return selection_key(array, parse_selections(SLICE))
 
 

@@ -17,16 +17,15 @@ slices), ``dataset`` (the readers), ``writer``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Unsupported
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import EMBEDDED, B2ndReader, TreeReader
 from hyperslab.formats.b2nd.writer import B2ndWriter
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
-from hyperslab.formats.opening import check_option_names
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.single_array.document import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 
@@ -35,7 +34,7 @@ _NOTES = {Feature.CHECKSUMS: "a frame of Blosc2 has none", Feature.ATTRIBUTES: "
 
 
 @dataclass(frozen=True, slots=True)
-class B2ndFormat:
+class B2ndFormat(Format):
     """Format ``b2nd``: arrays of Blosc2."""
 
     name: str = "b2nd"
@@ -61,10 +60,15 @@ class B2ndFormat:
             return where.suffix == ".b2z" and probe.head(2) == _ZIP
         return probe.get(document.SPARSE) is not None or probe.get(EMBEDDED) is not None
 
-    def open(self, where: Location, mode: Mode, *, settings: Settings = DEFAULTS, **options: Any) -> Reader:
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Mapping[str, bytes | None] | None = None,
+    ) -> Reader:
         """Open or make an array of the local file system. NotFound, FormatError, AlreadyExists, Unsupported."""
-        options.pop("remembered", None)
-        check_option_names(self.name, options, (), where.url)
         library.blosc2()
         if where.scheme != "file" or where.path is None:
             remedy = "copy the file to this machine, or convert it to zarr3"

@@ -13,14 +13,17 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.library import SlicedChunks, StoredSlices
+from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import Doc, LabelledArray, is_label
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-class B2ndReader:
+class B2ndReader(Reader):
     """One version of an array, read-only."""
+
+    is_single_array = True
 
     def __init__(self, path: str, url: str, settings: Settings) -> None:
         self._url = url
@@ -125,7 +128,7 @@ EMBEDDED = "embed.b2e"
 """The member that every TreeStore has."""
 
 
-class TreeReader:
+class TreeReader(Reader):
     """A tree of arrays. Members that are no arrays (tables, plain bytes) are left out."""
 
     def __init__(self, path: str, url: str, settings: Settings) -> None:
@@ -133,7 +136,7 @@ class TreeReader:
         self._url = url
         self._closed = False
         self._lock = threading.RLock()
-        self._store: tuple[int, Any] = (0, None)
+        self._store: tuple[int, object] = (0, None)
         self._handles: dict[str, library.ArrayHandle] = {}
         self._nodes: dict[str, GroupSpec | ArraySpec] = {"": GroupSpec(attrs=self._attributes("/"))}
         for key in sorted(self._keys()):
@@ -152,7 +155,7 @@ class TreeReader:
                 self._store = process, self._guarded(open_tree)
             return self._store[1]
 
-    def _guarded(self, work: Callable[[], Any]) -> Any:
+    def _guarded(self, work: Callable[[], object]) -> Any:
         try:
             return work()
         except library.FAILURES as error:
@@ -171,17 +174,18 @@ class TreeReader:
     def _add(self, key: str) -> None:
         module, path = library.blosc2(), key.strip("/")
         found = self._guarded(lambda: self._tree()[key])
-        if isinstance(found, module.TreeStore):
-            self._nodes[path] = GroupSpec(attrs=self._attributes(key))
-        elif isinstance(found, module.NDArray):
-            handle = library.ArrayHandle(lambda: self._tree()[key], self._url)
-            header = document.Frame(
-                tuple(found.shape), tuple(found.chunks), tuple(found.blocks), found.dtype, found.schunk.cbytes
-            )
-            if found.dtype.hasobject:
-                return
-            self._nodes[path] = describe_array(header, found, self._url)[0].spec
-            self._handles[path] = handle
+        match found:
+            case module.TreeStore():
+                self._nodes[path] = GroupSpec(attrs=self._attributes(key))
+            case module.NDArray():
+                handle = library.ArrayHandle(lambda: self._tree()[key], self._url)
+                header = document.Frame(
+                    tuple(found.shape), tuple(found.chunks), tuple(found.blocks), found.dtype, found.schunk.cbytes
+                )
+                if found.dtype.hasobject:
+                    return
+                self._nodes[path] = describe_array(header, found, self._url)[0].spec
+                self._handles[path] = handle
 
     def children(self, path: str) -> list[str]:
         """Return the names right below a group."""

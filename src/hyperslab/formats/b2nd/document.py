@@ -17,20 +17,19 @@ import msgspec
 import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks
-from hyperslab.codecs.default import parse_codec
+from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.single_array.document import (
     KEYS,
     Doc,
     Document,
     LabelledArray,
-    NumPyDType,
     is_label,
     labels_from_json,
     labels_to_json,
     text_not_main,
 )
-from hyperslab.model.dtypes import VlenString, describe
+from hyperslab.model.dtypes import NumpyDType, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
 # -- the header of a frame, checked before blosc2 sees the file -----------------------------------------------------
@@ -62,7 +61,7 @@ class Frame:
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     blocks: tuple[int, ...]
-    dtype: NumPyDType
+    dtype: NumpyDType
     cbytes: int
 
 
@@ -101,7 +100,7 @@ def parse_frame(header: bytes, stored: int, *, sparse: bool) -> Frame:
     return Frame(shape, chunks, blocks, dtype, cbytes)
 
 
-def _metalayer(header: bytes) -> list[Any] | None:
+def _metalayer(header: bytes) -> list[object] | None:
     """Return the fields of ``b2nd``, None when there is no such metalayer."""
     try:
         if header[_MAP : _MAP + 2] != b"\x93\xcd":
@@ -119,7 +118,7 @@ def _metalayer(header: bytes) -> list[Any] | None:
         raise FormatError(f"the metalayers of the frame make no sense: {error}") from None
 
 
-def _array(fields: list[Any], typesize: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], NumPyDType]:
+def _array(fields: list[Any], typesize: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], NumpyDType]:
     if len(fields) < 5 or not isinstance(fields[1], int) or not all(isinstance(part, list) for part in fields[2:5]):
         raise FormatError("the metalayer b2nd has other fields than version, dimensions, shape, chunks, blocks")
     shape, chunks, blocks = (tuple(part) for part in fields[2:5])
@@ -137,13 +136,13 @@ def _array(fields: list[Any], typesize: int) -> tuple[tuple[int, ...], tuple[int
     return shape, chunks, blocks, dtype
 
 
-def parse_dtype(text: Any) -> NumPyDType:
+def parse_dtype(text: object) -> NumpyDType:
     """Return the type that NumPy's text names (``<f4``, the list or the dict of a structure); never one of objects."""
     if not isinstance(text, str) or not text or len(text) > _LONGEST_DTYPE:
         raise FormatError(f"{text!r:.80} is no data type")
     try:
         fields = ast.literal_eval(text) if text[0] in "[{" else text
-        dtype: NumPyDType = np.dtype(fields)
+        dtype: NumpyDType = np.dtype(fields)
     except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError, OverflowError) as error:
         raise FormatError(f"{text!r:.80} is no data type: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
@@ -182,14 +181,14 @@ def render_metalayers(labelled: LabelledArray, foreign: frozenset[str]) -> Doc:
     return labels_to_json(LabelledArray(labelled.name, main, labelled.coords, labelled.group)) | kept
 
 
-def can_be_attribute(value: Any) -> bool:
+def can_be_attribute(value: object) -> bool:
     """Return whether a metalayer's value can be an attribute: text, a number, bytes, nothing, or lists and mappings
     of all but bytes.
     """
     return type(value) is bytes or _is_json(value)
 
 
-def as_lists(value: Any) -> Any:
+def as_lists(value: object) -> object:
     """Return the same value with lists for tuples, which a metalayer tells apart from them."""
     match value:
         case list() | tuple():
@@ -199,7 +198,7 @@ def as_lists(value: Any) -> Any:
     return value
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: object) -> bool:
     match value:
         case None:
             return True

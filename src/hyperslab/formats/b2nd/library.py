@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 from zipfile import BadZipFile
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, SourceTraits
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
 from hyperslab.formats.b2nd import document
 from hyperslab.formats.format_errors import file_not_found
@@ -27,6 +28,7 @@ from hyperslab.formats.library_array import Part, SlicedArray
 from hyperslab.formats.single_array.document import Doc
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import read_error, version_of
+from hyperslab.stores.forks import call_after_fork
 
 Version = tuple[int, int, int]
 # Bytes of the header of a chunk of Blosc2 that are read here.
@@ -78,7 +80,19 @@ def file_version(path: str) -> Version:
     return version_of(os.stat(os.path.join(path, document.SPARSE) if os.path.isdir(path) else path))
 
 
-class ArrayHandle:
+class B2ndCells(ABC):
+    """What the cells of one array are read from, and written to."""
+
+    @abstractmethod
+    def read(self, part: Part, out: Block) -> None:
+        """Read the cells of a part into ``out``."""
+
+    @abstractmethod
+    def write(self, part: Part, cells: Block) -> None:
+        """Write the cells of a part."""
+
+
+class ArrayHandle(B2ndCells):
     """One array of blosc2, which ``find`` opens. One thread uses it at a time; blosc2 itself may use several."""
 
     def __init__(self, find: Callable[[], Any], url: str) -> None:
@@ -164,11 +178,10 @@ def _abandon_inherited() -> None:
     _ABANDONED.extend(handle.abandon() for handle in list(_OPEN))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_inherited)
+call_after_fork(_abandon_inherited)
 
 
-def open_array(find: Callable[[], Any], url: str) -> Any:
+def open_array(find: Callable[[], object], url: str) -> Any:
     """Return the array; FormatError when blosc2 does not find one."""
     try:
         array = find()
@@ -214,14 +227,7 @@ def metadata(array: Any, url: str) -> Doc:
 # -- chunks as slices of an array of blosc2, or of a coordinate in memory -------------------------------------------
 
 
-class B2ndCells(Protocol):
-    """What the cells of one array are read from, and written to."""
-
-    def read(self, part: Part, out: Block) -> None: ...
-    def write(self, part: Part, cells: Block) -> None: ...
-
-
-class MemoryCells:
+class MemoryCells(B2ndCells):
     """All cells of a small array."""
 
     def __init__(self, array: Block) -> None:
@@ -237,6 +243,8 @@ class MemoryCells:
 class SlicedChunks(SlicedArray):
     """Chunks as slices of the cells that ``find`` gives. Read-only."""
 
+    traits = SourceTraits(reads_parts=True)
+
     def __init__(self, spec: ArraySpec, find: Callable[[], B2ndCells], place: tuple[str, str]) -> None:
         super().__init__(spec)
         self._find = find
@@ -247,7 +255,7 @@ class SlicedChunks(SlicedArray):
         if any((cut.step or 1) != 1 for cut in within) or out.ndim != len(within):
             out[...] = self.read(coords)[within]
             return True
-        origin = self._grid.origin(coords)
+        origin = self.grid.origin(coords)
         part = tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True))
         self.take(coords, part, out)
         return True
@@ -264,6 +272,8 @@ class SlicedChunks(SlicedArray):
 class ChangedSlices(SlicedChunks):
     """The same of an array that is being written: ``changing`` gives its cells for a change, for which ``hold`` keeps
     other threads away, whatever they have it from."""
+
+    traits = SourceTraits(reads_parts=True, locks=True)
 
     def __init__(
         self,
@@ -314,7 +324,7 @@ class StoredSlices(SlicedChunks):
         return self._stored(self._number(coords))
 
     def _number(self, coords: Coords) -> int:
-        return int(np.ravel_multi_index(coords, self._grid.counts)) if coords else 0
+        return int(np.ravel_multi_index(coords, self.grid.counts)) if coords else 0
 
     def nbytes_stored(self) -> int:
         """Return the bytes that all chunks take."""

@@ -24,6 +24,7 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, S
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.library import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole_region
+from hyperslab.formats.base import Writer
 from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
 from hyperslab.formats.library_array import Part
 from hyperslab.formats.single_array.document import (
@@ -31,11 +32,11 @@ from hyperslab.formats.single_array.document import (
     Document,
     LabelledArray,
     StoredCoordinate,
-    Values,
     is_label,
     text_not_main,
 )
 from hyperslab.formats.single_array.draft import SingleArrayDraft, main_array, main_array_or_none
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -48,7 +49,7 @@ from hyperslab.stores.unclosed import Unclosed
 # -- working files: a temporary name beside the dataset, which they replace -----------------------------------------
 
 
-class WorkingFile:
+class WorkingFile(B2ndCells):
     """An array of blosc2 under a temporary name beside ``target``: a new one, or a copy of what lies there."""
 
     def __init__(self, target: str, url: str, settings: Settings, spec: ArraySpec | None = None) -> None:
@@ -186,8 +187,11 @@ _MOST_LABELS = 256 << 20
 ChangedCells = MemoryCells | WorkingFile
 
 
-class B2ndWriter:
+class B2ndWriter(Writer):
     """A b2nd file being made (modes ``w``, ``x``) or changed (``r+``); seen by others when it is closed."""
+
+    is_single_array = True
+    is_written_whole = True
 
     def __init__(self, path: str, url: str, mode: str, settings: Settings) -> None:
         self._target = os.path.realpath(path)
@@ -283,11 +287,11 @@ class B2ndWriter:
         Unsupported for groups, and where type or chunks of an array would become others.
         """
         self._check_open()
-        if isinstance(spec, Link) or bool(split(path)[0]) or (path and isinstance(spec, GroupSpec)):
-            what = "links" if isinstance(spec, Link) else "groups"
+        if spec.is_link or bool(split(path)[0]) or (path and spec.is_group):
+            what = "links" if spec.is_link else "groups"
             remedy = "put the array and its coordinates at the root, or use zarr3 or netcdf"
             raise Unsupported(f"format b2nd has no {what}", url=self._url, node=path, remedy=remedy)
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             self._draft.group, self._unclosed.changed = spec, True
         elif not path:
             raise Unsupported("an array of format b2nd has a name", url=self._url, remedy="put it at a name")
@@ -323,7 +327,7 @@ class B2ndWriter:
         grown.write(kept, cells.array[kept])
         self._cells[path] = grown
 
-    def rebuild(self, path: str, without: Collection[Coords]) -> None:
+    def rebuild(self, path: str, without: Collection[Coords]) -> bool:
         """Make an array anew of its chunks; those at the coordinates ``without`` are not read, and hold the fill
         value. blosc2 counts wrongly where it replaces a chunk whose header is damaged."""
         old, spec, gone = self._readable_cells(path), self._draft.specs[path], frozenset(without)
@@ -338,10 +342,11 @@ class B2ndWriter:
                 old.read(part, cells)
                 made.write(part, cells)
         self._cells[path], self._unclosed.changed = made, True
+        return True
 
     def drop(self, path: str) -> None:
         """Remove the array or a coordinate."""
-        if not isinstance(self.node(path), ArraySpec):
+        if not self.node(path).is_array:
             raise Invalid("the root cannot be removed", url=self._url, remedy="remove the file itself")
         with self._lock:
             stored = self._cells.pop(path, None)

@@ -17,27 +17,26 @@ persistence format of carray and bcolz ::
 
 Read: ``document`` (JSON documents; new arrays), ``data_file`` (a file of chunks), ``column`` (the files of a column),
 ``superchunks`` (the same for writing), ``folder`` (one array: documents and columns), ``dataset`` (the reader),
-``multi_directory`` (shards as one), ``problems``. Written: ``writer``.
+``multi_directory`` (shards as one), ``rules`` (of damage). Written: ``writer``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, Unsupported
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
 from hyperslab.formats.blaze.multi_directory import MultiDirectoryReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.formats.opening import already_exists, has_keys, replace_folder
 from hyperslab.formats.single_array.document import FEATURES, NOTES, Document
-from hyperslab.stores.location import Location, Probe, Several
-from hyperslab.stores.schemes import REMOTE
+from hyperslab.stores.location import REMOTE, Location, Probe, Several
 
 _HOLDS = FEATURES | {Feature.SHARDS}
 _BCOLZ_LACKS = {
@@ -51,7 +50,7 @@ _TABLES = (".blaze", ".bcolz", ".blz")
 
 
 @dataclass(frozen=True)
-class BlazeFormat:
+class BlazeFormat(Format):
     """Format ``blaze``, read and written."""
 
     layout: Literal["blaze", "bcolz"] = "blaze"
@@ -67,9 +66,15 @@ class BlazeFormat:
         return _HOLDS - _BCOLZ_LACKS.keys() if self.layout == "bcolz" else _HOLDS
 
     @property
-    def in_coordinates(self) -> frozenset[Feature]:
-        """What coordinates can be, and the array itself cannot: bcolz has no array without dimensions."""
-        return frozenset({Feature.STRINGS, Feature.SCALARS} if self.layout == "bcolz" else {Feature.STRINGS})
+    def traits(self) -> FormatTraits:
+        """What else is to be known of it; bcolz has no array without dimensions, but coordinates may be such."""
+        scalars = {Feature.SCALARS} if self.layout == "bcolz" else set()
+        return FormatTraits(options_cut=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the options of a new array."""
+        return tuple(field.name for field in fields(BlazeOptions))
 
     def variant(self, options: Document) -> Format:
         """Return the format with the features that a dataset made with these options has."""

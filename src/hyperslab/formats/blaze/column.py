@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,16 +20,16 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import Blosc, container
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index, verify_chunk
 from hyperslab.formats.blaze.document import DATA, ColumnStorage, row_bytes
 from hyperslab.formats.bloscpack.preamble import SIZE
-from hyperslab.formats.single_array.document import NumPyDType
 from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
 from hyperslab.formats.zarr.shards import ShardIndexCache
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.ranges import fetch_coalesced
@@ -153,11 +153,12 @@ Stored = tuple[Buffer, ChunkOffsets, int] | None
 """What lies in the span of a chunk, the index of its file, its number there; None where nothing was written."""
 
 
-class FetchedChunks:
+class FetchedChunks(ChunkReader):
     """Stored chunks, to be decoded; the ``version`` of the file where it came with them."""
 
     def __init__(self, column: Column, parts: Mapping[Coords, Stored], version: Any = None) -> None:
         self.version = version
+        self.grid = column.grid
         self._column = column
         self._parts = parts
 
@@ -182,11 +183,9 @@ class FetchedChunks:
         return True
 
 
-class Column:
+class Column(ChunkSource):
     """The chunks of a column. ``fill``: the fill value of its last axes, where it is no single cell; ``counts``: the
     chunks in each file, where they differ."""
-
-    _has_stamps = False
 
     def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None, counts: Sequence[int] | None = None) -> None:
         storing = ColumnStorage.of(spec)
@@ -194,12 +193,10 @@ class Column:
         storing = replace(storing, per=self.numbering.per)
         self._keys = keys
         self._spec = spec
-        self.concurrency = keys.concurrency
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
-        self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
+        self.grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
         self.per = self.numbering.per
-        self.fetches_stamps = self._has_stamps and self.per > 1
-        """True where a superchunk of several chunks is fetched with the stamp that comes with its index."""
+        self.traits = replace(keys.source_traits, fetches=True)
         self.row = row_bytes(spec)
         self._rows = spec.shape[0] if spec.shape else 1
         self._chunk_rows = storing.rows if spec.shape else 1
@@ -212,12 +209,7 @@ class Column:
         self._indexes: ShardIndexCache[ChunkOffsets] = ShardIndexCache()
 
     @property
-    def grid(self) -> Grid:
-        """How the array is cut: chunks of rows, with superchunks as the outer grid where they hold several."""
-        return self._grid
-
-    @property
-    def dtype(self) -> NumPyDType:
+    def dtype(self) -> NumpyDType:
         """The type of the cells."""
         return self._spec.numpy_dtype
 
@@ -315,7 +307,7 @@ class Column:
         assert isinstance(index, ChunkOffsets)
         return index
 
-    def _index_now(self, place: int, key: str) -> tuple[Any, ChunkOffsets | None]:
+    def _index_now(self, place: int, key: str) -> tuple[object, ChunkOffsets | None]:
         """Return the stamp of a file and its index, of one version."""
         for _ in range(_TRIES):
             stamp = self._keys.stamp(key)
@@ -361,7 +353,7 @@ class Column:
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -369,16 +361,16 @@ class Column:
         return self.fetch([coords]).read_into(coords, out)
 
     @property
-    def container(self) -> Any:
+    def blosc_container(self) -> Hashable | None:
         """What lies in the chunks, which are bare Blosc buffers."""
-        return container(self._spec.numpy_dtype, self._grid.fixed or ())
+        return container(self._spec.numpy_dtype, self.grid.fixed or ())
 
     @property
-    def pads(self) -> bool:
+    def pads_edges(self) -> bool:
         """A chunk at the edge holds the cells within the array only."""
         return False
 
-    def raw(self, coords: Coords) -> bytes | None:
+    def read_blosc(self, coords: Coords) -> bytes | None:
         """Return the bare Blosc chunk, its digest verified; None when it was never written, CorruptChunk names it."""
         stored = self.fetch([coords])._parts[coords]
         try:
@@ -410,7 +402,7 @@ class Column:
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's superchunk."""
         return self._keys.stamp(self._keys.key(self.numbering.find(self._number(coords))[0]))
 
@@ -418,13 +410,13 @@ class Column:
         """Hold the superchunks of these chunks against other writers."""
         return self._keys.lock({self.numbering.find(self._number(each))[:1] for each in coords}, timeout)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that is stored."""
-        rest = (0,) * (len(self._grid.axes) - 1)
+        rest = (0,) * (len(self.grid.axes) - 1)
         for place in self._keys.places()[0]:
             index = self.index_at(place)
             for local in range(0 if index is None else index.count):
-                yield (self.numbering.first(place) + local, *rest) if self._grid.axes else ()
+                yield (self.numbering.first(place) + local, *rest) if self.grid.axes else ()
 
     def nbytes_stored(self) -> int:
         """Return the bytes of all data files."""

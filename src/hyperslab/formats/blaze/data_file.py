@@ -16,11 +16,11 @@ import numpy as np
 
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
-from hyperslab.codecs.digests import DIGESTS, Digest
+from hyperslab.codecs.checksums import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, Unsupported
 from hyperslab.formats.bloscpack.encoding import Slack, sealed, with_slack
 from hyperslab.formats.bloscpack.preamble import ENOUGH, SIZE, V1_SIZE, BloscpackHeader, parse_header, render_header
-from hyperslab.formats.single_array.document import Values
+from hyperslab.model.cells import Values
 
 BLOSC = HEADER.size
 # Bytes of the longest digest: a file says which of them it has, so room is kept for any.

@@ -10,25 +10,28 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem
-from hyperslab.formats.base import Remedy
+from hyperslab.formats.base import Reader
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, ColumnStorage, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
-from hyperslab.formats.blaze.problems import remedies
+from hyperslab.formats.blaze.rules import RULES, find_damage
 from hyperslab.formats.format_errors import names_below, node_not_found, require_array
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import Doc
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Stamps, Store
+from hyperslab.stores.base import Store
 
 
-class BlazeReader:
+class BlazeReader(Reader):
     """A dataset open for reading, its directory as ``folder``.
 
     ``remembered`` holds values by key that were read before, None for missing ones.
     """
 
+    is_single_array = True
+
     def __init__(self, store: Store, settings: Settings, remembered: Mapping[str, bytes | None] | None = None) -> None:
-        self._store = store
+        self.store: Store = store
         self._settings = settings
         self._mutex = threading.RLock()
         self.folder = self._open_folder("", remembered)
@@ -36,12 +39,7 @@ class BlazeReader:
         self._is_table_read = False
 
     def _open_folder(self, root: str, remembered: Mapping[str, bytes | None] | None = None) -> ArrayFolder:
-        return ArrayFolder(self._store, root, self._settings, remembered)
-
-    @property
-    def store(self) -> Store:
-        """The store that the dataset lies in."""
-        return self._store
+        return ArrayFolder(self.store, root, self._settings, remembered)
 
     @property
     def table(self) -> Mapping[str, ArrayFolder] | None:
@@ -75,7 +73,7 @@ class BlazeReader:
     def _field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
         found = self.folder.field(tuple(path.split("/")))
         if found is None:
-            raise node_not_found(path, self._store.url)
+            raise node_not_found(path, self.store.url)
         return found
 
     def _in_table(self, path: str) -> GroupSpec | ArraySpec:
@@ -86,16 +84,16 @@ class BlazeReader:
     def _column(self, path: str) -> ArrayFolder:
         columns = self.table or {}
         if path not in columns:
-            raise node_not_found(path, self._store.url)
+            raise node_not_found(path, self.store.url)
         return columns[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of an array."""
-        spec = require_array(path, self.node(path), self._store.url)
+        spec = require_array(path, self.node(path), self.store.url)
         try:
             return self._chunks(path, spec)
         except HyperslabError as error:
-            raise error.locate(url=self._store.url, node=path) from error.__cause__
+            raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
         if self.table is not None:
@@ -113,7 +111,7 @@ class BlazeReader:
     def storage(self, path: str) -> Doc:
         """Return the layout of the directory, its checksum, its superchunks and how many chunks are in each."""
         spec = self.node(path)
-        if not isinstance(spec, ArraySpec) or "blaze" not in spec.layout:
+        if not spec.is_array or "blaze" not in spec.layout:
             return {}
         details, storing = spec.layout["blaze"], ColumnStorage.of(spec)
         storage_info = {"layout": details["layout"], "checksum": storing.checksum}
@@ -122,20 +120,17 @@ class BlazeReader:
         files = Grid.of(spec.shape, spec.chunks).size
         return storage_info | {"superchunks": files, "chunks_in_each": storing.per}
 
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield every problem of the data files, with what mends it."""
         if self.table is not None:
             for name, folder in self.table.items():
                 try:
-                    yield from remedies(folder, name, deep=deep, workers=workers)
+                    yield from map(RULES.with_rule, find_damage(folder, name, deep=deep, workers=workers))
                 except HyperslabError as error:
-                    yield from map(Remedy, _problems_of(name, error))
+                    yield from map(Finding, _problems_of(name, error))
         else:
-            yield from remedies(self.folder, self.folder.labelled.name, deep=deep, workers=workers)
-
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Yield every problem of the data files."""
-        yield from (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
+            found = find_damage(self.folder, self.folder.labelled.name, deep=deep, workers=workers)
+            yield from map(RULES.with_rule, found)
 
     def refresh(self, path: str) -> None:
         """Read the documents anew when they are needed."""
@@ -145,16 +140,16 @@ class BlazeReader:
 
     def stamp(self, path: str) -> Hashable:
         """Return what identifies the present version of the documents; None where the store cannot tell."""
-        if not isinstance(self._store, Stamps):
+        if not self.store.traits.stamped:
             return None
         folder = self._column(path) if path and self.table is not None else self.folder
         names = (SIZES, LABELS, *ATTRIBUTES.values())
-        stamps = tuple(self._store.stamp(folder.key(name)) for name in names)
+        stamps = tuple(self.store.stamp(folder.key(name)) for name in names)
         return None if all(stamp is None for stamp in stamps) else stamps
 
     def close(self) -> None:
         """Let go of the store."""
-        self._store.close()
+        self.store.close()
 
 
 def _problems_of(node: str, error: HyperslabError) -> list[Problem]:

@@ -17,26 +17,20 @@ import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk, whole_chunks
 from hyperslab.codecs.blosc import CNAMES, MAX_BYTES, SHUFFLES
+from hyperslab.codecs.checksums import NUMBERS, digest_number
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
-from hyperslab.codecs.digests import NUMBERS, digest_number
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.blaze.data_file import DataFileLayout
 from hyperslab.formats.bloscpack.document import long_name, read_dtype
 from hyperslab.formats.bloscpack.encoding import Slack, check_slack
+from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
-from hyperslab.formats.single_array.document import (
-    Doc,
-    Document,
-    LabelledArray,
-    NumPyDType,
-    Values,
-    labels_from_json,
-    labels_to_json,
-)
-from hyperslab.model.dtypes import VlenString, describe, packed
+from hyperslab.formats.single_array.document import Doc, Document, LabelledArray, labels_from_json, labels_to_json
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType, VlenString, describe, packed
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.stores.keys import is_key
 
@@ -180,7 +174,7 @@ def parse_documents(docs: Docs, layout: str, per: int | None = None, *, rowwise:
     return LabelledArray(labelled.name, main, labelled.coords, labelled.group)
 
 
-def _dtype(declared: Any, problems: Problems) -> NumPyDType | None:
+def _dtype(declared: object, problems: Problems) -> NumpyDType | None:
     try:
         dtype = read_dtype(declared)
     except TypeError as error:
@@ -209,7 +203,7 @@ def _read_codec(storage: Document, own: Document, spec: ArraySpec) -> Codec:
     """Return what new chunks are written by; a wish that makes none sense is passed over, for each chunk says how it
     is."""
     params = storage.get("cparams", storage.get("bparams"))
-    params = params if isinstance(params, dict) else {}
+    params = object_or_empty(params)
     name = params.get("cname", own.get("cname", "blosclz"))
     level, shuffle = params.get("clevel", 5), params.get("shuffle", 1)
     config = {
@@ -224,7 +218,7 @@ def _read_codec(storage: Document, own: Document, spec: ArraySpec) -> Codec:
     return Codec("blosc", config)
 
 
-def _slack(declared: Any) -> Slack:
+def _slack(declared: object) -> Slack:
     """Return the room that is said, none for what makes no sense."""
     try:
         return check_slack(declared)
@@ -232,12 +226,12 @@ def _slack(declared: Any) -> Slack:
         return 0
 
 
-def _one_of(choices: Collection[str], declared: Any, other: str) -> str:
+def _one_of(choices: Collection[str], declared: object, other: str) -> str:
     """Return the word that is said, if it is one of the known ones, else the other."""
     return declared if isinstance(declared, str) and declared in choices else other
 
 
-def _fill(declared: Any, spec: ArraySpec) -> Any:
+def _fill(declared: object, spec: ArraySpec) -> object:
     """Return the value of ``dflt``; None for zero, and for what cannot be one."""
     found = _cell(declared, spec)
     return None if found.tobytes() == bytes(found.itemsize) else found[()]
@@ -312,7 +306,7 @@ def _storage(spec: ArraySpec, storing: ColumnStorage, declared: Document) -> Doc
     return doc | dict(extra_keys)
 
 
-def _dflt(spec: ArraySpec, before: Any) -> Any:
+def _dflt(spec: ArraySpec, before: object) -> object:
     """Return the fill value as JSON; as it was spelled ``before`` where it is the same."""
     cell = spec.fill_cell()[()]
     if before is not None and _cell(before, spec).tobytes() == cell.tobytes():
@@ -352,7 +346,7 @@ def is_folder_name(name: Any) -> bool:
 Field = tuple[str, ...]
 
 
-def columns(dtype: NumPyDType) -> list[tuple[Field, NumPyDType]]:
+def columns(dtype: NumpyDType) -> list[tuple[Field, NumpyDType]]:
     """Return the innermost fields, each with the names that lead to it; one without names for cells that are no
     structure."""
     base, shape = dtype.subdtype or (dtype, ())
@@ -361,7 +355,7 @@ def columns(dtype: NumPyDType) -> list[tuple[Field, NumPyDType]]:
     return [((name, *path), leaf) for name in base.names for path, leaf in columns(base.fields[name][0])]
 
 
-def field_at(dtype: NumPyDType, path: Field) -> NumPyDType | None:
+def field_at(dtype: NumpyDType, path: Field) -> NumpyDType | None:
     """Return the type of a field of a field …; None when there is none of these names."""
     for name in path:
         if dtype.fields is None or name not in dtype.fields:
@@ -403,7 +397,7 @@ def new_array(request: ArraySpec, options: BlazeOptions) -> ArraySpec:
     return to_blaze_spec(spec, storing)
 
 
-def _check_type(dtype: NumPyDType, layout: str) -> None:
+def _check_type(dtype: NumpyDType, layout: str) -> None:
     try:
         dtype_to_json(dtype)
     except TypeError:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.pool import batched, each_batch
+from hyperslab.chunks.plan import batched
+from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
 from hyperslab.formats.blaze.column import Column, DataKeys, FetchedChunks, chunk_counts
 from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index
@@ -36,9 +36,10 @@ from hyperslab.formats.blaze.document import (
 from hyperslab.formats.blaze.superchunks import CasSuperchunks, Superchunks
 from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.single_array.document import Doc, Document, LabelledArray, NumPyDType
+from hyperslab.formats.single_array.document import Doc, Document, LabelledArray
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
-from hyperslab.stores.base import PutMany, Store, WritableStore
+from hyperslab.stores.base import Store
 
 # -- chunks in each data file of a column, where no document says it ------------------------------------------------
 
@@ -89,7 +90,7 @@ def _count(column: Column, key: str) -> int | None:
 # The columns of a nested field lie in folders within that of the field. Reading a field reads its columns alone.
 
 
-def column_spec(spec: ArraySpec, path: Field, dtype: NumPyDType) -> ArraySpec:
+def column_spec(spec: ArraySpec, path: Field, dtype: NumpyDType) -> ArraySpec:
     """Return a field of ``spec`` as an array of its own: cells that are arrays become more dimensions."""
     base, shape = dtype.subdtype or (dtype, ())
     fill = fill_of(spec, path)
@@ -117,10 +118,11 @@ def fill_of(spec: ArraySpec, path: Field) -> Block:
     return fill
 
 
-class FetchedColumns:
+class FetchedColumns(ChunkReader):
     """What is stored of chunks of all columns, to be decoded."""
 
     def __init__(self, source: Columns, fetched: Sequence[FetchedChunks | Superchunks]) -> None:
+        self.grid = source.grid
         self._source = source
         self._fetched = fetched
 
@@ -129,7 +131,7 @@ class FetchedColumns:
         return self._source.assemble(self._fetched, coords, out)
 
 
-class Columns:
+class Columns(ChunkSource):
     """The chunks of a structured array. ``columns``: each with the names that lead to its field."""
 
     def __init__(
@@ -141,19 +143,13 @@ class Columns:
         self._spec = spec
         self._columns = columns
         self._hold = hold
-        self.transaction = hold  # without locks of chunks all of a write is done under one of the array
         first = columns[0][1]
         self._first = first
         self.keys = first.keys
-        self.concurrency = first.concurrency
+        self.traits = replace(first.traits, swaps=False, reads_stamps=False, transacts=hold is not None)
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
-        self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
+        self.grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
         self._fill = spec.fill_cell()
-
-    @property
-    def grid(self) -> Grid:
-        """How the array is cut."""
-        return self._grid
 
     @property
     def columns(self) -> Sequence[tuple[Field, Superchunks]]:
@@ -211,16 +207,16 @@ class Columns:
 
     def read(self, coords: Coords) -> Block | None:
         """Return the chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
-        self.write_many([(coords, block)], durable=self.keys.settings.durable)
+        self.write_batch([(coords, block)], durable=self.keys.settings.durable)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Store chunks: the files of all columns are shown together."""
         self.keys.require_writable()
         kept = list(pairs)
@@ -237,12 +233,12 @@ class Columns:
 
     def erase(self, coords: Coords) -> None:
         """Set one chunk to the fill value."""
-        self.erase_many([coords])
+        self.erase_batch([coords])
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Set chunks to the fill value; files of which nothing is left go."""
         for _, column in self._columns:
-            column.erase_many([self._local(column, each) for each in coords])
+            column.erase_batch([self._local(column, each) for each in coords])
 
     def complete(self, first: int) -> None:
         """Write the superchunks from ``first`` on that are missing or shorter than the array, with fill values."""
@@ -251,22 +247,26 @@ class Columns:
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk in every column."""
         stamps = tuple(column.stamp(coords or (0,)) for _, column in self._columns)
         return None if all(stamp is None for stamp in stamps) else stamps
+
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Do all of a write under one lock of the array, where chunks have none."""
+        return nullcontext() if self._hold is None else self._hold(timeout)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the superchunks of these chunks against other writers, where the store can."""
         return self._first.lock([each or (0,) for each in coords], timeout)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that any column has."""
         seen: set[int] = set()
         for _, column in self._columns:
-            seen.update(coords[0] for coords in column.stored())
-        rest = (0,) * (len(self._grid.axes) - 1)
-        yield from ((number, *rest) if self._grid.axes else () for number in sorted(seen))
+            seen.update(coords[0] for coords in column.stored_coords())
+        rest = (0,) * (len(self.grid.axes) - 1)
+        yield from ((number, *rest) if self.grid.axes else () for number in sorted(seen))
 
     def nbytes_stored(self) -> int:
         """Return the bytes of all data files."""
@@ -296,7 +296,7 @@ class ArrayFolder:
         hold: Hold | None = None,
         on_write: OnWrite | None = None,
     ) -> None:
-        self.store: Any = store
+        self.store = store
         self.root = root
         self._settings = settings
         self._remembered = dict(remembered or {})
@@ -434,7 +434,7 @@ def _in_columns(spec: ArraySpec) -> bool:
 
 
 def publish(
-    store: WritableStore,
+    store: Store,
     docs: Mapping[str, Document | None],
     before: Document,
     *,
@@ -449,8 +449,5 @@ def publish(
         if doc is None and any(key.endswith(name) for name in before):
             store.delete(key, durable=durable)
     for pairs in (rest, last):
-        if pairs and isinstance(store, PutMany):
+        if pairs:
             store.put_many(pairs, durable=durable)
-        else:
-            for key, value in pairs:
-                store.put(key, value, durable=durable)

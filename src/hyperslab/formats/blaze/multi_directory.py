@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits
 from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
+from hyperslab.formats.base import Reader
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import ColumnStorage, to_blaze_spec, with_whole_rows
 from hyperslab.formats.blaze.folder import Columns
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.format_errors import names_below, node_not_found
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate
 from hyperslab.model.dims import Dimension
@@ -94,10 +95,8 @@ def cut_labels(labelled: LabelledArray, start: int, stop: int) -> LabelledArray:
     return LabelledArray(labelled.name, part, coords, labelled.group.evolve(dims=dims))
 
 
-class MultiDirectoryChunks:
+class MultiDirectoryChunks(ChunkSource):
     """The chunks of all shards, one after another. Read-only."""
-
-    fetches_stamps = False
 
     def __init__(self, spec: ArraySpec, parts: Sequence[Superchunks | Columns]) -> None:
         self._spec = spec
@@ -105,14 +104,12 @@ class MultiDirectoryChunks:
         counts = [part.grid.counts[0] for part in parts]
         self._starts = [0, *accumulate(counts)][: len(parts)]
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
-        self._grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
-        limits = [part.concurrency for part in parts if part.concurrency is not None]
-        self.concurrency = max(limits, default=None)
-
-    @property
-    def grid(self) -> Grid:
-        """How the array is cut."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
+        limits = [part.traits.concurrency for part in parts if part.traits.concurrency is not None]
+        is_stamped = any(part.traits.stamped for part in parts)
+        self.traits = SourceTraits(
+            concurrency=max(limits, default=None), fetches=True, stamped=is_stamped, lists_chunks=True
+        )
 
     def _find(self, coords: Coords) -> tuple[int, Coords]:
         """Return the shard of a chunk, and its place there."""
@@ -127,10 +124,10 @@ class MultiDirectoryChunks:
             found.setdefault(number, []).append(local)
         return found
 
-    def fetch(self, coords: Sequence[Coords]) -> _Fetched:
+    def fetch(self, coords: Sequence[Coords]) -> ChunkReader:
         """Get what is stored of these chunks, shard by shard."""
         fetched = {number: self._parts[number].fetch(local) for number, local in self._by_shard(coords).items()}
-        return _Fetched(self._find, fetched)
+        return _Fetched(self.grid, self._find, fetched)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -150,16 +147,16 @@ class MultiDirectoryChunks:
         """Refused."""
         raise ReadOnly("shards are only read together", remedy="open one of them for writing, or gather them")
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's superchunk."""
         number, local = self._find(coords)
         stamp = self._parts[number].stamp(local)
         return None if stamp is None else (number, stamp)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that is stored."""
         for start, part in zip(self._starts, self._parts, strict=True):
-            yield from ((start + first, *rest) for first, *rest in part.stored())
+            yield from ((start + first, *rest) for first, *rest in part.stored_coords())
 
     def nbytes_stored(self) -> int:
         """Return the bytes of all data files."""
@@ -170,31 +167,31 @@ class MultiDirectoryChunks:
         return sum(self._parts[number].stored_sizes(local) for number, local in self._by_shard(coords).items())
 
 
-class _Fetched:
-    def __init__(self, find: Callable[[Coords], tuple[int, Coords]], fetched: dict[int, Any]) -> None:
+class _Fetched(ChunkReader):
+    def __init__(
+        self, grid: Grid, find: Callable[[Coords], tuple[int, Coords]], fetched: Mapping[int, ChunkReader]
+    ) -> None:
+        self.grid = grid
         self._find = find
         self._fetched = fetched
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         number, local = self._find(coords)
-        return bool(self._fetched[number].read_into(local, out))
+        return self._fetched[number].read_into(local, out)
 
 
-class MultiDirectoryReader:
+class MultiDirectoryReader(Reader):
     """Shards open for reading."""
 
+    is_single_array = True
+
     def __init__(self, store: Store, stores: Sequence[Store], settings: Settings) -> None:
-        self._store = store
+        self.store: Store = store
         self.parts = [BlazeReader(each, settings) for each in stores]
         for part in self.parts:
             if part.table is not None:
                 raise Unsupported("tables of bcolz have no shards", url=part.store.url, remedy="open them one by one")
         self._labelled: LabelledArray | None = None
-
-    @property
-    def store(self) -> Store:
-        """The places of all shards."""
-        return self._store
 
     @property
     def labelled(self) -> LabelledArray:
@@ -222,7 +219,7 @@ class MultiDirectoryReader:
         found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
         present = [each for each in found if each is not None]
         if len(present) < len(found):
-            raise node_not_found(path, self._store.url)
+            raise node_not_found(path, self.store.url)
         rows = self.labelled.spec.shape[0]
         spec = present[0][0]
         whole = with_whole_rows(spec.evolve(shape=(rows, *spec.shape[1:])))
@@ -241,15 +238,16 @@ class MultiDirectoryReader:
             return CoordinateCells(labelled.coords[path].cells)
         return self._field(path)[1]
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Yield every problem of every shard."""
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
+        """Yield every problem of every shard; none of them is mended here."""
         for part in self.parts:
-            for problem in part.problems(deep=deep, workers=workers):
-                yield replace(problem, message=f"{problem.message} in {part.store.url}")
+            for finding in part.find_damage(deep=deep, workers=workers):
+                message = f"{finding.problem.message} in {part.store.url}"
+                yield Finding(replace(finding.problem, message=message))
         try:
             _ = self.labelled
         except HyperslabError as error:
-            yield Problem("", "shards", error.message)
+            yield Finding(Problem("", "shards", error.message))
 
     def refresh(self, path: str) -> None:
         """Read the documents anew when they are needed."""
@@ -257,7 +255,7 @@ class MultiDirectoryReader:
         for part in self.parts:
             part.refresh(path)
 
-    def stamp(self, path: str) -> Any:
+    def stamp(self, path: str) -> object:
         """Return what identifies the present version of the documents; None where a store cannot tell."""
         stamps = tuple(part.stamp("") for part in self.parts)
         return None if None in stamps else stamps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +20,7 @@ from hyperslab.formats.blaze.data_file import ChunkOffsets, join, read_index, se
 from hyperslab.formats.zarr.chunks import decode_fetched
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Unversioned, Version
-from hyperslab.stores.files import too_long
+from hyperslab.stores.base import Unversioned, Version, too_long
 
 
 class Superchunks(Column):
@@ -44,9 +44,9 @@ class Superchunks(Column):
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk; the others of its superchunk are kept as they are stored."""
-        self.write_many([(coords, block)], durable=self._keys.settings.durable)
+        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
-    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+    def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Store bare Blosc chunks as they are; Invalid unless each decodes to as many bytes as its place has."""
         parts: dict[int, dict[int, bytes]] = {}
         for coords, data in pairs:
@@ -57,7 +57,7 @@ class Superchunks(Column):
             parts.setdefault(place, {})[local] = seal(data, self.shape)
         self._put(parts, durable)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Put chunks into their superchunks, each file by one write."""
         self._put(self.encode_chunks(pairs), durable)
 
@@ -163,9 +163,9 @@ class Superchunks(Column):
 
     def erase(self, coords: Coords) -> None:
         """Set one chunk to the fill value."""
-        self.erase_many([coords])
+        self.erase_batch([coords])
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Set chunks to the fill value; files of which nothing is left go."""
         for place, members in self._by_place(coords).items():
             key = self._keys.key(place)
@@ -215,7 +215,18 @@ class Superchunks(Column):
 class CasSuperchunks(Superchunks):
     """The chunks of the only column of an array."""
 
-    _has_stamps = True
+    def __init__(
+        self,
+        keys: DataKeys,
+        spec: ArraySpec,
+        fill: Any = None,
+        *,
+        exact: bool = False,
+        counts: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(keys, spec, fill, exact=exact, counts=counts)
+        # a superchunk of several chunks is fetched with the stamp that comes with its index
+        self.traits = replace(self.traits, swaps=True, reads_stamps=self.per > 1)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -274,7 +285,7 @@ class CasSuperchunks(Superchunks):
             return [None] * len(coords), None
         stored = self._cut(version.data, [self.numbering.find(number)[1] for number in numbers])
         fetched = FetchedChunks(self, dict(zip(coords, stored, strict=True)))
-        return decode_fetched(fetched, coords, self._grid, self._spec), version
+        return decode_fetched(fetched, coords, self.grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one superchunk if it is still the file that was read, else ``Conflict``."""

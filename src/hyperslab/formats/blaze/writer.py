@@ -6,12 +6,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.base import Remedy
+from hyperslab.formats.base import Writer
 from hyperslab.formats.blaze import document
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import (
@@ -29,31 +28,31 @@ from hyperslab.formats.blaze.document import (
 from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.metadata_json.attributes import encode_attrs
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import (
     LockedCoordinateChunk,
-    blank_coordinate,
     check_size,
     coordinate_spec,
     may_be_coordinate,
     read_all_cells,
-    resize_cells,
     store_cells,
 )
-from hyperslab.formats.single_array.document import Document, LabelledArray, StoredCoordinate, Values, text_not_main
-from hyperslab.formats.single_array.draft import main_array, main_arrays
+from hyperslab.formats.single_array.document import Document, LabelledArray, StoredCoordinate, text_not_main
+from hyperslab.formats.single_array.draft import SingleArrayDraft, main_array, main_array_or_none
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import LocksNodes, WritableStore
+from hyperslab.stores.base import Store
 
 
-class BlazeWriter(BlazeReader):
+class BlazeWriter(BlazeReader, Writer):
     """A dataset open for writing. ``new``: it holds nothing yet; arrays are made as ``options`` say."""
 
     def __init__(
         self,
-        store: WritableStore,
+        store: Store,
         settings: Settings,
         options: BlazeOptions,
         *,
@@ -67,15 +66,15 @@ class BlazeWriter(BlazeReader):
         self._options = options
         self._empty = new
         self._has_been_empty = new
-        self._group = GroupSpec()
-        self._undecided: dict[str, StoredCoordinate] = {}
+        # What no document holds yet: arrays of which it is open whose coordinates they are; the group of no arrays.
+        self._waiting = SingleArrayDraft()
         self._unplaced_cells: dict[str, Values] = {}
         self._first_incomplete: int | None = None
         self._closed = False
 
     def _open_folder(self, root: str, remembered: Mapping[str, bytes | None] | None = None) -> ArrayFolder:
         return ArrayFolder(
-            self._store, root, self._settings, remembered, hold=lambda timeout: self._locked(), on_write=self._on_write
+            self.store, root, self._settings, remembered, hold=lambda timeout: self._locked(), on_write=self._on_write
         )
 
     def _on_write(self) -> None:
@@ -94,17 +93,17 @@ class BlazeWriter(BlazeReader):
         return None if self._empty else super().main
 
     def _names(self) -> list[str]:
-        return [*([] if self._empty else super()._names()), *self._undecided]
+        return [*([] if self._empty else super()._names()), *self._waiting.specs]
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
-        if path in self._undecided:
-            return self._undecided[path].spec
+        if path in self._waiting.specs:
+            return self._waiting.specs[path]
         if not self._empty:
             return super().node(path)
         if path:
-            raise node_not_found(path, self._store.url)
-        return self._group
+            raise node_not_found(path, self.store.url)
+        return self._waiting.group
 
     def refresh(self, path: str) -> None:
         """Read the documents anew when they are needed."""
@@ -112,27 +111,30 @@ class BlazeWriter(BlazeReader):
             super().refresh(path)
 
     def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
-        return self._coordinate(path, spec) if path in self._undecided else super()._chunks(path, spec)
+        return self._coordinate(path, spec) if path in self._waiting.specs else super()._chunks(path, spec)
 
     def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
         def put(cells: Values) -> None:
             self._put_cells(path, spec, cells)
 
-        return LockedCoordinateChunk(spec, lambda: self._cells(path), put, lambda: self.lock_node(path))
+        return LockedCoordinateChunk(
+            spec, lambda: self._cells(path), put, lambda: self.lock_node(path), locks=self.store.traits.locks_nodes
+        )
 
     def _cells(self, path: str) -> Values:
         if path in self._unplaced_cells:
             return self._unplaced_cells[path]
-        held = self._undecided if path in self._undecided else self.folder.labelled.coords
-        return held[path].cells
+        if path in self._waiting.specs:
+            return self._waiting.cells[path]
+        return self.folder.labelled.coords[path].cells
 
     def _put_cells(self, path: str, spec: ArraySpec, cells: Values) -> None:
         """New cells of a coordinate; those of a shape that is not put yet are kept until it is."""
         now = self.node(path)
-        if isinstance(now, ArraySpec) and now.shape != spec.shape:
+        if now.is_array and now.shape != spec.shape:
             self._unplaced_cells[path] = cells
-        elif path in self._undecided:
-            self._undecided[path] = StoredCoordinate(self._undecided[path].spec, cells)
+        elif path in self._waiting.specs:
+            self._waiting.cells[path] = cells
         else:
             labelled = self.folder.labelled
             coords = {**labelled.coords, path: StoredCoordinate(labelled.coords[path].spec, cells)}
@@ -157,10 +159,10 @@ class BlazeWriter(BlazeReader):
         """Return the chunks of an array that nobody chose any for."""
         return document.auto_chunks(shape, itemsize, self._options.layout)
 
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield every problem of the data files, with what mends it; afterwards the sizes are written anew."""
         self._on_write()
-        yield from super().remedies(deep=deep, workers=workers)
+        yield from super().find_damage(deep=deep, workers=workers)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -171,7 +173,7 @@ class BlazeWriter(BlazeReader):
         coordinate; Invalid for a second array that is no coordinate.
         """
         path = normalize(path)
-        if isinstance(spec, Link) or "/" in path or (isinstance(spec, GroupSpec) and path):
+        if spec.is_link or "/" in path or (spec.is_group and path):
             if not self._empty and self.table is None and self.folder.field(tuple(path.split("/"))) is not None:
                 raise _field_error(path)
             remedy = "use zarr3, or one dataset for each"
@@ -179,7 +181,7 @@ class BlazeWriter(BlazeReader):
         with self.lock_node(path):
             if self.table is not None:
                 self._put_in_table(path, spec)
-            elif isinstance(spec, GroupSpec):
+            elif spec.is_group:
                 self._put_group(spec)
             elif not self._empty and path == self.folder.labelled.name:
                 self._put_main(spec)
@@ -189,7 +191,7 @@ class BlazeWriter(BlazeReader):
                 self._put_new(path, spec)
 
     def _put_group(self, spec: GroupSpec) -> None:
-        self._group = spec
+        self._waiting.group = spec
         if not self._empty:
             self._write(replace(self.folder.labelled, group=spec))
 
@@ -215,48 +217,73 @@ class BlazeWriter(BlazeReader):
             raise Unsupported(message, node=path, remedy="convert it to zarr3")
 
     def _put_coordinate(self, path: str, spec: ArraySpec) -> None:
-        cells = resize_cells(self._unplaced_cells.pop(path, self._cells(path)), spec)
-        coordinate = StoredCoordinate(coordinate_spec(spec), cells)
-        if path in self._undecided:
-            self._undecided[path] = coordinate
-        else:
-            labelled = self.folder.labelled
-            self._write(replace(labelled, coords={**labelled.coords, path: coordinate}))
+        draft = self._waiting if path in self._waiting.specs else SingleArrayDraft.of(self.folder.labelled)
+        draft.put_coordinate(path, coordinate_spec(spec), self._unplaced_cells.pop(path, None))
+        if draft is not self._waiting:
+            self._write(replace(self.folder.labelled, coords=draft.coords))
+
+    def _draft(self) -> SingleArrayDraft:
+        """Return all arrays: those that the documents hold now, which others may have changed, and those that wait."""
+        if self._empty:
+            return self._waiting.copy()
+        draft = SingleArrayDraft.of(self.folder.labelled)
+        draft.specs |= self._waiting.specs
+        draft.cells |= self._waiting.cells
+        return draft
 
     def _put_new(self, path: str, spec: ArraySpec) -> None:
         """Make an array that was not there: the one, or a coordinate of it."""
+        if not self._empty and self.folder.field((path,)) is not None:
+            raise _field_error(path)
+        draft = self._draft()
+        draft.specs[path] = spec
         if self._empty:
             if isinstance(spec.dtype, VlenString):
-                self._undecided[path] = blank_coordinate(spec)
-                return
-            known = {name: each.spec for name, each in self._undecided.items()}
-            self._make(path, spec, self._undecided if main_arrays({**known, path: spec}) == [path] else {})
+                self._wait(path, spec)
+            elif main_array_or_none(draft.specs) == path:
+                self._store_draft(draft, path)
+            else:
+                self._make(path, spec, {}, draft.group)
             return
-        if self.folder.field((path,)) is not None:
-            raise _field_error(path)
-        labelled = self.folder.labelled
-        known = {labelled.name: labelled.spec} | {name: each.spec for name, each in self._others(labelled).items()}
         try:
-            main = main_array({**known, path: spec})
+            main = main_array(draft.specs)
         except Invalid:
+            stored = self.folder.labelled
             if not self._has_been_empty or not (
-                may_be_coordinate(path, spec) or may_be_coordinate(labelled.name, labelled.spec)
+                may_be_coordinate(path, spec) or may_be_coordinate(stored.name, stored.spec)
             ):
                 raise
-            self._undecided[path] = blank_coordinate(spec)  # of which array this will be seen
+            self._wait(path, spec)  # of which array it is a coordinate will be seen
             return
-        if main == path:
-            self._demote_main(path, spec)
+        if main != path:
+            check_size(path, spec)
+            draft.put_coordinate(path, coordinate_spec(spec))
+        self._store_draft(draft, main)
+
+    def _wait(self, path: str, spec: ArraySpec) -> None:
+        check_size(path, spec)
+        self._waiting.put_coordinate(path, coordinate_spec(spec))
+
+    def _store_draft(self, draft: SingleArrayDraft, main: str) -> None:
+        """Store all arrays of ``draft``: ``main``, which may be another one than before, and its coordinates."""
+        if main == self.main:
+            self._write(replace(self.folder.labelled, coords=draft.coords))
         else:
-            coords = {**self._others(labelled), path: blank_coordinate(spec)}
-            self._undecided.clear()
-            self._write(replace(labelled, coords=coords))
+            if not self._empty:  # the array that was put first becomes a coordinate
+                labelled = self.folder.labelled
+                check_size(labelled.name, labelled.spec)
+                cells = read_all_cells(self.folder.source(labelled.spec), labelled.spec)
+                draft.put_coordinate(labelled.name, coordinate_spec(labelled.spec), cells)
+            cells_of_main = draft.cells.pop(main, None)
+            spec = draft.specs[main]
+            # One that waited was planned as a coordinate, which has no chunks and codecs.
+            self._make(main, spec if cells_of_main is None else self.new_array(spec), draft.coords, draft.group)
+            if cells_of_main is not None:
+                store_cells(self.folder.source(self.folder.labelled.spec), cells_of_main)
+        self._waiting = SingleArrayDraft(group=self._waiting.group)
 
-    def _others(self, labelled: LabelledArray) -> dict[str, StoredCoordinate]:
-        return {**labelled.coords, **self._undecided}
-
-    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, StoredCoordinate]) -> None:
-        """Write the documents of the one array; ``coords`` are decided with it."""
+    def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, StoredCoordinate], group: GroupSpec) -> None:
+        """Write the documents of the one array."""
         if isinstance(spec.dtype, VlenString):
             raise text_not_main("blaze", path)
         if ColumnStorage.of(spec).layout == "bcolz" and not spec.shape:
@@ -266,19 +293,10 @@ class BlazeWriter(BlazeReader):
         self._first_incomplete = 0
         self._empty = False
         self.folder.take(LabelledArray(path, spec), {})
-        self._write(LabelledArray(path, with_whole_rows(spec), coords, self._group))
-        self._undecided = {name: each for name, each in self._undecided.items() if name not in coords}
-
-    def _demote_main(self, path: str, spec: ArraySpec) -> None:
-        """Make the array that was put first a coordinate of this one."""
-        labelled = self.folder.labelled
-        old = labelled.spec
-        check_size(labelled.name, old)
-        cells = read_all_cells(self.folder.source(old), old)
-        self._make(path, spec, {labelled.name: StoredCoordinate(coordinate_spec(old), cells), **self._others(labelled)})
+        self._write(LabelledArray(path, with_whole_rows(spec), coords, group))
 
     def _put_in_table(self, path: str, spec: GroupSpec | ArraySpec) -> None:
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             doc, _ = encode_attrs(spec.attrs)
             self._put_docs({ATTRIBUTES["bcolz"]: doc}, {})
             return
@@ -288,14 +306,14 @@ class BlazeWriter(BlazeReader):
             raise _fixed_length_error(path)
         self._write(replace(labelled, spec=with_whole_rows(spec)), folder)
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> bool:
         """Give the array, or a coordinate, another name."""
         with self.lock_node(source):
             if self.table is not None or "/" in source or "/" in target:
                 raise Unsupported("format blaze has no groups and renames no columns", node=source)
-            if source in self._undecided:
-                self._undecided[target] = self._undecided.pop(source)
-                return
+            if source in self._waiting.specs:
+                self._waiting.rename(source, target)
+                return True
             labelled = self.folder.labelled
             if source == labelled.name:
                 self._write(replace(labelled, name=target))
@@ -303,6 +321,7 @@ class BlazeWriter(BlazeReader):
                 self.node(source)
                 coords = {target if name == source else name: each for name, each in labelled.coords.items()}
                 self._write(replace(labelled, coords=coords))
+        return True
 
     def drop(self, path: str) -> None:
         """Remove a coordinate, or the array: then its coordinates wait for another one."""
@@ -310,13 +329,16 @@ class BlazeWriter(BlazeReader):
         with self.lock_node(path):
             if self.table is not None:
                 raise Unsupported("columns of a table of bcolz are not removed", node=path)
-            if path in self._undecided:
-                del self._undecided[path]
+            if path in self._waiting.specs:
+                self._waiting.drop(path)
             elif not self._empty and path in self.folder.labelled.coords:
-                labelled = self.folder.labelled
-                self._write(replace(labelled, coords={k: v for k, v in labelled.coords.items() if k != path}))
+                draft = SingleArrayDraft.of(self.folder.labelled)
+                draft.drop(path)
+                self._write(replace(self.folder.labelled, coords=draft.coords))
             elif not self._empty and path in ("", self.folder.labelled.name):
-                self._undecided |= self.folder.labelled.coords if path else {}
+                if path:
+                    self._waiting = self._draft()
+                    self._waiting.drop(path)
                 for name in (SIZES, STORAGE, SUPERCHUNKS, LABELS, *ATTRIBUTES.values()):
                     self._writable_store.delete(name, durable=self._settings.durable)
                 self._writable_store.delete_prefix(DATA, durable=self._settings.durable)
@@ -362,9 +384,9 @@ class BlazeWriter(BlazeReader):
             finally:
                 self._local.depth = 0
 
-    def _store_lock(self) -> AbstractContextManager[Any]:
+    def _store_lock(self) -> AbstractContextManager[object]:
         store = self._writable_store
-        return store.lock_node("", self._settings.lock_timeout) if isinstance(store, LocksNodes) else self._mutex
+        return store.lock_node("", self._settings.lock_timeout) if store.traits.locks_nodes else self._mutex
 
     def close(self) -> None:
         """Complete what is missing in the data, say how much is stored, let go of the store."""
@@ -372,23 +394,15 @@ class BlazeWriter(BlazeReader):
             return
         self._closed = True
         try:
-            if self._undecided:
-                self._decide_main()
+            if self._waiting.specs:
+                draft = self._draft()
+                # A coordinate that is left alone is the array; Invalid for several of which none is one of the others.
+                self._store_draft(draft, main_array(draft.specs))
             # What another reader would find missing or short is written before the sizes are.
             if not self._empty and self.table is None and (self._written or self._first_incomplete is not None):
                 self._complete()
         finally:
             super().close()
-
-    def _decide_main(self) -> None:
-        """Make a coordinate that is left alone the array; Invalid for several of which none is one of the others."""
-        specs = {name: each.spec for name, each in self._undecided.items()}
-        if not self._empty:
-            specs |= {self.folder.labelled.name: self.folder.labelled.spec}
-        main = main_array(specs)
-        spec = self.new_array(specs[main])
-        self._make(main, spec, {name: each for name, each in self._undecided.items() if name != main})
-        store_cells(self.folder.source(self.folder.labelled.spec), self._undecided.pop(main).cells)
 
     def _complete(self) -> None:
         with self.lock_node(""), suppress(NodeNotFound):  # another writer may have removed it

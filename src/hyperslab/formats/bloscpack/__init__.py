@@ -19,12 +19,13 @@ record, or by a new file.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
+from hyperslab.errors import Unsupported
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.encoding import OPTIONS, BloscpackOptions
@@ -33,12 +34,11 @@ from hyperslab.formats.bloscpack.preamble import MAGIC
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
 from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.single_array.document import FEATURES, NOTES
-from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.schemes import REMOTE
+from hyperslab.stores.location import REMOTE, Location, Probe
 
 
 @dataclass(frozen=True, slots=True)
-class BloscpackFormat:
+class BloscpackFormat(Format):
     """Format ``bloscpack``.
 
     Options: ``layout`` (``v3``, or ``blaze``: the specification's own), ``checksum`` (adler32, or another of the nine),
@@ -64,14 +64,24 @@ class BloscpackFormat:
         """Return whether the place is one file that begins with ``blpk``."""
         return probe.head(len(MAGIC)) == MAGIC
 
-    def open(self, where: Location, mode: Mode, *, settings: Settings = DEFAULTS, **options: Any) -> Reader:
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the options of a new file."""
+        return OPTIONS
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Mapping[str, bytes | None] | None = None,
+        **options: Any,
+    ) -> Reader:
         """Open or make a file of the local file system, or read one on a server by byte ranges.
 
-        NotFound, FormatError, AlreadyExists, Unsupported; Invalid for an option that there is not.
+        NotFound, FormatError, AlreadyExists, Unsupported.
         """
-        unknown = [name for name in options if name not in OPTIONS]
-        if unknown:
-            raise Invalid(f"format bloscpack has no option {unknown[0]!r}", remedy=f"there are {', '.join(OPTIONS)}")
         chosen = BloscpackOptions.of(**options)
         if mode == "r":
             return BloscpackReader(_file(where))

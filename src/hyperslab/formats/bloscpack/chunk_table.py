@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from hyperslab.errors import CorruptChunk, MissingChunks
 from hyperslab.formats.bloscpack.file import FileBytes, read_stable
 from hyperslab.formats.bloscpack.preamble import BloscpackHeader, Preamble
 from hyperslab.formats.format_errors import document_error
-from hyperslab.formats.single_array.document import Values
+from hyperslab.model.cells import Values
 from hyperslab.model.spec import Codec
 
 BLOSC = HEADER.size
@@ -282,7 +281,7 @@ class TableCache:
         self._file = file
         self._load = load
         self._lock = threading.Lock()
-        self._cached: tuple[Any, ChunkTable] | None = None
+        self._cached: tuple[object, ChunkTable] | None = None
 
     def get(self) -> ChunkTable:
         """Return the table."""

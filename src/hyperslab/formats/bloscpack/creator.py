@@ -177,6 +177,8 @@ _STREAM = 8192
 class BloscpackCreator(StateWriter):
     """A new file (modes ``w``, ``x``): others see it, complete, when it is closed."""
 
+    is_written_whole = True
+
     def __init__(self, path: str, url: str, mode: str, settings: Settings, options: BloscpackOptions) -> None:
         super().__init__(path, url, settings, options)
         self._mode = mode

@@ -4,104 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move, used_bytes
-from hyperslab.codecs.digests import Digest
-from hyperslab.errors import FormatError, HyperslabError, MemoryLimit, Problem, Unsupported
-from hyperslab.formats.base import Remedy
+from hyperslab.errors import HyperslabError, Problem
+from hyperslab.formats.base import Reader
 from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache, codecs_of, read_table, stored_end
 from hyperslab.formats.bloscpack.document import Content, contradiction, parse_document
 from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, read_stable
 from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_preamble
+from hyperslab.formats.bloscpack.rules import RULES, SURPLUS, chunk_problems, problems_of, with_mends
 from hyperslab.formats.bloscpack.source import open_stream
 from hyperslab.formats.format_errors import names_below, node_not_found, require_array
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import Doc
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores import counting
-
-# -- problems of a file, none of which hides another, and what can be mended ----------------------------------------
-
-
-# Chunks that a thread examines in one go: their headers are small.
-_BATCH = 64
-SURPLUS = "longer-than-said"
-"""The kind of problem of chunks that hold more rows than the metadata say."""
-_ENDS = ("unfinished", "missing-chunk")
-_UNFILLED = Problem("", "unfinished", "the header or the offsets were never filled in")
-_DIED = Problem("", "unfinished-change", "a writer died before it had made all of a change")
-
-
-def problems_of(error: HyperslabError) -> list[Problem]:
-    """Return the problems that an error lists, or the error as one."""
-    if isinstance(error, FormatError) and error.problems:
-        return list(error.problems)
-    kind = "not-decoded" if isinstance(error, Unsupported) else "unreadable-file"
-    return [Problem("", kind, error.said)]
-
-
-def chunk_problems(
-    file: FileBytes, table: ChunkTable, content: Content | None, digest: Digest, deep: bool, workers: int
-) -> Iterator[Problem]:
-    """Yield the problems of the stored chunks; without ``content`` they are taken as bytes."""
-    node = content.labelled.name if content is not None else ""
-    if table.unfinished and (table.fault or table.found < table.declared):
-        why = f": {table.fault}" if table.fault else ""
-        yield Problem(node, "unfinished", f"the file was not written to its end{why}")
-    content = content or parse_document(None, nbytes=table.nbytes, chunk_size=table.uniform)
-    source = open_stream(file, TableCache(file, lambda: table), content, digest, node)
-    flaws: dict[int, Problem] = {}
-
-    def work(numbers: range) -> None:
-        for number in numbers:
-            try:
-                source.verify(number, decode=deep)
-            except HyperslabError as error:
-                kind = "not-decoded" if isinstance(error, Unsupported | MemoryLimit) else "corrupt-chunk"
-                flaws[number] = Problem(node, kind, f"{error.key}: {error.said}")
-        if deep and counting.watchers:
-            counting.done(len(numbers))
-
-    count = min(table.found, table.declared)
-    each_batch(work, (range(i, min(i + _BATCH, count)) for i in range(0, count, _BATCH)), workers)
-    yield from (flaws[number] for number in sorted(flaws))
-    if table.found < table.declared:
-        last = table.declared - 1
-        which = f"chunk {last} is" if table.found == last else f"chunks {table.found} to {last} are"
-        yield Problem(node, "missing-chunk", f"{which} not there{f': {table.fault}' if table.fault else ''}")
-
-
-def remedies_of(
-    problems: Iterable[Problem], table: ChunkTable | None, *, died: bool, complete: Callable[[], None]
-) -> Iterator[Remedy]:
-    """Yield the remedies of a file with these problems. ``died``: whether there is, or was, a journal of a dead writer;
-    ``complete``: ends a file whose writer never came to its end with the last whole chunk."""
-    if died:
-        yield Remedy(_DIED, "put back what was there before", _nothing, sound=True)  # it is read as if it were done
-    problems = list(problems)
-    action = None
-    if table is not None and table.found and (table.unfinished or table.found < table.declared):
-        action = f"fill in the header and the offsets of the {table.found} whole chunks, with which the file ends"
-        if not any(problem.kind in _ENDS for problem in problems):
-            problems.append(_UNFILLED)
-    act: Callable[[], None] | None = complete
-    for problem in problems:
-        if problem.kind not in _ENDS or action is None:
-            yield Remedy(problem)
-        else:
-            yield Remedy(problem, action, act or _nothing, sound=problem is _UNFILLED)  # all cells are read as they are
-            act = None  # which mends the others too
-
-
-def _nothing() -> None:
-    """Opening the file for writing has done it."""
-
 
 _log = logging.getLogger("hyperslab")
 
@@ -177,8 +98,10 @@ def _with_rows_of(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
     return doc | {"shape": shape}
 
 
-class BloscpackReader:
+class BloscpackReader(Reader):
     """One bloscpack file, read-only. A file that is changed in place is read as it is then, in its old shape."""
+
+    is_single_array = True
 
     def __init__(self, file: FileBytes) -> None:
         self._lock = threading.RLock()
@@ -261,7 +184,7 @@ class BloscpackReader:
         chunk = self._file.pread(stored, offset)
         return stored - used_bytes(chunk) if may_move(chunk, nbytes) else 0
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
+    def _problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """Yield every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""
         content: Content | None = None
         listed_problems: list[Problem] = []
@@ -282,28 +205,28 @@ class BloscpackReader:
         digest = self._preamble.header.digest
         yield from chunk_problems(self._file, table, content, digest, deep, workers)
 
-    def remedies(
+    def find_damage(
         self,
         *,
         deep: bool,
         workers: int,
         complete: Callable[[], None] | None = None,
         lengthen: Callable[[], None] | None = None,
-    ) -> Iterator[Remedy]:
+    ) -> Iterator[Finding]:
         """Return what can be mended; ``complete`` is what ends an unfinished file, ``lengthen`` what takes in all
         rows."""
         died = isinstance(self._file, LocalFile) and self._file.has_journal()
-        problems = list(self.problems(deep=deep, workers=workers))
+        problems = list(self._problems(deep=deep, workers=workers))
         table: ChunkTable | None = None
         with suppress(HyperslabError):
             table = read_table(self._file, self._preamble)
-        for remedy in remedies_of(problems, table, died=died, complete=complete or (lambda: None)):
-            rows = rows_behind(self.content) if remedy.problem.kind == SURPLUS else 0
+        for finding in with_mends(problems, table, died=died, complete=complete or (lambda: None)):
+            rows = rows_behind(self.content) if finding.problem.kind == SURPLUS else 0
             if rows:
-                remedy = Remedy(remedy.problem, f"make the array {rows} rows longer", act=lengthen or (lambda: None))
-            yield remedy
+                finding = Finding(finding.problem, f"make the array {rows} rows longer", act=lengthen or (lambda: None))
+            yield RULES.with_rule(finding)
 
-    def stamp(self, path: str) -> Any:
+    def stamp(self, path: str) -> object:
         """Return what identifies the present version of the file."""
         return self._file.stamp()
 

@@ -30,12 +30,11 @@ from hyperslab.formats.single_array.document import (
     Doc,
     Document,
     LabelledArray,
-    NumPyDType,
     is_label,
     labels_from_json,
     labels_to_json,
 )
-from hyperslab.model.dtypes import packed
+from hyperslab.model.dtypes import NumpyDType, packed
 from hyperslab.model.spec import ArraySpec, Codec
 
 # -- text of the metadata -------------------------------------------------------------------------------------------
@@ -77,7 +76,7 @@ def read_text(data: bytes) -> Doc:
     return value if isinstance(value, dict) else {"metadata": value}
 
 
-def read_literal(text: str) -> Any:
+def read_literal(text: str) -> object:
     """Return the value of a Python literal, tuples as lists; only texts, numbers, True, False, None, lists, tuples and
     dicts.
 
@@ -93,7 +92,7 @@ def read_literal(text: str) -> Any:
         raise document_error("metadata", f"no literal: {error}") from None
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> object:
     """Return the same value with the types of JSON."""
     match value:
         case dict():
@@ -123,7 +122,7 @@ _EXOTIC = re.compile(r"[<>|=]?(?:f12|f16|c24|c32|g|G)|float(?:96|128)|complex(?:
 _PADDING = re.compile(r"\|?V\d{1,9}")
 
 
-def read_dtype(value: Any) -> NumPyDType:
+def read_dtype(value: object) -> NumpyDType:
     """Return the type of the cells as they lie in the file, padding included.
 
     TypeError says what is wrong; Unsupported for object cells and for floats of more than 8 bytes.
@@ -145,18 +144,18 @@ def read_dtype(value: Any) -> NumPyDType:
     raise TypeError(f"{value!r:.80} is no data type")
 
 
-def write_dtype(dtype: NumPyDType) -> str:
+def write_dtype(dtype: NumpyDType) -> str:
     """Return the text of a type: ``repr`` of its ``str`` or, for a structure, of its ``descr`` (bloscpack 0.16)."""
     return repr(dtype.str if dtype.names is None else dtype.descr)
 
 
-def long_name(dtype: NumPyDType) -> str:
+def long_name(dtype: NumpyDType) -> str:
     """Return the text of a type in the specification's words: ``float64``, ``>f8``, ``|S5``, the ``descr`` of a
     structure."""
     return str(dtype) if dtype.names is None else str(np.lib.format.dtype_to_descr(dtype))
 
 
-def _simple(text: str) -> NumPyDType:
+def _simple(text: str) -> NumpyDType:
     if _OBJECTS.fullmatch(text):
         raise Unsupported("object cells are pickles, which run code when they are read", remedy="read it where it is")
     if _EXOTIC.fullmatch(text):
@@ -169,8 +168,8 @@ def _simple(text: str) -> NumPyDType:
     return dtype_from_json(text.replace("?", "b1"))
 
 
-def _structured(value: list[Any]) -> NumPyDType:
-    names: dict[str, NumPyDType] = {}
+def _structured(value: list[object]) -> NumpyDType:
+    names: dict[str, NumpyDType] = {}
     offsets, size = [], 0
     for part in value:
         if not isinstance(part, list) or len(part) not in (2, 3):
@@ -192,7 +191,7 @@ def _structured(value: list[Any]) -> NumPyDType:
     return np.dtype({"names": [*names], "formats": [*names.values()], "offsets": offsets, "itemsize": size})
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     """Return the name of a field, which may stand behind a title."""
     if isinstance(value, list) and len(value) == 2:
         value = value[1]
@@ -201,7 +200,7 @@ def _name(value: Any) -> str:
     return value
 
 
-def _repeated(dtype: NumPyDType, shape: Any) -> NumPyDType:
+def _repeated(dtype: NumpyDType, shape: Any) -> NumpyDType:
     lengths = field_shape(shape)
     if prod(lengths) * dtype.itemsize > LARGEST:
         raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
@@ -228,7 +227,7 @@ class Content:
     """
 
     labelled: LabelledArray
-    stored: NumPyDType
+    stored: NumpyDType
     order: Literal["C", "F"] = "C"
     plain: bool = False
     outer: tuple[str, ...] = ()
@@ -271,12 +270,12 @@ def in_rows(shape: tuple[int, ...], order: str, rows: int) -> tuple[int, ...]:
     return tuple(max(1, rows if i == axis else length) for i, length in enumerate(shape))
 
 
-def row_bytes(shape: tuple[int, ...], stored: NumPyDType, order: str) -> int:
+def row_bytes(shape: tuple[int, ...], stored: NumpyDType, order: str) -> int:
     """Return the bytes of the cells at one position of the slowest axis."""
     return prod(shape[1:] if order == "C" else shape[:-1]) * stored.itemsize
 
 
-def cut(shape: tuple[int, ...], stored: NumPyDType, order: str, chunk_size: int) -> tuple[int, ...]:
+def cut(shape: tuple[int, ...], stored: NumpyDType, order: str, chunk_size: int) -> tuple[int, ...]:
     """Return the chunks that the array shows, in whole rows: those that are stored where rows end with them, else
     larger ones.
 
@@ -357,7 +356,7 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
     return Content(labelled=labelled, stored=stored, order=order, outer=tuple(outer), extra=extra)
 
 
-def _shape(value: Any, stored: NumPyDType) -> tuple[int, ...]:
+def _shape(value: Any, stored: NumpyDType) -> tuple[int, ...]:
     if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
         raise TypeError(f"{value!r:.80} is no shape")
     if len(value) > _AXES or prod(n or 1 for n in value) * stored.itemsize > _MOST:

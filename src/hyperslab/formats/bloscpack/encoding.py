@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,13 +19,13 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import HEADER, MAX_BYTES, Blosc
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
-from hyperslab.codecs.digests import Digest, digest_number
+from hyperslab.codecs.checksums import Digest, digest_number
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bloscpack.document import Content, axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.preamble import Style
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
-from hyperslab.formats.single_array.document import Document, LabelledArray, NumPyDType, labels_to_json
-from hyperslab.model.dtypes import VlenString, describe
+from hyperslab.formats.single_array.document import Document, LabelledArray, labels_to_json
+from hyperslab.model.dtypes import NumpyDType, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 
 Slack = int | float | Literal["full"]
@@ -39,7 +39,7 @@ _NBYTES, _CTBYTES = 4, 6
 _MOST_TYPESIZE = 255
 
 
-def check_slack(slack: Any) -> Slack:
+def check_slack(slack: object) -> Slack:
     """Return the wish for room itself; Invalid when it is none."""
     if slack == "full" or (isinstance(slack, int | float) and not isinstance(slack, bool) and 0 <= slack < 2**31):
         room: Slack = slack
@@ -85,7 +85,7 @@ def with_slack(chunk: Buffer, slack: Slack) -> Buffer:
     return fitted(chunk, min(most, used + more)) or chunk
 
 
-def blosc_of(codecs: Sequence[Codec], dtype: NumPyDType) -> Blosc:
+def blosc_of(codecs: Sequence[Codec], dtype: NumpyDType) -> Blosc:
     """Blosc as the spec of an array has it; Unsupported for any other codec."""
     found = list(codecs) or [CODEC]
     if len(found) > 1 or found[0].name != "blosc":
@@ -215,7 +215,7 @@ def _check_type(spec: ArraySpec) -> None:
         raise Unsupported("format bloscpack has no shards", remedy="leave shards out, or use zarr3")
 
 
-def _codec(codecs: tuple[Codec, ...], dtype: NumPyDType) -> Codec:
+def _codec(codecs: tuple[Codec, ...], dtype: NumpyDType) -> Codec:
     """Return the one codec; checksums of others are left out, for a digest follows each chunk."""
     kept = [codec for codec in codecs if codec.name not in CHECKSUMS and codec.name != "bytes"]
     blosc_of(kept, dtype)

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 from hyperslab.errors import CorruptChunk, HyperslabError
 from hyperslab.formats.format_errors import dataset_closed, file_not_found
-from hyperslab.formats.hdf5.cells import pread_into
 from hyperslab.stores.atomic_file import UndoRecord, journal_path, read_undo
-from hyperslab.stores.files import MISSING, READ_REGULAR, read_error, version_of
-from hyperslab.stores.remote import RemoteFile
+from hyperslab.stores.files import MISSING, READ_REGULAR, pread_into, read_error, version_of
+from hyperslab.stores.object import RemoteFile
 
 Stamp = Any
 T = TypeVar("T")

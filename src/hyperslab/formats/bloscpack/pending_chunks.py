@@ -383,7 +383,7 @@ class PendingChunks:
 
     # -- to come back to --------------------------------------------------------------------------------------------
 
-    def mark(self) -> Any:
+    def mark(self) -> object:
         """Return the state now, for :meth:`reset`."""
         return self.content, self.base, self.slots.mark()
 

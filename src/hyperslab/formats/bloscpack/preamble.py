@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from hyperslab.codecs.blosc import MAX_BYTES
-from hyperslab.codecs.digests import DIGESTS, Digest
+from hyperslab.codecs.checksums import DIGESTS, Digest
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Invalid, Problem
 from hyperslab.formats.bloscpack.document import Content, read_text, write_text
 from hyperslab.formats.bloscpack.document import render_document as render_document

@@ -7,23 +7,24 @@ hold it. Every digest is verified, also when only a part of a chunk is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkReader, SourceTraits, Within
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER, Blosc, container, decode_part
-from hyperslab.codecs.digests import Digest
+from hyperslab.codecs.checksums import Digest
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks
 from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, ServedFile, Stamp
-from hyperslab.formats.format_errors import ReadOnlyChunks, read_only_error
-from hyperslab.stores.scratch import Scratch
+from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.stores.base import Scratch
 
 ReadChunk = Callable[[ChunkTable, int], tuple[Buffer, int]]
 """A stored chunk whose digest is right, and the bytes that it decodes to."""
@@ -41,6 +42,8 @@ _ATTEMPTS = 50
 class StreamChunks(ReadOnlyChunks):
     """One array over the chunks of a file."""
 
+    traits = SourceTraits(reads_parts=True, stamped=True, lists_chunks=True)
+
     def __init__(self, file: FileBytes, tables: TableCache, content: Content, digest: Digest, node: str) -> None:
         self._file: Any = file
         self._tables = tables
@@ -48,23 +51,18 @@ class StreamChunks(ReadOnlyChunks):
         self._digest = digest
         self._node = node
         spec = content.spec
-        self._grid = Grid.of(spec.shape, spec.chunks)
+        self.grid = Grid.of(spec.shape, spec.chunks)
         self._content = content
         self._turns = content.order == "F"
         self._axis = content.axis
         self._length = spec.shape[content.axis] if spec.shape else 1
         self._row = content.row
-        self._rows = (self._grid.fixed or (1,))[content.axis] if spec.shape else 1
+        self._rows = (self.grid.fixed or (1,))[content.axis] if spec.shape else 1
         self._shape = spec.shape[-2::-1] if self._turns else spec.shape[1:]
         self._direct = not self._turns and content.stored == spec.numpy_dtype
         self._fits = self._direct and not content.surplus
         self._chunks_match = False
         self._scratch = Scratch()
-
-    @property
-    def grid(self) -> Grid:
-        """Rows of about the size of the stored chunks."""
-        return self._grid
 
     def table(self) -> ChunkTable:
         """Return where the stored chunks lie."""
@@ -103,7 +101,7 @@ class StreamChunks(ReadOnlyChunks):
 
     def _rows_of(self, table: ChunkTable, first: int, count: int, read_chunk: ReadChunk) -> Block:
         """Return the rows of the array as they lie in the stream: the slowest axis first."""
-        rows = np.empty((count, *self._shape) if self._grid.axes else (), self._content.stored)
+        rows = np.empty((count, *self._shape) if self.grid.axes else (), self._content.stored)
         self._gather(table, first * self._row, rows.reshape(-1).view(np.uint8).data, read_chunk)
         return rows
 
@@ -111,21 +109,24 @@ class StreamChunks(ReadOnlyChunks):
         """Return a block with its axes in the order of the stream."""
         return block.T if self._turns else block
 
-    def read_part(self, coords: Coords, within: tuple[Any, ...], out: Block) -> bool:
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Decode only the rows that hold the cells ``within``, and of large chunks only the blocks that hold those."""
+        self._fill_part(coords, within, out, self._read_chunk)
+        return True
+
+    def _fill_part(self, coords: Coords, within: Within, out: Block, read_chunk: ReadChunk) -> None:
         table = self._table or self.table()
         rows = within[self._axis]
         first = coords[self._axis] * self._rows + rows.start
         if self._direct and rows.step in (None, 1) and out.flags.c_contiguous and out.shape[1:] == self._shape:
-            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data, self._read_chunk)
-            return True
+            self._gather(table, first * self._row, out.reshape(-1).view(np.uint8).data, read_chunk)
+            return
         others = [part for axis, part in enumerate(within) if axis != self._axis]
         count = range(rows.start, rows.stop, rows.step or 1)[-1] + 1 - rows.start
-        cells = self._rows_of(table, first, count, self._read_chunk)
+        cells = self._rows_of(table, first, count, read_chunk)
         self._in_stream_order(out)[...] = cells[
             (slice(None, None, rows.step), *(others[::-1] if self._turns else others))
         ]
-        return True
 
     # -- the stream -------------------------------------------------------------------------------------------------
 
@@ -236,22 +237,22 @@ class StreamChunks(ReadOnlyChunks):
 
     def read(self, coords: Coords) -> Block:
         """Return the decoded chunk; cells behind the array's edge are zero."""
-        block = np.zeros(self._grid.chunk_shape(coords), self._content.spec.numpy_dtype)
+        block = np.zeros(self.grid.chunk_shape(coords), self._content.spec.numpy_dtype)
         self.read_into(coords, block)
         return block
 
     @property
-    def container(self) -> Any:
+    def blosc_container(self) -> Hashable | None:
         """What lies in the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
         self.table()
-        return container(self._content.stored, self._grid.fixed or ()) if self._chunks_match else None
+        return container(self._content.stored, self.grid.fixed or ()) if self._chunks_match else None
 
     @property
-    def pads(self) -> bool:
+    def pads_edges(self) -> bool:
         """A chunk at the edge holds the cells within the array only."""
         return False
 
-    def raw(self, coords: Coords) -> bytes | None:
+    def read_blosc(self, coords: Coords) -> bytes | None:
         """Return a stored chunk, its digest verified."""
         table = self._table or self.table()
         number = coords[self._axis] if coords else 0
@@ -260,17 +261,9 @@ class StreamChunks(ReadOnlyChunks):
         except HyperslabError as error:
             raise self._locate(error, table, number) from error.__cause__
 
-    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
-        """Refused."""
-        raise read_only_error()
-
     def stamp(self, coords: Coords) -> Stamp:
         """Return the stamp of the file: a chunk may lie in any of its bytes."""
         return self._file.stamp()
-
-    def stored(self) -> Iterator[Coords]:
-        """Yield every chunk of the grid, for what is not there cannot be read."""
-        return iter(self._grid)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of the stored chunks that hold these, digests included."""
@@ -310,7 +303,7 @@ class ServedChunks(StreamChunks):
 
     def __init__(self, file: ServedFile, tables: TableCache, content: Content, digest: Digest, node: str) -> None:
         super().__init__(file, tables, content, digest, node)
-        self.concurrency = file.concurrency
+        self.traits = replace(self.traits, concurrency=file.concurrency, fetches=True)
 
     def fetch(self, coords: Sequence[Coords]) -> _FetchedBuffers:
         """Fetch the stored bytes of these chunks."""
@@ -330,16 +323,22 @@ class ServedChunks(StreamChunks):
         return self._verified(memoryview(self._file.pread(size, offset)), nbytes), nbytes
 
 
-class _FetchedBuffers:
+class _FetchedBuffers(ChunkReader):
     """Stored chunks that are here, to be decoded."""
 
     def __init__(self, source: ServedChunks, parts: dict[int, bytes]) -> None:
+        self.grid = source.grid
         self._source = source
         self._parts = parts
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``."""
         self._source._fill(coords, out, self._read_chunk)
+        return True
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Decode only the rows that hold the cells ``within``."""
+        self._source._fill_part(coords, within, out, self._read_chunk)
         return True
 
     def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:

@@ -16,6 +16,7 @@ from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.document import Content, in_rows
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
+from hyperslab.formats.format_errors import require_no_link
 from hyperslab.formats.single_array.document import LabelledArray
 from hyperslab.formats.single_array.draft import SingleArrayDraft, check_small, main_array_or_none
 from hyperslab.model.dtypes import VlenString, describe, packed
@@ -58,7 +59,7 @@ class State:
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """Return the node at ``path``; NodeNotFound."""
         spec = self.draft.node(path)
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             return spec
         if path == self.main and self.pending is not None:
             return spec.evolve(chunks=self.pending.shape)
@@ -66,9 +67,8 @@ class State:
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
         """Make or change a node; Unsupported for what this format does not have."""
-        if isinstance(spec, Link):
-            raise Unsupported("format bloscpack has no links", node=path)
-        if isinstance(spec, GroupSpec):
+        spec = require_no_link(spec, path, "bloscpack")
+        if spec.is_group:
             if path:
                 raise Unsupported("format bloscpack has no groups: a file is one array", node=path)
             self.draft.group = spec
@@ -102,9 +102,8 @@ class State:
         current = self.draft.specs[path]
         if spec.numpy_dtype != current.numpy_dtype:
             raise Unsupported("the type of an array cannot be changed", node=path, remedy="delete it and make it anew")
-        self.draft.put_coordinate(
-            path, spec.evolve(chunks=current.chunks, codecs=current.codecs, layout=current.layout)
-        )
+        check_small(spec, path)
+        self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
         self._decide()
 
     def _add(self, path: str, spec: ArraySpec) -> None:
@@ -223,7 +222,7 @@ class State:
             content = self.pending.content
             self.write_main(path, number, content.spec.filled(self.pending.shape), content.axis)
 
-    def container_main(self, path: str) -> Any:
+    def container_main(self, path: str) -> object:
         """Return what lies in the array's stored chunks; None for one that stands in the document, or in another
         order."""
         pending = self.pending
@@ -264,7 +263,7 @@ class State:
 
     # -- to come back to --------------------------------------------------------------------------------------------
 
-    def mark(self) -> Any:
+    def mark(self) -> object:
         """Return the state now, for :meth:`reset`; of a dataset that is there."""
         pending = self.pending
         return self.draft.copy(), pending, pending and pending.mark(), self.touched, self.written

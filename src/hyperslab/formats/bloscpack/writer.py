@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Invalid
-from hyperslab.formats.base import Remedy
+from hyperslab.formats.base import Writer
 from hyperslab.formats.bloscpack.commit import (
     FileSnapshot,
     commit,
@@ -27,13 +26,15 @@ from hyperslab.formats.bloscpack.commit import (
     pending_chunks_of,
     read_snapshot,
 )
-from hyperslab.formats.bloscpack.dataset import BloscpackReader, remedies_of, surplus_of
+from hyperslab.formats.bloscpack.dataset import BloscpackReader, surplus_of
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, new_array
 from hyperslab.formats.bloscpack.file import LocalFile
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
+from hyperslab.formats.bloscpack.rules import RULES, with_mends
 from hyperslab.formats.bloscpack.state import State, other_shape
 from hyperslab.formats.format_errors import dataset_closed, file_not_found, names_below, require_array
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateChunk
 from hyperslab.formats.single_array.draft import SingleArrayDraft
 from hyperslab.model.refs import Link
@@ -45,8 +46,10 @@ from hyperslab.stores.locks import hold_file
 # -- what the writers of new files and of changes share -------------------------------------------------------------
 
 
-class StateWriter:
+class StateWriter(Writer):
     """Nodes and cells of whatever state there is. Threads take turns, each with a whole change."""
+
+    is_single_array = True
 
     def __init__(self, path: str, url: str, settings: Settings, options: BloscpackOptions) -> None:
         self._path = os.path.realpath(path)
@@ -140,7 +143,7 @@ class StateWriter:
         """Return the bytes of the array's chunks and their digests, of all of them where ``numbers`` is None."""
         raise NotImplementedError
 
-    def stamp(self, path: str) -> Any:
+    def stamp(self, path: str) -> object:
         """Return what identifies the present version of the file; None while it is being changed here."""
         return None
 
@@ -160,8 +163,10 @@ def roll_back_journal(path: str, *, durable: bool) -> bool:
 # -- the cells of a dataset that is open for writing, as chunks -----------------------------------------------------
 
 
-class _TransactionChunks:
+class _TransactionChunks(ChunkSource):
     """Chunks of a writer that are changed by its transactions."""
+
+    traits = SourceTraits(stamped=True, transacts=True)
 
     def __init__(self, writer: StateWriter, path: str) -> None:
         self._writer = writer
@@ -171,7 +176,7 @@ class _TransactionChunks:
         """Show what is changed in the block together, or not at all; Conflict after ``timeout`` seconds."""
         return self._writer.transaction(timeout)
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return the stamp of the file; None while nothing is to be cached."""
         return self._writer.stamp(self._path)
 
@@ -182,13 +187,8 @@ class MainChunks(_TransactionChunks):
     def __init__(self, writer: StateWriter, path: str, spec: ArraySpec, axis: int) -> None:
         super().__init__(writer, path)
         self._spec = spec
-        self._grid = Grid.of(spec.shape, spec.chunks)
+        self.grid = Grid.of(spec.shape, spec.chunks)
         self._axis = axis
-
-    @property
-    def grid(self) -> Grid:
-        """The grid as of when the array was opened: others may have made it longer since."""
-        return self._grid
 
     def _number(self, coords: Coords) -> int:
         return coords[self._axis] if coords else 0
@@ -199,7 +199,7 @@ class MainChunks(_TransactionChunks):
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk."""
-        out = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return out if self.read_into(coords, out) else None
 
     def write(self, coords: Coords, block: Block) -> None:
@@ -208,20 +208,20 @@ class MainChunks(_TransactionChunks):
             self._writer.state().write_main(self._path, self._number(coords), block, self._axis)
 
     @property
-    def container(self) -> Any:
+    def blosc_container(self) -> Hashable | None:
         """What lies in the stored chunks; None where they cannot be moved as they are."""
         return self._writer.state().container_main(self._path)
 
     @property
-    def pads(self) -> bool:
+    def pads_edges(self) -> bool:
         """A chunk at the edge holds the cells within the array only."""
         return False
 
-    def raw(self, coords: Coords) -> bytes | None:
+    def read_blosc(self, coords: Coords) -> bytes | None:
         """Return the chunk as it will be stored, without its digest."""
         return self._writer.state().raw_main(self._path, self._number(coords))
 
-    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+    def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Take stored chunks as they are."""
         for coords, chunk in pairs:
             with self._writer.changing():
@@ -400,15 +400,17 @@ class BloscpackWriter(StateWriter):
         finally:
             os.close(descriptor)
 
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield what can be mended, and what opening the file for writing has mended."""
         reader = BloscpackReader(LocalFile(self._path, self._url))
         try:
-            found = list(reader.remedies(deep=deep, workers=workers, complete=self._complete, lengthen=self._lengthen))
+            found = list(
+                reader.find_damage(deep=deep, workers=workers, complete=self._complete, lengthen=self._lengthen)
+            )
         finally:
             reader.close()
         died, self._rolled_back = self._rolled_back, False
-        yield from remedies_of((), None, died=died, complete=self._complete)
+        yield from map(RULES.with_rule, with_mends((), None, died=died, complete=self._complete))
         yield from found
 
     def _lengthen(self) -> None:
@@ -424,7 +426,7 @@ class BloscpackWriter(StateWriter):
             state, table = self.state(), self._locked_snapshot().table
             pending, path = state.pending, state.main or ""
             spec = state.node(path)
-            if pending is None or not isinstance(spec, ArraySpec):
+            if pending is None or not spec.is_array:
                 return
             rows = found_bytes(table) // pending.content.row if pending.content.row else 0
             shape = list(spec.shape)
@@ -438,7 +440,7 @@ class BloscpackWriter(StateWriter):
         rooms = self._current_snapshot().table.rooms
         return int(rooms.sum() if numbers is None else sum(rooms[n] for n in numbers if n < len(rooms)))
 
-    def stamp(self, path: str) -> Any:
+    def stamp(self, path: str) -> object:
         return None if self._running is not None else self._current_snapshot().stamp
 
     def refresh(self, path: str) -> None:

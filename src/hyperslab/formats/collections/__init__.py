@@ -17,24 +17,28 @@ from hyperslab.formats.base import Feature, FormatInfo, Variant
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.format import FEATURES, NOTES, CollectionTreeFormat
 
-
-def _layouts() -> Sequence[Layout]:
-    from hyperslab.formats.collections.deker.store import LAYOUT as DEKER
-    from hyperslab.formats.collections.own.layout import LAYOUT
-
-    return LAYOUT, DEKER
-
-
 _HOLDS = FEATURES | {Feature.UNLIMITED, Feature.CHECKSUMS, Feature.CODECS}
-FORMAT = CollectionTreeFormat(
-    "collections",
-    _HOLDS,
-    FormatInfo(
+
+
+class CollectionsFormat(CollectionTreeFormat):
+    """Format ``collections``: new collections get our own layout."""
+
+    name = "collections"
+    features = _HOLDS
+    info = FormatInfo(
         "collections",
         "collections of arrays with schemas, labels and attributes",
         "collections/<name>/collection.json, or an empty folder collections",
         True,
         (Variant("collections", _HOLDS, notes=NOTES),),
-    ),
-    _layouts,
-)
+    )
+
+    def layouts(self) -> Sequence[Layout]:
+        """Return both layouts."""
+        from hyperslab.formats.collections.deker.store import LAYOUT as DEKER
+        from hyperslab.formats.collections.own.layout import LAYOUT
+
+        return LAYOUT, DEKER
+
+
+FORMAT = CollectionsFormat()

@@ -22,9 +22,9 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, Problem, SchemaError, Unsupported
-from hyperslab.formats.base import Remedy
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json import records
+from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import ArraySchema, Record, VArraySchema
 from hyperslab.model.schemas.attributes import AttributeSchema, dtype_of, fill_of, is_extended, reads_extended, type_of
 from hyperslab.model.schemas.dimensions import AnyDimensionSchema, DimensionSchema, TimeDimensionSchema, step_from_json
@@ -66,8 +66,8 @@ class CollectionDocument:
     strict: bool = True
     storage_adapter: str = "HDF5StorageAdapter"
     metadata_version: str = VERSION
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    schema_extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+    schema_extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.layout != "deker":
@@ -94,12 +94,12 @@ class CollectionDocument:
         return "varray" if isinstance(self.schema, VArraySchema) else "array"
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The document as JSON values."""
         return document_to_json(self)
 
 
-def document_to_json(document: CollectionDocument) -> dict[str, Any]:
+def document_to_json(document: CollectionDocument) -> dict[str, object]:
     """Return the JSON values, their keys in the order in which they are written."""
     own: dict[str, Any] = {} if document.layout == "deker" else {"layout": document.layout}
     if not document.strict:
@@ -185,7 +185,7 @@ def _parse_valid(
     )
 
 
-def _check_version(doc: Mapping[str, Any], problems: Problems) -> None:
+def _check_version(doc: Mapping[str, object], problems: Problems) -> None:
     said = doc.get("metadata_version")
     parts = said.split(".") if isinstance(said, str) else []
     if not parts or not all(part.isascii() and part.isdigit() for part in parts):
@@ -221,7 +221,7 @@ def parse_schema(
     )
 
 
-def _grid(said: Mapping[str, Any]) -> dict[str, Any]:
+def _grid(said: Mapping[str, object]) -> dict[str, Any]:
     """Return how the arrays are cut: ``vgrid`` alone in the peer's documents, the shape of the tiles where that is
     there."""
     name = "arrays_shape" if said.get("arrays_shape") is not None else "vgrid"
@@ -243,7 +243,7 @@ def _parse_dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
             raise SchemaError(f"type is {shorten(kind)}, not 'generic' or 'time'")
 
 
-def _parse_attribute(said: Mapping[str, Any]) -> AttributeSchema:
+def _parse_attribute(said: Mapping[str, object]) -> AttributeSchema:
     return AttributeSchema(
         _required_field(said, "name"), type_of(_required_field(said, "dtype")), _required_field(said, "primary")
     )
@@ -255,7 +255,9 @@ def _required_field(said: Mapping[str, Any], name: str) -> Any:
     return said[name]
 
 
-def _parse_list(kind: str, said: object, make: Callable[[Mapping[str, Any]], Made], problems: Problems) -> list[Made]:
+def _parse_list(
+    kind: str, said: object, make: Callable[[Mapping[str, object]], Made], problems: Problems
+) -> list[Made]:
     if not isinstance(said, Sequence) or isinstance(said, str):
         problems.fatal(kind, f"{kind} is {shorten(said)}, not a list")
         return []
@@ -276,7 +278,7 @@ def _catch_schema_error(kind: str, make: Callable[[], Made], problems: Problems)
         return None
 
 
-def complete_document(doc: Mapping[str, Any]) -> dict[str, Any]:
+def complete_document(doc: Mapping[str, object]) -> dict[str, object]:
     """Return a document as it is stored, of what users give: with fill value, attributes, labels, scales and options,
     which may be left out, and with lists for tuples."""
     doc = {key: _with_lists(value) for key, value in doc.items()}
@@ -287,7 +289,7 @@ def complete_document(doc: Mapping[str, Any]) -> dict[str, Any]:
     return {"options": None, **doc, "schema": full}
 
 
-def _with_lists(value: object) -> Any:
+def _with_lists(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _with_lists(part) for key, part in value.items()}
     return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
@@ -425,7 +427,7 @@ class CollectionStore(ABC):
     # -- care -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
+    def find_damage(self, *, deep: bool) -> Iterable[Finding]:
         """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
 
     def document_problems(self) -> Iterable[Problem]:
@@ -459,5 +461,5 @@ class Layout(ABC):
         """Make a collection; AlreadyExists when the name is taken, Unsupported when the layout cannot hold it."""
 
     @abstractmethod
-    def remedies(self, where: Location) -> Iterable[Remedy]:
+    def find_damage(self, where: Location) -> Iterable[Finding]:
         """Return the problems of the root itself (strays, damaged documents) with what mends them."""

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import os
 import posixpath
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, HyperslabError, StorageError
-from hyperslab.formats.base import Feature, FormatInfo, Mode
+from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
 from hyperslab.formats.opening import (
     already_exists,
     check_mode,
-    check_option_names,
     has_keys,
     nothing_at,
     replace_folder,
@@ -69,15 +68,14 @@ _FEW = 8
 """Collections that are looked at to find out how a root is laid out."""
 
 
-@dataclass(frozen=True)
-class CollectionTreeFormat:
-    """A format of roots of collections. ``layouts`` gives those that it opens, what is new gets the first."""
+class CollectionTreeFormat(Format):
+    """A format of roots of collections. ``only``: the layout that all collections of a root have; None for several."""
 
-    name: str
-    features: frozenset[Feature]
-    info: FormatInfo
-    layouts: Callable[[], Sequence[Layout]]
     only: str | None = None
+
+    @abstractmethod
+    def layouts(self) -> Sequence[Layout]:
+        """Return the layouts that it opens; what is new gets the first."""
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the place is a root of collections, or a collection's folder."""
@@ -93,10 +91,7 @@ class CollectionTreeFormat:
             return {self.only}.issuperset(kinds)
         return set(kinds) != {"deker"}
 
-    @property
-    def label_rules(self) -> str:
-        """The kinds of labels that an array has by itself."""
-        return "scales, words and regular times"
+    traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times")
 
     def placed(self, where: Location) -> None:
         """Links of collections that were made elsewhere lead to where their files are."""
@@ -119,12 +114,10 @@ class CollectionTreeFormat:
         *,
         settings: Settings = DEFAULTS,
         remembered: Mapping[str, bytes | None] | None = None,
-        **options: Any,
     ) -> CollectionTreeReader:
         """Open or make a root of collections. NotFound, FormatError, AlreadyExists."""
         from hyperslab.formats.collections.tree import CollectionTreeReader
 
-        check_option_names(self.name, options, (), where.url)
         root, base = _root_of(where) if mode in ("r", "r+") else (where, "")
         if mode == "r":
             return _checked_reader(CollectionTreeReader(root, self.layouts(), settings, base), where)
@@ -147,7 +140,7 @@ class CollectionTreeFormat:
     def _create(self, where: Location, mode: Mode, settings: Settings) -> CollectionTreeWriter:
         """Make a new root, or return with mode ``a`` the one that is there."""
         writer = self._writer(where, settings)
-        store: Any = writer.store
+        store = writer.store
         taken = has_keys(store)
         if taken and mode == "a":
             return writer

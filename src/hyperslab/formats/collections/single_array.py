@@ -15,6 +15,7 @@ from hyperslab.formats.collections.base import CollectionDocument, LayoutName
 from hyperslab.formats.hdf5.filters import filter_from_codecs
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
 from hyperslab.model.calendars import REAL, parse_moment, unit_length
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.schemas import (
@@ -49,7 +50,7 @@ def is_record(attrs: Mapping[str, Any]) -> bool:
     return set(attrs) == set(RECORD)
 
 
-def record_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def record_attrs(attrs: Mapping[str, Any]) -> dict[str, object]:
     """Return the same attributes as JSON values, where a format without mappings has kept them as text."""
     return {
         name: json.loads(value) if name in RECORD[1:] and _is_json(value) else value for name, value in attrs.items()
@@ -184,9 +185,6 @@ def _divides(spec: ArraySpec) -> bool:
 
 
 # -- labels of a dimension as those of a schema -----------------------------------------------------------------------
-
-
-Values = np.ndarray[Any, Any]
 
 
 AnyDimension = DimensionSchema | TimeDimensionSchema

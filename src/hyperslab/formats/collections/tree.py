@@ -34,12 +34,13 @@ import numpy as np
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
-from hyperslab.formats.base import Remedy
+from hyperslab.formats.base import Reader
 from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, document_to_json
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
 from hyperslab.formats.metadata_json.nodes import attrs_from_json, attrs_to_json, group_from_json, group_to_json
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import STRING, cells_from_json, cells_to_json
 from hyperslab.model.dtypes import DataType, VlenString
@@ -144,7 +145,7 @@ def render_tree(tree: Tree) -> bytes:
     return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _array_to_json(entry: ArrayEntry) -> dict[str, Any]:
+def _array_to_json(entry: ArrayEntry) -> dict[str, object]:
     said: dict[str, Any] = {"collection": entry.collection, "id": entry.id} if entry.inline_spec is None else {}
     if entry.inline_spec is not None:
         is_text = isinstance(entry.inline_spec.dtype, VlenString)
@@ -176,7 +177,7 @@ def parse_tree(data: bytes) -> Tree:
         raise FormatError(f"the document of groups and arrays makes no sense: {error}", key=KEY) from error
 
 
-def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _object(said: Mapping[str, object], name: str) -> dict[str, Any]:
     value = said.get(name, {})
     if not isinstance(value, dict):
         raise TypeError(f"{name} is no object")
@@ -228,7 +229,7 @@ def portable_document(document: CollectionDocument) -> str:
     return json.dumps(said | ({"options": document.extra[KEPT_OPTIONS]} if KEPT_OPTIONS in document.extra else {}))
 
 
-class CollectionTreeReader:
+class CollectionTreeReader(Reader):
     """All collections of a root that are laid out in one of the ways that are given."""
 
     def __init__(self, where: Location, layouts: Sequence[Layout], settings: Settings, base: str = "") -> None:
@@ -236,9 +237,9 @@ class CollectionTreeReader:
         self._layouts = layouts
         self._settings = settings
         self._base = base
-        self._store: Store = self._open_store()
+        self.store: Store = self._open_store()
         if where.scheme != "file":  # one connection, or one archive, for all
-            self._where = Location.of(self._store)
+            self._where = Location.of(self.store)
         self._mutex = threading.RLock()
         self._collection_stores: dict[str, CollectionStore] = {}
         self._cached_tree: Tree | None = None
@@ -250,11 +251,6 @@ class CollectionTreeReader:
     def url(self) -> str:
         """The URL of the root, without secrets."""
         return self._where.url
-
-    @property
-    def store(self) -> Store:
-        """The store of the root."""
-        return self._store
 
     @property
     def writable(self) -> bool:
@@ -310,7 +306,7 @@ class CollectionTreeReader:
             return self._cached_tree
 
     def _read_tree(self) -> Tree:
-        data = self._store.get(KEY)
+        data = self.store.get(KEY)
         try:
             return Tree() if data is None else parse_tree(data)
         except FormatError as error:
@@ -401,17 +397,13 @@ class CollectionTreeReader:
 
     # -- health -----------------------------------------------------------------------------------------------------
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Return every problem of the root and its collections; ``deep`` reads every cell besides."""
-        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
-
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield the same with what mends them; of an array that its collection is there for, under the name it has
         here."""
         names = self._names_of_members()
-        for remedy in self._remedies(deep):
-            name = names.get(remedy.problem.node)
-            yield remedy if name is None else replace(remedy, problem=replace(remedy.problem, node=name))
+        for finding in self._member_damage(deep):
+            name = names.get(finding.problem.node)
+            yield finding if name is None else replace(finding, problem=replace(finding.problem, node=name))
 
     def _names_of_members(self) -> dict[str, str]:
         """Return the paths of arrays that are the only one of a collection, by collection and id."""
@@ -423,7 +415,7 @@ class CollectionTreeReader:
             f"{entry.collection}/{entry.id}": path for path, entry in arrays.items() if entry.collection is not None
         }
 
-    def _remedies(self, deep: bool) -> Iterator[Remedy]:
+    def _member_damage(self, deep: bool) -> Iterator[Finding]:
         known: set[str] = set()
         for name in self.collections():
             try:
@@ -434,33 +426,33 @@ class CollectionTreeReader:
                 )
                 problems = problems or [Problem(name, "unreadable-node", error.said)]
                 known |= {problem.message for problem in problems}
-                yield from map(Remedy, problems)
+                yield from map(Finding, problems)
             else:
-                yield from found.remedies(deep=deep)
+                yield from found.find_damage(deep=deep)
         for layout in self._layouts:
-            yield from (each for each in layout.remedies(self._where) if each.problem.message not in known)
-        yield from self._tree_remedies()
+            yield from (each for each in layout.find_damage(self._where) if each.problem.message not in known)
+        yield from self._tree_damage()
 
-    def _tree_remedies(self) -> Iterator[Remedy]:
+    def _tree_damage(self) -> Iterator[Finding]:
         """Yield the problems of ``collections.json``: entries whose collections are gone."""
         try:
             tree = self._tree()
         except FormatError as error:
-            yield Remedy(Problem("", "invalid-document", error.said), at=KEY)
+            yield Finding(Problem("", "invalid-document", error.said), key=KEY)
             return
         known = set(self.collections())
         for path, entry in tree.arrays.items():
             if entry.collection is not None and entry.collection not in known:
-                yield Remedy(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
+                yield Finding(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
 
-    def storage(self, path: str) -> Mapping[str, Any]:
+    def storage(self, path: str) -> Mapping[str, object]:
         """Return the collection and id of an array that is the only one of its collection; nothing for other nodes."""
         entry = self._tree().arrays.get(self._full_path(path))
         return {} if entry is None or entry.collection is None else {"collection": entry.collection, "id": entry.id}
 
     def close(self) -> None:
         """Let go of the store; closing twice is fine."""
-        self._store.close()
+        self.store.close()
 
     # -- errors -----------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, SchemaError, Unsupported
-from hyperslab.formats.base import BatchBlocks
+from hyperslab.formats.base import BatchBlocks, Writer
 from hyperslab.formats.collections import single_array
 from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, parse_document, record_of
 from hyperslab.formats.collections.tree import (
@@ -29,6 +28,7 @@ from hyperslab.formats.collections.tree import (
     portable_document,
     render_tree,
 )
+from hyperslab.formats.format_errors import require_no_link
 from hyperslab.formats.single_array.coordinates import DocumentCells, resize_cells
 from hyperslab.model.dims import Coordinate, Index
 from hyperslab.model.paths import outward, split
@@ -36,14 +36,14 @@ from hyperslab.model.refs import Link
 from hyperslab.model.schemas import ArraySchema
 from hyperslab.model.schemas.arrays import Record, new_id
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import LocksNodes, Store
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
 _MOST_LABELS = 1 << 20
 """Cells of an array that is read for the labels of others, at the most."""
 
 
-class CollectionTreeWriter(CollectionTreeReader):
+class CollectionTreeWriter(CollectionTreeReader, Writer):
     """A root that takes changes; new collections get the first of the ``layouts``."""
 
     def __init__(
@@ -113,7 +113,7 @@ class CollectionTreeWriter(CollectionTreeReader):
             self._write_tree(tree)
 
     def _write_tree(self, tree: Tree) -> None:
-        store: Any = self._store
+        store = self.store
         data = render_tree(tree)
         if (
             data == render_tree(Tree()) and self._where.scheme == "file"
@@ -158,10 +158,10 @@ class CollectionTreeWriter(CollectionTreeReader):
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the root's lock, once per thread, where the store has locks."""
-        if self._has_lock or not isinstance(self._store, LocksNodes):
+        if self._has_lock or not self.store.traits.locks_nodes:
             yield
             return
-        with self._store.lock_node("", self._settings.lock_timeout):
+        with self.store.lock_node("", self._settings.lock_timeout):
             self._lock_depth.depth = 1
             try:
                 yield
@@ -198,9 +198,8 @@ class CollectionTreeWriter(CollectionTreeReader):
         Invalid and Unsupported for what a collection cannot hold, and for other documents of what is there.
         """
         path = self._full_path(path)
-        if isinstance(spec, Link):
-            raise Unsupported(f"format {self._format} has no links", url=self.url, node=path)
-        if isinstance(spec, GroupSpec):
+        spec = require_no_link(spec, path, self._format, self.url)
+        if spec.is_group:
             self._put_group(path, spec)
             return
         above, name = split(path)

@@ -7,24 +7,28 @@ or a type with padding that is not known here :func:`open_chunk_source` returns 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import product
 from math import prod
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.chain import Chain, build_chain
-from hyperslab.errors import CorruptChunk, HyperslabError, StorageError, Unsupported
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import build_chain
+from hyperslab.errors import CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
-from hyperslab.model.dtypes import Char, Enum
+from hyperslab.model.dtypes import Char, Enum, NumpyDType
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.files import HAS_PREAD, pread, pread_into
+
+if TYPE_CHECKING:
+    import h5py
 
 ChunkLocation = tuple[int, int, int]
 """Where a chunk lies: offset, bytes, and the mask of filters that it was not passed through."""
@@ -33,12 +37,10 @@ _FLETCHER32 = 3
 """HDF5's number of the filter that appends a checksum."""
 _CHECKSUM = 4
 """Bytes of that checksum."""
-HAS_PREAD = hasattr(os, "preadv")
-"""True if the system reads at an offset; elsewhere the library reads everything."""
 
 
 def open_chunk_source(
-    dataset: Any, descriptor: Any, spec: ArraySpec, url: str, source_types: SourceTypes
+    dataset: h5py.Dataset, descriptor: Any, spec: ArraySpec, url: str, source_types: SourceTypes
 ) -> ChunkSource | None:
     """Return the chunks of an h5py dataset by pread from ``descriptor`` (open on the same file), or None: use h5py.
 
@@ -69,7 +71,7 @@ def open_chunk_source(
         return None
 
 
-def _is_stored_as_cells(dataset: Any, spec: ArraySpec) -> bool:
+def _is_stored_as_cells(dataset: h5py.Dataset, spec: ArraySpec) -> bool:
     """Return True if the bytes in the file are the bytes of the cells."""
     from h5py import h5t
 
@@ -85,7 +87,7 @@ def _is_stored_as_cells(dataset: Any, spec: ArraySpec) -> bool:
             return False
 
 
-def check_chunk_sizes(dataset: Any, url: str) -> None:
+def check_chunk_sizes(dataset: h5py.Dataset, url: str) -> None:
     """Raise CorruptChunk for a chunk of an h5py dataset that is stored in fewer bytes than its filters give.
 
     HDF5 2.2.0 reads beyond its buffer for such a chunk, which ends the process: its filter fletcher32 takes the 4 bytes
@@ -116,22 +118,19 @@ def check_chunk_sizes(dataset: Any, url: str) -> None:
 class Hdf5Chunks(ReadOnlyChunks):
     """A chunked dataset; the table of its chunks is read at the first use. Read-only."""
 
-    def __init__(self, dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> None:
+    traits = SourceTraits(lists_chunks=True)
+
+    def __init__(self, dataset: h5py.Dataset, descriptor: int, spec: ArraySpec, url: str) -> None:
         self._dataset = dataset
         self._url = url
         self._descriptor = descriptor
         self._spec = spec
-        self._grid = Grid.of(spec.shape, spec.chunks)
+        self.grid = Grid.of(spec.shape, spec.chunks)
         self._cells = ChunkLayout(spec.dtype, dataset.chunks, spec.fill_value)
         self._chains = {0: build_chain(spec.codecs, self._cells)}
         self._is_uncompressed = not spec.codecs
         self._table: dict[Coords, ChunkLocation] | None = None
         self._lock = threading.Lock()
-
-    @property
-    def grid(self) -> Grid:
-        """The HDF5 chunk grid."""
-        return self._grid
 
     def table(self) -> dict[Coords, ChunkLocation]:
         """Return the location of every stored chunk, by its coordinates."""
@@ -201,7 +200,7 @@ class Hdf5Chunks(ReadOnlyChunks):
         block = np.empty(self._cells.shape, self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every stored chunk."""
         return iter(self.table())
 
@@ -226,24 +225,19 @@ class Hdf5Chunks(ReadOnlyChunks):
 class ContiguousCells(ReadOnlyChunks):
     """Cells in one piece from byte ``offset`` on (None: nothing was ever written), of the dtype ``stored``."""
 
-    def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: np.dtype[Any], url: str) -> None:
+    def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: NumpyDType, url: str) -> None:
         self._descriptor = descriptor
         self._url = url
         self._offset = offset
         self._spec = spec
         self._stored = stored
-        self._grid = Grid.of(spec.shape, spec.chunks)
-
-    @property
-    def grid(self) -> Grid:
-        """The grid that is laid over the cells."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, spec.chunks)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk's rows into ``out``; what reaches past the array's edge holds the fill value."""
         if self._offset is None:
             return False
-        extent = self._grid.extent(coords)
+        extent = self.grid.extent(coords)
         target = self._inside(extent, out)
         for offset, place in self._rows(extent):
             cells = target[(*place, ...)]
@@ -281,7 +275,7 @@ class ContiguousCells(ReadOnlyChunks):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of these chunks' cells within the array."""
-        counts = (prod(part.stop - part.start for part in self._grid.extent(place)) for place in coords)
+        counts = (prod(part.stop - part.start for part in self.grid.extent(place)) for place in coords)
         return 0 if self._offset is None else sum(counts) * self._stored.itemsize
 
     def nbytes_stored(self) -> int:
@@ -290,7 +284,7 @@ class ContiguousCells(ReadOnlyChunks):
 
     def read(self, coords: Coords) -> Block | None:
         """Return the chunk, or None if nothing was ever written."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
 
@@ -298,38 +292,3 @@ SourceTypes = tuple[type[ContiguousCells], type[Hdf5Chunks]]
 """The classes for a dataset in one piece, and for one in chunks."""
 LOCAL_SOURCES: SourceTypes = (ContiguousCells, Hdf5Chunks)
 """For a file of this machine, by its descriptor."""
-
-
-def pread(descriptor: int, size: int, offset: int) -> Buffer:
-    """Return ``size`` bytes from ``offset`` on; CorruptChunk if the file is shorter, before memory is allocated."""
-    length = os.fstat(descriptor).st_size
-    if offset + size > length:
-        raise _truncated(offset + size, length)
-    try:
-        data = os.pread(descriptor, size, offset)
-    except OSError as error:
-        raise StorageError(f"cannot read: {error.strerror}") from error
-    if len(data) == size:
-        return data
-    out = memoryview(bytearray(size))  # more bytes than the system reads at once (2 GiB on Linux)
-    pread_into(descriptor, out, offset)
-    return out
-
-
-def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
-    """Fill ``out`` (bytes) from ``offset`` on; CorruptChunk if the file is shorter."""
-    done = 0
-    while done < out.nbytes:
-        try:
-            count = os.preadv(descriptor, [out[done:]], offset + done)
-        except OverflowError:  # a damaged file may say that cells lie beyond 2**63
-            count = 0
-        except OSError as error:
-            raise StorageError(f"cannot read: {error.strerror}") from error
-        if not count:
-            raise _truncated(offset + out.nbytes, offset + done)
-        done += count
-
-
-def _truncated(stop: int, length: int) -> CorruptChunk:
-    return CorruptChunk("the file ends within the cells", expected=stop, found=length)

@@ -11,10 +11,13 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.format_errors import document_error
+
+if TYPE_CHECKING:
+    import h5py
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 Span = tuple[int, int]
@@ -27,7 +30,7 @@ Span = tuple[int, int]
 _MAX_GROUPS = 100_000  # no sound file has as many; a chain of links that never repeats would be followed for ever
 
 
-def check_links(file: Any, url: str) -> list[str]:
+def check_links(file: h5py.File, url: str) -> list[str]:
     """Raise Unsupported for a link out of an h5py file, FormatError for a group that lies below itself.
 
     Return the paths of the types that are committed in the file, group by group, in the order of the file.
@@ -56,7 +59,7 @@ def check_links(file: Any, url: str) -> list[str]:
     return types
 
 
-def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[bytes, tuple[int, int]]]:
+def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list[tuple[bytes, tuple[int, int]]]:
     """Return name and address of each group right below a group; append the paths of its types to ``types``."""
     from h5py import h5g, h5l
 
@@ -87,7 +90,7 @@ def _groups_in(group: Any, path: str, url: str, types: list[str]) -> list[tuple[
     return groups
 
 
-def _in_file_order(group: Any, path: str, names: list[str]) -> list[str]:
+def _in_file_order(group: h5py.Group, path: str, names: list[str]) -> list[str]:
     """Return the paths of some members of a group, in the order of their creation where the file keeps it."""
     from h5py import Group, h5g
 
@@ -97,7 +100,7 @@ def _in_file_order(group: Any, path: str, names: list[str]) -> list[str]:
     return [f"{path}/{name}".lstrip("/") for name in names]
 
 
-def find_external_storage(dataset: Any) -> str | None:
+def find_external_storage(dataset: h5py.Dataset) -> str | None:
     """Return why the cells of an h5py dataset cannot be read, since they lie in other files; None if they do not."""
     from h5py import h5d
 

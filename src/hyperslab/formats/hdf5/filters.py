@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hyperslab.codecs.blosc import CNAMES, SHUFFLES, config_of
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
-from hyperslab.codecs.default import parse_codec
+from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 from hyperslab.model.spec import Codec
+
+if TYPE_CHECKING:
+    import h5py
 
 _SHUFFLES = tuple(SHUFFLES)
 _FILTER_NAMES = {
@@ -53,7 +56,7 @@ def codec_from_filter(number: int, values: tuple[int, ...]) -> Codec:
             return Codec("hdf5_filter", {"number": number, "values": list(values)})
 
 
-def read_filters(dataset: Any) -> tuple[Codec, ...]:
+def read_filters(dataset: h5py.Dataset) -> tuple[Codec, ...]:
     """Return the filters of an h5py dataset as codecs, in the order in which they are applied when writing."""
     plist = dataset.id.get_create_plist()
     found = (plist.get_filter(index) for index in range(plist.get_nfilters()))

@@ -58,7 +58,7 @@ class LibraryLock:
             self._release_xarray_locks()
         self._own.release()
 
-    def close_later(self, *handles: Any) -> None:
+    def close_later(self, *handles: object) -> None:
         """Close these when the lock is next acquired; called by the garbage collector, which must not wait."""
         self._abandoned.extend(handle for handle in handles if handle is not None)
 

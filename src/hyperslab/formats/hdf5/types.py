@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, tag_of, tagged
+from hyperslab.model.dtypes import Compound, Enum, Extension, NumpyDType, Opaque, VlenArray, VlenBytes, tag_of, tagged
 from hyperslab.model.paths import outward
+
+if TYPE_CHECKING:
+    import h5py
 
 Place = tuple[str, str]
 """The path of a group and a name declared in it."""
@@ -30,12 +33,12 @@ class NamedTypes:
     of other things than numbers.
     """
 
-    def __init__(self, file: Any = None, paths: Iterable[str] = ()) -> None:
-        self._ids: dict[Place, Any] = {}
+    def __init__(self, file: h5py.File | None = None, paths: Iterable[str] = ()) -> None:
+        self._ids: dict[Place, object] = {}
         self._kinds: dict[Place, Extension] = {}
-        for path in paths:
-            group, _, name = path.rpartition("/")
-            self._ids[group, name] = file[f"/{path}"].id
+        if file is not None:
+            places = (path.rpartition("/") for path in paths)
+            self._ids = {(group, name): file[f"{group}/{name}"].id for group, _, name in places}
         for place, handle in self._ids.items():
             with suppress(TypeError, ValueError, KeyError, RuntimeError, OverflowError):  # damaged, or of no use here
                 kind = self._kind(place[0], place[1], handle)
@@ -49,7 +52,7 @@ class NamedTypes:
         """Return the types of one group, by name."""
         return {name: kind for (owner, name), kind in self._kinds.items() if owner == group}
 
-    def unread(self, group: str) -> dict[str, Any]:
+    def unread(self, group: str) -> dict[str, object]:
         """Return the HDF5 types of one group that the model lacks, by name."""
         return {
             name: handle
@@ -57,7 +60,7 @@ class NamedTypes:
             if owner == group and (owner, name) not in self._kinds
         }
 
-    def find(self, group: str, handle: Any) -> Extension | None:
+    def find(self, group: str, handle: h5py.h5t.TypeID) -> Extension | None:
         """Return the named type that equals an HDF5 type, as seen from a group: the nearest outward, else any.
 
         netCDF stores the types of attributes without their names, so they are recognised by their structure.
@@ -65,19 +68,19 @@ class NamedTypes:
         place = self._place(group, handle)
         return None if place is None else self._kinds.get(place)
 
-    def _place(self, group: str, handle: Any) -> Place | None:
+    def _place(self, group: str, handle: object) -> Place | None:
         equal = [place for place, other in self._ids.items() if type(other) is type(handle) and other == handle]
         around = list(outward(group))
         equal.sort(key=lambda place: around.index(place[0]) if place[0] in around else len(around))
         return equal[0] if equal else None
 
-    def describe(self, group: str, handle: Any) -> str:
+    def describe(self, group: str, handle: object) -> str:
         """Return an HDF5 type in words, behind the name that it has as seen from a group."""
         place = self._place(group, handle)
         text = describe_hdf5_type(handle)
         return text if place is None else f"{place[1]}: {text}"
 
-    def _kind(self, group: str, name: str, handle: Any) -> Extension | None:
+    def _kind(self, group: str, name: str, handle: object) -> Extension | None:
         from h5py import h5t
 
         match handle:
@@ -95,7 +98,7 @@ class NamedTypes:
                 return None if base is None else Compound(base, name)
         return None
 
-    def _compound(self, group: str, handle: Any) -> np.dtype[Any] | None:
+    def _compound(self, group: str, handle: h5py.h5t.TypeID) -> NumpyDType | None:
         """Return the packed fields, in which named types are tagged; None where one has no type in the model."""
         fields = []
         for index in range(handle.get_nmembers()):
@@ -105,7 +108,7 @@ class NamedTypes:
             fields.append((handle.get_member_name(index).decode(), field))
         return np.dtype(fields)
 
-    def _field(self, group: str, handle: Any) -> np.dtype[Any] | None:
+    def _field(self, group: str, handle: h5py.h5t.TypeID) -> NumpyDType | None:
         from h5py import h5t
 
         match handle:
@@ -113,7 +116,7 @@ class NamedTypes:
                 base = self._field(group, handle.get_super())
                 return None if base is None else np.dtype((base, handle.get_array_dims()))
             case h5t.TypeIntegerID() | h5t.TypeFloatID():
-                plain: np.dtype[Any] = handle.dtype.newbyteorder("=")
+                plain: NumpyDType = handle.dtype.newbyteorder("=")
                 return plain
             case h5t.TypeStringID():
                 return None if handle.is_variable_str() else np.dtype(f"S{handle.get_size()}")
@@ -121,7 +124,7 @@ class NamedTypes:
                 return self._named_field(group, handle)
         return None
 
-    def _named_field(self, group: str, handle: Any) -> np.dtype[Any] | None:
+    def _named_field(self, group: str, handle: object) -> NumpyDType | None:
         place = self._place(group, handle)
         kind = self._kind(group, "" if place is None else place[1], handle)
         match kind:
@@ -132,7 +135,7 @@ class NamedTypes:
         return None
 
 
-def _members(handle: Any) -> tuple[tuple[str, int], ...]:
+def _members(handle: h5py.h5t.TypeID) -> tuple[tuple[str, int], ...]:
     """Return names and values of an enum. The values stand at the end of the type's HDF5 message: h5py gives no uint64
     above 2**63 - 1."""
     count, base = handle.get_nmembers(), handle.get_super().dtype
@@ -140,7 +143,7 @@ def _members(handle: Any) -> tuple[tuple[str, int], ...]:
     return tuple((handle.get_member_name(index).decode(), value) for index, value in enumerate(values))
 
 
-def holds_references(kind: Any) -> bool:
+def holds_references(kind: h5py.h5t.TypeID) -> bool:
     """Return True if cells of an HDF5 type are references, or have any in fields or arrays."""
     from h5py import h5t
 
@@ -154,7 +157,7 @@ def holds_references(kind: Any) -> bool:
     return False
 
 
-def is_representable(kind: Any) -> bool:
+def is_representable(kind: h5py.h5t.TypeID) -> bool:
     """Return True if the model has a value for an attribute of this HDF5 type, which has no name."""
     from h5py import h5t
 
@@ -174,13 +177,13 @@ def is_representable(kind: Any) -> bool:
 _MAX_LETTERS = 200  # letters: a type of hundreds of fields is not spelled out in a message
 
 
-def describe_hdf5_type(kind: Any) -> str:
+def describe_hdf5_type(kind: h5py.h5t.TypeID) -> str:
     """Return an HDF5 type in words, such as ``compound {int32 id; int32(*) parts; string label}``."""
     text = _words(kind)
     return text if len(text) <= _MAX_LETTERS else f"{text[:_MAX_LETTERS]}…"
 
 
-def _words(kind: Any) -> str:
+def _words(kind: h5py.h5t.TypeID) -> str:
     from h5py import h5t
 
     match kind:
@@ -205,7 +208,7 @@ def _words(kind: Any) -> str:
     return f"a type of {kind.get_size()} bytes that only HDF5 has"
 
 
-def _number(kind: Any) -> str:
+def _number(kind: h5py.h5t.TypeID) -> str:
     try:
         return str(kind.dtype.newbyteorder("="))
     except (TypeError, ValueError):

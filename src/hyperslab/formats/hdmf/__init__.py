@@ -23,7 +23,7 @@ and ``_REFERENCE_FIELDS`` say the same. Both are read and written; pickles are r
   references and values in attributes; ``cell_types``: what cells are by the type names of documents
 - ``reader``, ``writer``: an open dataset; ``reference_ids``: object ids added to what is written
 - ``link_sources``: which dataset the ``source`` of a link means, and whether it may be opened
-- ``survey``, ``link_diagnosis``, ``damage``: what ``check`` finds and ``repair`` mends
+- ``document_survey``, ``link_diagnosis``, ``rules``: what ``check`` finds and ``repair`` mends
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Variant
 from hyperslab.formats.codec_kinds import BYTES
-from hyperslab.formats.hdmf.damage import HdmfCheckReader, HdmfRepairWriter
 from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile
 from hyperslab.formats.hdmf.reader import HdmfReader
+from hyperslab.formats.hdmf.rules import HdmfCheckReader, HdmfRepairWriter
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
-from hyperslab.formats.opening import check_option_names, has_keys
-from hyperslab.formats.zarr.opening import open_zarr
+from hyperslab.formats.opening import has_keys
+from hyperslab.formats.zarr.opening import EXTENDED_NOTES, ZarrFormat, open_zarr
 from hyperslab.formats.zarr3.codecs import COMMON
-from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location, Probe
 
 ProfileName = Literal["v2", "v3"]
@@ -54,11 +54,7 @@ _LACKS = {
     "v2": {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.SPARSE, Feature.LABELS},
     "v3": {Feature.SUBARRAYS, Feature.SPARSE, Feature.LABELS},
 }
-_OURS = "in the attribute `_hyperslab`, which other readers pass over"
-_NOTES = {
-    **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
-    Feature.LABELS: "no word for them beside coordinate arrays",
-}
+_NOTES = EXTENDED_NOTES | {Feature.LABELS: "no word for them beside coordinate arrays"}
 _NOTES_OF: dict[ProfileName, dict[Feature, str]] = {
     "v2": {
         Feature.SCALARS: "shape `[1]`, marked `scalar`",
@@ -73,7 +69,6 @@ _NOTES_OF: dict[ProfileName, dict[Feature, str]] = {
     },
 }
 _DOCUMENT_3 = "zarr.json"
-_OPTIONS = tuple(field.name for field in fields(HdmfOptions))
 # Searched in the raw bytes: no document is parsed to detect the format.
 _MARKS = re.compile(
     rb'"(?:neurodata_type|\.specloc|zarr_link|zarr_dtype|_LINKS|_DTYPE|_REFERENCE|_REFERENCE_FIELDS'
@@ -86,7 +81,7 @@ _MOST_CHILDREN = 4
 
 
 @dataclass(frozen=True)
-class HdmfFormat:
+class HdmfFormat(ZarrFormat):
     """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of;
     ``allow_external``: what links are followed to where nothing else is said."""
 
@@ -104,9 +99,10 @@ class HdmfFormat:
         return frozenset(Feature) - _LACKS[self.profile]
 
     @property
-    def common_codecs(self) -> frozenset[str]:
-        """Return the codecs of the Zarr version below the profile; numcodecs has all of v2."""
-        return COMMON if self.profile == "v3" else BYTES
+    def traits(self) -> FormatTraits:
+        """Return what else is to be known of it: readers know the codecs of the Zarr version below the profile;
+        numcodecs has all of v2."""
+        return FormatTraits(repeats_dimensions=True, common_codecs=COMMON if self.profile == "v3" else BYTES)
 
     @property
     def info(self) -> FormatInfo:
@@ -117,12 +113,14 @@ class HdmfFormat:
         )
         return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", signs, True, variants)
 
+    is_known_by_root = True
+
     @property
     def metadata_dialect(self) -> HdmfProfile:
         """Return the dialect of the profile: the names of its documents, and how they read."""
         return _spelling(HdmfOptions(profile=self.profile))
 
-    def variant(self, options: Mapping[str, Any]) -> Format:
+    def variant(self, options: Mapping[str, object]) -> Format:
         """Return the format with the features that a dataset made with these options has."""
         return HdmfFormat("v3" if options.get("profile", self.profile) == "v3" else "v2")
 
@@ -138,9 +136,7 @@ class HdmfFormat:
         """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""
         return HdmfCheckReader(store, spelling, settings, where, self.allow_external)
 
-    def writer(
-        self, store: WritableStore, spelling: HdmfProfile, settings: Settings, where: Location
-    ) -> HdmfRepairWriter:
+    def writer(self, store: Store, spelling: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
         """Return a writer of the dataset at `where` that `repair` uses."""
         return HdmfRepairWriter(store, spelling, settings, where, self.allow_external)
 
@@ -160,6 +156,11 @@ class HdmfFormat:
         has_marks = _has_marks(attributes) if attributes is not None else _children_have_marks(probe)
         return has_marks and _OF_NCZARR.search(attributes or b"") is None and probe.get(".zdataset") is None
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the names of the options of a dataset."""
+        return (*(field.name for field in fields(HdmfOptions)), "consolidated")
+
     def open(
         self,
         where: Location,
@@ -174,7 +175,6 @@ class HdmfFormat:
 
         ``consolidated`` is always true. The profile of a dataset that is there follows from its documents.
         """
-        check_option_names(self.name, options, _OPTIONS, where.url)
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))

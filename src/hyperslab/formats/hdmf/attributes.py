@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab.codecs.reference_json import reference_of, spelled
+from hyperslab.codecs.references import reference_of, spelled
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.cell_types import OBJECT, REGION
 from hyperslab.formats.metadata_json.attributes import Code, decode_attribute, encode_attribute
@@ -54,7 +55,7 @@ V2_NAMES = AttributeNames("v2", "zarr_link", "zarr_dtype")
 V3_NAMES = AttributeNames("v3", "_LINKS", "_DTYPE")
 
 
-def split_reserved(stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_reserved(stored: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """Split the attributes of a node into the reserved ones and the others."""
     own = {name: stored[name] for name in RESERVED if name in stored}
     return own, {name: value for name, value in stored.items() if name not in own}
@@ -82,14 +83,14 @@ ID_KEYS = ("object_id", "source_object_id")
 
 def read_attributes(
     attrs: Attrs, stored: Mapping[str, Any], attribute_names: AttributeNames, problems: Problems
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, object], dict[str, object]]:
     """Return the attributes as users see them, and the stored objects of those that are references, by name.
 
     ``attrs`` has been decoded by the mark in ``stored``. An object that spells no sound reference stays an object.
     """
     mark = stored.get(ATTRIBUTE)
     codes = mark.get("attrs") if isinstance(mark, dict) else None
-    codes = codes if isinstance(codes, dict) else {}
+    codes = object_or_empty(codes)
     found: dict[str, Any] = {}
     stored_references: dict[str, Any] = {}
     for name, value in attrs.items():
@@ -105,14 +106,14 @@ def read_attributes(
     return found, stored_references
 
 
-def reference_part(value: Mapping[str, Any], attribute_names: AttributeNames) -> Any:
+def reference_part(value: Mapping[str, object], attribute_names: AttributeNames) -> Any:
     """Return the object that spells a reference; None where the value is none in this profile."""
     if attribute_names.profile == "v3":
         return value[_REFERENCE] if set(value) == {_REFERENCE} else None
     return value["value"] if value.get("zarr_dtype") in (OBJECT, REGION) and "value" in value else None
 
 
-def _read_reference(name: str, value: dict[str, Any], inner: Any, problems: Problems) -> Any:
+def _read_reference(name: str, value: dict[str, object], inner: object, problems: Problems) -> object:
     try:
         if not isinstance(inner, dict):
             raise TypeError("it is no object")
@@ -125,14 +126,14 @@ def _read_reference(name: str, value: dict[str, Any], inner: Any, problems: Prob
         return value
 
 
-def _decode_text(value: Any, code: str) -> Any:
+def _decode_text(value: object, code: str) -> object:
     """Decode bytes that are stored as text; return the value as it is where it does not fit its code."""
     coded = _map_texts(value, lambda text: bytes_to_base64(text.encode(errors="surrogatepass")))
     found = decode_attribute(coded, code)
     return value if found is coded else found
 
 
-def _map_texts(value: Any, change: Callable[[str], Any]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], Any]) -> object:
     if isinstance(value, list):
         return [_map_texts(part, change) for part in value]
     return change(value) if isinstance(value, str) else value
@@ -142,14 +143,14 @@ def _map_texts(value: Any, change: Callable[[str], Any]) -> Any:
 
 
 def write_attributes(
-    attrs: Attrs, stored_references: Mapping[str, Any], attribute_names: AttributeNames, *, regions: bool
-) -> tuple[dict[str, Any], dict[str, tuple[Any, Code | None]]]:
+    attrs: Attrs, stored_references: Mapping[str, object], attribute_names: AttributeNames, *, regions: bool
+) -> tuple[dict[str, object], dict[str, tuple[object, Code | None]]]:
     """Split attributes into those that Zarr's own format spells, and those that are encoded here, with their codes.
 
     ``spellings``: what stood in the document for references. ``regions``: new references to regions may be written.
     """
     plain: dict[str, Any] = {}
-    encoded: dict[str, tuple[Any, Code | None]] = {}
+    encoded: dict[str, tuple[object, Code | None]] = {}
     for name, value in attrs.items():
         if isinstance(value, Reference):
             encoded[name] = _write_reference(name, value, stored_references.get(name), attribute_names, regions), None
@@ -162,9 +163,9 @@ def write_attributes(
 
 def _write_reference(
     name: str, value: Reference, old: Any, attribute_names: AttributeNames, regions: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     inner = reference_part(old, attribute_names) if isinstance(old, dict) else None
-    inner = inner if isinstance(inner, dict) else {}
+    inner = object_or_empty(inner)
     if inner and _known_documents(reference_of(inner), value):
         return dict(old)
     if isinstance(value, RegionReference) and attribute_names.profile == "v2" and not regions:
@@ -183,7 +184,7 @@ def _known_documents(a: Reference, b: Reference) -> bool:
     return a == b and all(getattr(a, name) == getattr(b, name) for name in ID_KEYS)
 
 
-def _encode_value(name: str, value: Any) -> tuple[Any, Code | None] | None:
+def _encode_value(name: str, value: Any) -> tuple[object, Code | None] | None:
     """Encode UTF-8 bytes as text and floats that JSON lacks as bare tokens; return None for all other values."""
     typed = isinstance(value, np.ndarray | np.generic)
     if typed and tag_of(value.dtype) is not None:
@@ -195,11 +196,12 @@ def _encode_value(name: str, value: Any) -> tuple[Any, Code | None] | None:
             return _map_texts(said, lambda text: base64_to_bytes(text).decode()), f"{_TEXT}{code}"
         except UnicodeDecodeError:
             return None
-    if isinstance(value, float) and kind == "" and not math.isfinite(value):
-        return value, None
-    if isinstance(value, list | tuple | dict):
-        said, code = encode_attribute(name, value)
-        return None if code is None else (decode_attribute(said, code), None)
+    match value:
+        case float() if kind == "" and not math.isfinite(value):
+            return value, None
+        case list() | tuple() | dict():
+            said, code = encode_attribute(name, value)
+            return None if code is None else (decode_attribute(said, code), None)
     if kind in ("f", "c"):
         said, code = encode_attribute(name, value)
         return (_map_texts(said, SPECIAL.__getitem__), code) if not np.isfinite(value).all() else None
@@ -207,8 +209,8 @@ def _encode_value(name: str, value: Any) -> tuple[Any, Code | None] | None:
 
 
 def merge_attributes(
-    stored: Mapping[str, Any], encoded: Mapping[str, tuple[Any, Code | None]], order: Attrs
-) -> dict[str, Any]:
+    stored: Mapping[str, Any], encoded: Mapping[str, tuple[object, Code | None]], order: Attrs
+) -> dict[str, object]:
     """Merge the attributes that were encoded here into those of a document, in the order of `order`; the mark last."""
     values = {name: value for name, value in stored.items() if name not in order and name != ATTRIBUTE}
     values |= {
@@ -220,7 +222,7 @@ def merge_attributes(
     return values | add_extended_metadata({ATTRIBUTE: stored[ATTRIBUTE]} if ATTRIBUTE in stored else {}, attrs=codes)
 
 
-def add_extended_metadata(stored: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
+def add_extended_metadata(stored: Mapping[str, Any], **parts: Any) -> dict[str, object]:
     """Add `parts` to the mark ``_hyperslab`` of stored attributes; the codes of attributes are merged."""
     said = {name: part for name, part in parts.items() if part}
     if not said:
@@ -236,7 +238,7 @@ def add_extended_metadata(stored: Mapping[str, Any], **parts: Any) -> dict[str, 
 _LINK_KEYS = ("name", "source", "path", "object_id", "source_object_id")
 
 
-def read_links(said: Any, word: str, problems: Problems) -> tuple[dict[str, Link], list[Any]]:
+def read_links(said: object, word: str, problems: Problems) -> tuple[dict[str, Link], list[object]]:
     """Return the links by name, and the entries that are no links: these are kept as they stand."""
     if not isinstance(said, list):
         problems.warn("links", f"{word} is {shorten(said)}, not a list of links")
@@ -253,7 +255,7 @@ def read_links(said: Any, word: str, problems: Problems) -> tuple[dict[str, Link
     return links, others
 
 
-def _fault(entry: Any, links: Mapping[str, Link]) -> str | None:
+def _fault(entry: object, links: Mapping[str, Link]) -> str | None:
     if not isinstance(entry, dict):
         return "it is not an object"
     if missing := [key for key in _LINK_KEYS[:3] if not isinstance(entry.get(key), str)]:
@@ -278,12 +280,12 @@ def _read_link(entry: Mapping[str, Any]) -> Link:
     )
 
 
-def write_links(links: Mapping[str, Link], others: Iterable[Any], profile: Literal["v2", "v3"]) -> list[Any]:
+def write_links(links: Mapping[str, Link], others: Iterable[object], profile: Literal["v2", "v3"]) -> list[object]:
     """Return the list of links for a document. Profile v2 always has the two object ids, v3 where they are known."""
     return [*(_write_link(name, link, profile) for name, link in links.items()), *others]
 
 
-def _write_link(name: str, link: Link, profile: str) -> dict[str, Any]:
+def _write_link(name: str, link: Link, profile: str) -> dict[str, object]:
     check_name(name)
     ids = {"object_id": link.object_id, "source_object_id": link.source_object_id}
     if profile == "v3":

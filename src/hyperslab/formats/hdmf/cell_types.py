@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs import json2, reference_pickle
+from hyperslab.codecs import reference_pickle
 from hyperslab.codecs.pickled import fill_of_pickle
+from hyperslab.codecs.vlen import JSON_ZERO, fill_of_json
 from hyperslab.errors import FormatError, Invalid, Unsupported
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64
@@ -25,6 +26,7 @@ from hyperslab.model.dtypes import (
     Compound,
     DataType,
     Extension,
+    NumpyDType,
     ObjectRef,
     RegionRef,
     VlenArray,
@@ -51,7 +53,7 @@ _SIZED = re.compile(r"(?:str|bytes|void)\d+|(?:datetime|timedelta)64(?:\[\w+\])?
 _FIELDS: dict[type, str] = {VlenString: "str_", VlenBytes: "bytes", ObjectRef: OBJECT, RegionRef: REGION}
 
 
-def is_known_type_name(word: Any) -> bool:
+def is_known_type_name(word: object) -> bool:
     """Return whether it is a word that some writer uses for a type."""
     if isinstance(word, list):
         return bool(word) and all(isinstance(field, dict) and is_field(field) for field in word)
@@ -66,12 +68,12 @@ def is_known_type_name(word: Any) -> bool:
     return True
 
 
-def is_field(said: dict[str, Any]) -> bool:
+def is_field(said: dict[str, object]) -> bool:
     """Return whether it names a field and its type."""
     return isinstance(said.get("name"), str) and isinstance(said.get("dtype"), str | dict)
 
 
-def type_name_of(dtype: DataType, profile: str) -> Any:
+def type_name_of(dtype: DataType, profile: str) -> object:
     """Return the name that `profile` gives to cells of a type; None for rows in v3, which has none for them."""
     match dtype:
         case VlenString():
@@ -90,16 +92,16 @@ def type_name_of(dtype: DataType, profile: str) -> Any:
     return "bool_" if plain.kind == "b" and profile == "v2" else plain.name
 
 
-def _row_words(dtype: np.dtype[Any]) -> list[dict[str, str]]:
+def _row_words(dtype: NumpyDType) -> list[dict[str, str]]:
     kinds = dict(tagged_fields(dtype))
     return [{"name": name, "dtype": _field(dtype[name], kinds.get(name))} for name in dtype.names or ()]
 
 
-def _field(dtype: np.dtype[Any], kind: Extension | None) -> str:
+def _field(dtype: NumpyDType, kind: Extension | None) -> str:
     return _FIELDS.get(type(kind)) or dtype.name
 
 
-def parse_field_type(word: Any, text_only: bool) -> Extension:
+def parse_field_type(word: object, text_only: bool) -> Extension:
     """Return the type of an ``|O`` field by its entry in ``zarr_dtype``; without an entry it holds references.
 
     ``text_only``: its codec has no bytes.
@@ -129,7 +131,7 @@ JSON2 = {
 PICKLE = "reference_pickle"
 CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
-_ZERO = {"json2": bytes_to_base64(json2.ZERO), PICKLE: bytes_to_base64(reference_pickle.ZERO)}
+_ZERO = {"json2": bytes_to_base64(JSON_ZERO), PICKLE: bytes_to_base64(reference_pickle.ZERO)}
 """The fill value of rows: the number 0 as each codec encodes it."""
 OBJECT_DTYPES = ("|O", "O", "object")
 _TEXT = "vlen-utf8"
@@ -143,7 +145,7 @@ class ObjectCells:
     codec: Codec
 
 
-def parse_object_cells(doc: Mapping[str, Any], word: Any, problems: Problems) -> ObjectCells | None:
+def parse_object_cells(doc: Mapping[str, object], word: object, problems: Problems) -> ObjectCells | None:
     """Parse ``.zarray`` and ``zarr_dtype``; return None for an array that Zarr's own format reads, or refuses."""
     codec = _codec(doc.get("filters"))
     dtype = doc.get("dtype")
@@ -164,7 +166,7 @@ def parse_object_cells(doc: Mapping[str, Any], word: Any, problems: Problems) ->
     return ObjectCells(kind, codec)
 
 
-def _codec(filters: Any) -> Codec | None:
+def _codec(filters: object) -> Codec | None:
     """Return the codec of objects, which stands first among the filters (``pickle`` alone); None without one."""
     if not isinstance(filters, list) or not filters or not isinstance(filters[0], dict):
         return None
@@ -175,7 +177,7 @@ def _codec(filters: Any) -> Codec | None:
     return Codec(name, {key: value for key, value in filters[0].items() if key != "id"})
 
 
-def _cells(word: Any, codec: Codec) -> DataType | None:
+def _cells(word: object, codec: Codec) -> DataType | None:
     """Return the type of ``|O`` cells; None for text in JSON, which Zarr's own format reads. hdmf-zarr up to 0.13
     stores rows without references as objects, whose fields ``zarr_dtype`` alone names."""
     if isinstance(word, list) and word and all(isinstance(entry, dict) for entry in word):
@@ -192,7 +194,7 @@ def is_object_field(field: Any) -> bool:
     return isinstance(field, list) and len(field) > 1 and isinstance(field[1], str) and field[1] in OBJECT_DTYPES
 
 
-def _stored_field(word: Any) -> str:
+def _stored_field(word: object) -> str:
     """Return the dtype of a field that only its word tells: a number's, else ``|O``."""
     try:
         return np.dtype(word).str if isinstance(word, str) and np.dtype(word).kind in "biuf" else "|O"
@@ -200,7 +202,7 @@ def _stored_field(word: Any) -> str:
         return "|O"
 
 
-def _row(fields: list[Any], word: Any, codec: Codec) -> np.dtype[Any]:
+def _row(fields: list[Any], word: Any, codec: Codec) -> NumpyDType:
     said = {
         entry["name"]: entry.get("dtype")
         for entry in (word if isinstance(word, list) else [])
@@ -222,7 +224,7 @@ def is_object(dtype: DataType) -> bool:
     return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
 
 
-def raise_if_fill_value(value: Any, dtype: DataType) -> None:
+def raise_if_fill_value(value: object, dtype: DataType) -> None:
     """Raise Invalid for a fill value of object cells: unwritten ones are no reference, or rows of zeros."""
     empty = ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
     given, wanted = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
@@ -254,14 +256,14 @@ def is_same_type(a: DataType, b: DataType) -> bool:
     return type(a) is type(b) and a == b
 
 
-def to_text_document(doc: Mapping[str, Any]) -> dict[str, Any]:
+def to_text_document(doc: Mapping[str, Any]) -> dict[str, object]:
     """Return the ``.zarray`` of an array of objects as that of an array of text."""
     filters = [{"id": _TEXT}, *doc["filters"][1:]]
     order = "C" if _IDS.get(doc["filters"][0].get("id")) == "json2" else doc.get("order", "C")
     return {**doc, "dtype": "|O", "fill_value": 0, "filters": filters, "order": order}
 
 
-def to_text_array(spec: ArraySpec, layout: Mapping[str, Any]) -> ArraySpec:
+def to_text_array(spec: ArraySpec, layout: Mapping[str, object]) -> ArraySpec:
     """Return an array of objects as an array of text."""
     codecs = tuple(Codec(_TEXT) if codec.name in _ZERO else codec for codec in spec.codecs)
     return spec.evolve(dtype=VlenString(), fill_value="", codecs=codecs, layout=layout)
@@ -273,7 +275,7 @@ def from_text_array(spec: ArraySpec, cells: ObjectCells) -> ArraySpec:
     return spec.evolve(dtype=cells.dtype, fill_value=None, codecs=codecs)
 
 
-def describe_object_array(spec: ArraySpec) -> dict[str, Any]:
+def describe_object_array(spec: ArraySpec) -> dict[str, object]:
     """Return ``dtype`` and ``fill_value`` of an array of objects; Unsupported for a field that HDMF has no type for."""
     codec = find_object_codec(spec)
     if not isinstance(spec.dtype, np.dtype):
@@ -304,7 +306,7 @@ def find_object_codec(spec: ArraySpec) -> Codec:
     return found
 
 
-def codec_to_filter(codec: Codec) -> dict[str, Any]:
+def codec_to_filter(codec: Codec) -> dict[str, object]:
     """Return a codec of objects as an entry of ``filters``."""
     return {"id": "pickle" if codec.name == PICKLE else codec.name, **codec.config}
 
@@ -319,7 +321,7 @@ def check_fill_value(spec: ArraySpec) -> None:
         return
     try:
         raw = base64_to_bytes(doc["fill_value"])
-        found = fill_of_pickle(raw) if find_object_codec(spec).name == PICKLE else json2.fill_of_json(raw)
+        found = fill_of_pickle(raw) if find_object_codec(spec).name == PICKLE else fill_of_json(raw)
     except TypeError as error:
         raise FormatError(f"the fill value of rows: {error}") from None
     if found not in (0, None, ""):

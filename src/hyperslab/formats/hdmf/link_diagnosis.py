@@ -21,12 +21,13 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Problem
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.hdmf.attributes import ID_KEYS, LAYOUT, Reference, reference_part
+from hyperslab.formats.hdmf.document_survey import HdmfSurvey, LinkLoop
 from hyperslab.formats.hdmf.link_sources import DatasetLocation, is_absolute, normalize_source
 from hyperslab.formats.hdmf.profile import replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reference_ids import reference_fields
-from hyperslab.formats.hdmf.survey import HdmfSurvey, LinkLoop
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.zarr.commit import DocumentChange
-from hyperslab.formats.zarr.damage import NodeDamage
+from hyperslab.formats.zarr.rules import document_finding
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference, path_within
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -138,7 +139,7 @@ def _check_region(there: HdmfSurvey, path: str, pointer: Pointer) -> Iterator[Li
     spec = there.spec(path)
     if not isinstance(pointer, RegionReference) or spec is None:
         return
-    if not isinstance(spec, ArraySpec):
+    if not spec.is_array:
         yield LinkDiagnosis("to-group", f"a region of /{path}, which is a group")
         return
     try:
@@ -156,10 +157,10 @@ Attributes = dict[str, Any]
 Edit = Callable[[Attributes], Attributes]
 
 
-def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     """Find what is wrong with the links of a group."""
     spec = survey.spec(path)
-    if not isinstance(spec, GroupSpec):
+    if spec is None or not spec.is_group:
         return
     for name, link in survey.links(path).items():
         target = diagnose_pointer(survey, link)
@@ -176,7 +177,7 @@ def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
     yield from _find_malformed_links(survey, path, spec)
 
 
-def find_reference_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+def find_reference_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     """Find what is wrong with the references among the attributes of a node."""
     spec = survey.spec(path)
     for name, value in ({} if spec is None else spec.attrs).items():
@@ -192,7 +193,7 @@ def find_reference_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]
 # -- entries of links -------------------------------------------------------------------------------------------------
 
 
-def _link_damage(survey: HdmfSurvey, path: str, name: str, link: Link, diagnosis: LinkDiagnosis) -> NodeDamage:
+def _link_damage(survey: HdmfSurvey, path: str, name: str, link: Link, diagnosis: LinkDiagnosis) -> Finding:
     node, kind, message = child(path, name), f"link-{diagnosis.kind}", f"the link leads to {link}: {diagnosis.message}"
     word = survey.profile.attribute_names.links
     if diagnosis.leads_nowhere:
@@ -205,18 +206,20 @@ def _link_damage(survey: HdmfSurvey, path: str, name: str, link: Link, diagnosis
 
 def _correctable(
     problem: Problem, about: str, diagnosis: LinkDiagnosis, change: Callable[[], DocumentChange]
-) -> NodeDamage:
+) -> Finding:
     if not diagnosis.correction:
-        return NodeDamage(problem, about, part=LINKS)
+        return document_finding(problem, about, part=LINKS)
     words = " and ".join(f"the {name} {value!r}" for name, value in diagnosis.correction.items())
-    return NodeDamage(problem, about, f"write {words}", change, part=LINKS)
+    return document_finding(problem, about, f"write {words}", change, part=LINKS)
 
 
-def _removable(node: str, kind: str, message: str, about: str, change: Callable[[], DocumentChange]) -> NodeDamage:
-    return NodeDamage(Problem(node, kind, message), about, "take the link out", change, part=LINKS, asked=DROP_LINKS)
+def _removable(node: str, kind: str, message: str, about: str, change: Callable[[], DocumentChange]) -> Finding:
+    return document_finding(
+        Problem(node, kind, message), about, "take the link out", change, part=LINKS, wish=DROP_LINKS
+    )
 
 
-def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarget) -> Iterator[NodeDamage]:
+def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarget) -> Iterator[Finding]:
     """Find ids of the target that an entry lacks; profile v3 leaves out those that are not known."""
     word = survey.profile.attribute_names.links
     entries = stored_attributes(survey.docs(path))[word]
@@ -233,10 +236,10 @@ def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarg
         words = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in correction.items())
         problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(correction)}")
         change = partial(_edit_attributes, survey, path, partial(_update_link, word, name, correction))
-        yield NodeDamage(problem, name, f"write {words}", change, part=LINKS, asked=LINKS, sound=True)
+        yield document_finding(problem, name, f"write {words}", change, part=LINKS, wish=LINKS, sound=True)
 
 
-def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Iterator[NodeDamage]:
+def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Iterator[Finding]:
     """Find entries that are no links. One that repeats another is taken out without being asked for."""
     word = survey.profile.attribute_names.links
     links = survey.links(path)
@@ -253,7 +256,7 @@ def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Ite
         same = destination in ((first.target, first.source), (first.target[1:], first.source))
         message = f"{word}: {shorten(entry)} has the name of another link, which counts"
         problem = Problem(child(path, name), "link-duplicate", message)
-        yield NodeDamage(problem, about, "take it out", change, part=LINKS, asked="" if same else DROP_LINKS)
+        yield document_finding(problem, about, "take it out", change, part=LINKS, wish="" if same else DROP_LINKS)
 
 
 # -- edits ------------------------------------------------------------------------------------------------------------
@@ -264,11 +267,11 @@ def _edit_attributes(survey: HdmfSurvey, path: str, edit: Edit) -> DocumentChang
     return DocumentChange({path: replace_attributes(docs, edit(dict(stored_attributes(docs))))})
 
 
-def _is_called(entry: Any, name: str) -> bool:
+def _is_called(entry: object, name: str) -> bool:
     return isinstance(entry, dict) and entry.get("name") == name
 
 
-def _update_link(word: str, name: str, correction: Mapping[str, Any], attributes: Attributes) -> Attributes:
+def _update_link(word: str, name: str, correction: Mapping[str, object], attributes: Attributes) -> Attributes:
     """Update the entry of a link; of several with the name the first one counts."""
     entries = list(attributes[word])
     number = _link_index(entries, name)
@@ -294,7 +297,7 @@ def _link_index(entries: list[Any], name: str) -> int:
     )
 
 
-def _remove_entry(word: str, entry: Any, attributes: Attributes) -> Attributes:
+def _remove_entry(word: str, entry: object, attributes: Attributes) -> Attributes:
     """Remove the last of equal entries, or all that stands there in place of a list."""
     entries = attributes[word] if isinstance(attributes[word], list) else []
     last = max((number for number, other in enumerate(entries) if other == entry), default=-1)
@@ -302,7 +305,7 @@ def _remove_entry(word: str, entry: Any, attributes: Attributes) -> Attributes:
 
 
 def _update_reference(
-    survey: HdmfSurvey, name: str, correction: Mapping[str, Any], attributes: Attributes
+    survey: HdmfSurvey, name: str, correction: Mapping[str, object], attributes: Attributes
 ) -> Attributes:
     value = attributes[name]
     inner = reference_part(value, survey.profile.attribute_names)
@@ -322,11 +325,11 @@ class _Tally:
     total: int = 0
 
 
-def find_cell_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
+def find_cell_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     """Find wrong references in the cells of an array. Chunks that cannot be decoded are reported by other checks."""
     spec = survey.spec(path)
-    fields = reference_fields(spec.dtype) if isinstance(spec, ArraySpec) and spec.problem is None else None
-    if not isinstance(spec, ArraySpec) or fields is None:
+    fields = reference_fields(spec.dtype) if spec is not None and spec.is_array and spec.problem is None else None
+    if spec is None or not spec.is_array or fields is None:
         return
     known: dict[Any, tuple[LinkDiagnosis, ...]] = {}
     found: dict[str, _Tally] = {}
@@ -339,7 +342,7 @@ def find_cell_damage(survey: HdmfSurvey, path: str) -> Iterator[NodeDamage]:
             found.setdefault(diagnosis.kind, _Tally(shown)).total += 1
     for kind, count in found.items():
         message = count.first if count.total == 1 else f"{count.total} references; the first, {count.first}"
-        yield NodeDamage(Problem(path, f"reference-{kind}", message), f"cells {kind}", part=LINKS)
+        yield document_finding(Problem(path, f"reference-{kind}", message), f"cells {kind}", part=LINKS)
 
 
 def _references(

@@ -17,15 +17,13 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
-from hyperslab.formats.documents import read_json
+from hyperslab.formats.documents import object_or_empty, read_json, text_or_none
 from hyperslab.model.refs import Pointer
-from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.redaction import redact
-from hyperslab.stores.schemes import REMOTE
+from hyperslab.stores.credentials import redact
+from hyperslab.stores.location import REMOTE, Location, Probe
 
 Allowed = Sequence[str] | bool
 _DOCUMENTS = ("zarr.json", ".zgroup")
@@ -312,9 +310,9 @@ def root_id_of(place: Location) -> str | None:
     except (HyperslabError, OSError, ValueError):
         return None
     found = attrs.get("object_id") if isinstance(attrs, dict) else None
-    return found if isinstance(found, str) else None
+    return text_or_none(found)
 
 
-def _parsed(data: bytes | None) -> dict[str, Any]:
+def _parsed(data: bytes | None) -> dict[str, object]:
     found = {} if data is None else read_json(data)
-    return found if isinstance(found, dict) else {}
+    return object_or_empty(found)

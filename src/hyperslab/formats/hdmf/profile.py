@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hyperslab.errors import Invalid
+from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
@@ -114,15 +115,15 @@ class HdmfProfile(MetadataDialect):
         """Return the function that gives the key of a chunk, relative to the array's folder."""
         return self._zarr.key_of(spec)
 
-    def read_consolidated(self, doc: Mapping[str, Any]) -> ConsolidatedDocs | None:
+    def read_consolidated(self, doc: Mapping[str, object]) -> ConsolidatedDocs | None:
         """Return the consolidated metadata in a document; None when damaged."""
         return self._zarr.read_consolidated(doc)
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, Any]:
+    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, object]:
         """Return the document ``consolidated_name`` with consolidated metadata."""
         return self._zarr.write_consolidated(holder, copy)
 
-    def without_consolidated(self, doc: Mapping[str, Any]) -> dict[str, Any] | None:
+    def without_consolidated(self, doc: Mapping[str, object]) -> dict[str, object] | None:
         """Return the document ``consolidated_name`` without consolidated metadata."""
         return self._zarr.without_consolidated(doc)
 
@@ -185,17 +186,17 @@ def stored_attributes(docs: Docs) -> dict[str, Any]:
     """Return the stored attributes of a node, in either version of Zarr; ``{}`` where they are no object."""
     doc = docs.get(V3_NAME)
     found = docs.get(ZATTRS, {}) if doc is None else doc.get("attributes", {})
-    return found if isinstance(found, dict) else {}
+    return object_or_empty(found)
 
 
-def replace_attributes(docs: Docs, attributes: Mapping[str, Any]) -> Docs:
+def replace_attributes(docs: Docs, attributes: Mapping[str, object]) -> Docs:
     """Return the documents of a node with these attributes in place of the stored ones."""
     if V3_NAME in docs:
         return docs | {V3_NAME: {**docs[V3_NAME], "attributes": dict(attributes)}}
     return docs | {ZATTRS: dict(attributes)}
 
 
-def _read_specloc(own: Mapping[str, Any], problems: Problems) -> str | None:
+def _read_specloc(own: Mapping[str, object], problems: Problems) -> str | None:
     """Return the path that the root names, without a leading slash; None where it names none that is one."""
     path_text = own.get(SPECLOC)
     if path_text is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound, UnsafePickle
-from hyperslab.formats.base import Format
+from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.documents import read_json
 from hyperslab.formats.hdmf.attributes import LAYOUT, LINKS, SPECIFICATIONS, SPECLOC_PATH
 from hyperslab.formats.hdmf.cell_types import PICKLE, check_fill_value
@@ -47,7 +47,7 @@ def is_specification(path: str, place: str) -> bool:
     return path != place and is_within(path, place) and path.count("/") == place.count("/") + _LEVELS
 
 
-def version_key(version: str) -> tuple[Any, ...]:
+def version_key(version: str) -> tuple[object, ...]:
     """Return a key that sorts versions, the newest last: by numbers, with a suffix (``2.0-alpha``) before without."""
     parts = _PARTS.findall(version)
     if not version[:1].isdigit():
@@ -89,7 +89,7 @@ class Specifications(Mapping[str, Mapping[str, Any]]):
         return f"<{', '.join(self) or 'nothing'}>"
 
 
-def read_schema(documents: ZarrReader, path: str) -> Any:
+def read_schema(documents: ZarrReader, path: str) -> object:
     """Return one source's schema as a JSON value; UnsafePickle for one stored as a pickle, FormatError for no JSON."""
     try:
         return read_json(_text(documents, path))
@@ -100,7 +100,7 @@ def read_schema(documents: ZarrReader, path: str) -> Any:
 def _text(documents: ZarrReader, path: str) -> bytes:
     source = documents.chunks(path)
     spec = documents.node(path)
-    if not isinstance(spec, ArraySpec) or len(spec.shape) > 1 or spec.shape == (0,):
+    if not spec.is_array or len(spec.shape) > 1 or spec.shape == (0,):
         raise FormatError("a specification is one text")
     if any(codec.name == PICKLE for codec in spec.codecs):
         raise UnsafePickle("a specification is stored as a pickle", remedy="write it anew as JSON")
@@ -118,21 +118,17 @@ def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
     return links
 
 
-class HdmfReader:
+class HdmfReader(Reader):
     """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format of its kind."""
 
     def __init__(self, documents: ZarrReader, where: Location, options: HdmfOptions, variant: Format) -> None:
         self._documents = documents
+        self.store: Store = documents.store
         self._where = where
         self._options = options
         self._variant = variant
         self._ids: Mapping[str, list[str]] | None = None
         self._place: tuple[str | None] | None = None
-
-    @property
-    def store(self) -> Store:
-        """Return the store that the dataset lies in."""
-        return self._documents.store
 
     @property
     def variant(self) -> Format:
@@ -176,7 +172,7 @@ class HdmfReader:
     def children(self, path: str) -> Iterable[str]:
         """Return the names of the nodes right below a group, then those of its links."""
         spec = self.node(path)
-        if not isinstance(spec, GroupSpec):
+        if not spec.is_group:
             return []
         names = list(self._documents.children(path))
         if not path and (place := self._specifications_group()) is not None:
@@ -198,7 +194,7 @@ class HdmfReader:
 
     def _check(self, path: str, spec: GroupSpec | ArraySpec) -> None:
         """Check the fill value of rows before any cell is read, since it may be a pickle."""
-        if not isinstance(spec, ArraySpec):
+        if not spec.is_array:
             return
         try:
             check_fill_value(spec)
@@ -238,7 +234,7 @@ class HdmfReader:
 
     # -- specifications ---------------------------------------------------------------------------------------------
 
-    def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    def specifications(self) -> Mapping[str, Mapping[str, Mapping[str, object]]]:
         """Return namespaces, in each versions (the newest last), in each sources: a schema as JSON is read when it is
         taken out."""
         place = self._specifications_group()

@@ -43,7 +43,7 @@ def _id_at(target: str, find_id: ObjectIdLookup) -> str | None:
         return None
 
 
-def complete_attributes(attrs: Mapping[str, Any], find_id: ObjectIdLookup) -> Mapping[str, Any]:
+def complete_attributes(attrs: Mapping[str, Any], find_id: ObjectIdLookup) -> Mapping[str, object]:
     """Complete all references among attribute values; the mapping itself is returned where there are none."""
     if not any(isinstance(value, ObjectReference | RegionReference) for value in attrs.values()):
         return attrs
@@ -97,7 +97,7 @@ class _CompletesReferences(KeyedChunks):
     def _complete(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[Coords, Block]]:
         return ((coords, complete_cells(block, self._fields, self._find_id)) for coords, block in pairs)
 
-    def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, Any]]:
+    def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, object]]:
         return super()._encoded(self._complete(pairs))
 
 
@@ -148,7 +148,7 @@ def _nodes(documents: ZarrReader, excluded: str | None) -> Iterator[tuple[str, G
         path = waiting.pop()
         try:
             spec = documents.node(path)
-            names = list(documents.children(path)) if isinstance(spec, GroupSpec) else []
+            names = list(documents.children(path)) if spec.is_group else []
         except HyperslabError:
             continue
         yield path, spec

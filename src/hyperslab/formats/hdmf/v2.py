@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.chain import try_chain
+from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.codec_kinds import HDMF_CODECS, with_serial
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import LAYOUT, V2_NAMES, add_extended_metadata, split_reserved
 from hyperslab.formats.hdmf.cell_types import (
@@ -52,9 +52,6 @@ from hyperslab.formats.zarr2.document import Zarr2
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-_OURS = frozenset({"reference_pickle", "reference_text", "record_text", "utf8_bytes"})
-"""Codecs of ours that no document may name."""
-
 
 class HdmfV2(HdmfProfile):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v2.
@@ -79,7 +76,7 @@ class HdmfV2(HdmfProfile):
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the documents; Unsupported names what the profile cannot hold, Invalid a reserved name."""
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             return self.write_group(spec)
         stored_document: Mapping[str, Any] = spec.layout.get("zarr2", {})
         own_layout: Mapping[str, Any] = spec.layout.get(LAYOUT, {})
@@ -134,7 +131,7 @@ class HdmfV2(HdmfProfile):
     def _reparse(self, spec: ArraySpec) -> ArraySpec:
         """Return the array as it reads once it is written."""
         found = self.parse(self.render(spec), "")
-        if not isinstance(found, ArraySpec):
+        if not found.is_array:
             raise TypeError("no array")
         return found
 
@@ -143,7 +140,7 @@ class HdmfV2(HdmfProfile):
 
 
 def _read_array(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, problems: Problems
+    doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
     type_name = own.pop(V2_NAMES.dtype, None)
@@ -164,14 +161,14 @@ def _read_array(
     return spec.evolve(problem=problems.undecodable_reason, layout={"zarr2": doc, LAYOUT: own_layout})
 
 
-def _is_scalar(doc: Mapping[str, Any], type_name: Any, rest: Mapping[str, Any]) -> bool:
+def _is_scalar(doc: Mapping[str, object], type_name: object, rest: Mapping[str, object]) -> bool:
     mark = rest.get(ATTRIBUTE)
     marked_so = isinstance(mark, dict) and mark.get("scalar") is True
     return doc.get("shape") == [1] == doc.get("chunks") and (type_name == SCALAR or marked_so)
 
 
-def _check_codecs(spec: ArraySpec, object_codec: Any, is_specification: bool, problems: Problems) -> None:
-    if found := [codec.name for codec in spec.codecs if codec.name in _OURS]:
+def _check_codecs(spec: ArraySpec, object_codec: object, is_specification: bool, problems: Problems) -> None:
+    if found := [codec.name for codec in spec.codecs if codec.name in HDMF_CODECS]:
         problems.undecodable("unknown-codec", f"codec {found[0]!r} is not known")
     filters = spec.layout["zarr2"].get("filters")
     if is_specification and (object_codec == PICKLE or not _is_text_codec(filters)):
@@ -180,13 +177,13 @@ def _check_codecs(spec: ArraySpec, object_codec: Any, is_specification: bool, pr
         )
 
 
-def _is_text_codec(filters: Any) -> bool:
+def _is_text_codec(filters: object) -> bool:
     if not isinstance(filters, list):
         return True
     return len(filters) == 1 and isinstance(filters[0], dict) and filters[0].get("id") in tuple(SPECIFICATION_CODECS)
 
 
-def _check_type_name(type_name: Any, spec: ArraySpec, doc: Mapping[str, Any], problems: Problems) -> None:
+def _check_type_name(type_name: object, spec: ArraySpec, doc: Mapping[str, object], problems: Problems) -> None:
     """Warn of a ``zarr_dtype`` that is not so: what Zarr itself says of the cells counts."""
     if type_name is None:
         problems.warn("zarr_dtype", f"zarr_dtype is missing; {type_name_of(spec.dtype, 'v2')} is assumed")
@@ -203,7 +200,7 @@ def _check_type_name(type_name: Any, spec: ArraySpec, doc: Mapping[str, Any], pr
 # -- to documents -------------------------------------------------------------------------------------------------
 
 
-def _previous_array(stored_document: Mapping[str, Any], own_layout: Mapping[str, Any]) -> ArraySpec | None:
+def _previous_array(stored_document: Mapping[str, object], own_layout: Mapping[str, object]) -> ArraySpec | None:
     """Parse the stored document of an array without its attributes; None for a new array."""
     if not stored_document:
         return None
@@ -214,7 +211,7 @@ def _previous_array(stored_document: Mapping[str, Any], own_layout: Mapping[str,
 _parse_previous = BoundedMemo(lambda stored_document, stored: _read_array(stored_document, stored, False, Problems("")))
 
 
-def _flat_document(stored_document: Mapping[str, Any], previous: ArraySpec | None) -> Mapping[str, Any]:
+def _flat_document(stored_document: Mapping[str, object], previous: ArraySpec | None) -> Mapping[str, object]:
     """Return the document as Zarr's own format reads it: a scalar has no dimension."""
     return (
         {**stored_document, "shape": [], "chunks": []}
@@ -225,7 +222,7 @@ def _flat_document(stored_document: Mapping[str, Any], previous: ArraySpec | Non
 
 def _object_document(
     doc: dict[str, Any], spec: ArraySpec, stored_document: Mapping[str, Any], previous: ArraySpec | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return ``.zarray`` with the entries of objects in place of those of text; the stored ones where they mean the
     same."""
     same_codec = previous is not None and find_object_codec(previous) == find_object_codec(spec)
@@ -238,7 +235,7 @@ def _object_document(
     return doc | entries
 
 
-def _with_zero_fill(doc: Mapping[str, Any], spec: ArraySpec) -> dict[str, Any]:
+def _with_zero_fill(doc: Mapping[str, object], spec: ArraySpec) -> dict[str, object]:
     """Return the document with the fill value 0 for empty text, which is HDMF's."""
     is_empty = isinstance(spec.dtype, VlenString | VlenBytes) and spec.fill_value in ("", b"")
     return {**doc, "fill_value": 0} if is_empty else dict(doc)
@@ -246,7 +243,7 @@ def _with_zero_fill(doc: Mapping[str, Any], spec: ArraySpec) -> dict[str, Any]:
 
 def _attributes(
     stored: Mapping[str, Any], spec: ArraySpec, own_layout: Mapping[str, Any], previous: ArraySpec | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the stored attributes with those of this profile."""
     attributes = dict(stored)
     if not spec.shape:
@@ -265,14 +262,14 @@ def _attributes(
     return attributes
 
 
-def _type_name(spec: ArraySpec) -> Any:
+def _type_name(spec: ArraySpec) -> object:
     return SCALAR if not spec.shape and not is_object(spec.dtype) else type_name_of(spec.dtype, "v2")
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
 
 
-def _zero_fill(dtype: DataType) -> Any:
+def _zero_fill(dtype: DataType) -> object:
     """Return the fill value that HDMF's writers give to new arrays."""
     if isinstance(dtype, VlenString | VlenBytes):
         return "" if isinstance(dtype, VlenString) else b""

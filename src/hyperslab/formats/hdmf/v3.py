@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.chain import try_chain
+from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import SERIAL
+from hyperslab.formats.codec_kinds import HDMF_CODECS, SERIAL
+from hyperslab.formats.documents import is_text_list
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
@@ -49,6 +50,7 @@ from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.document import Zarr3, new_array
 from hyperslab.model.dtypes import (
     DataType,
+    NumpyDType,
     ObjectRef,
     RegionRef,
     VlenBytes,
@@ -65,7 +67,8 @@ from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 # How many characters hdmf-zarr gives each field of text, or more: so many or more are read as text of any length.
 MIN_TEXT_WIDTH = 512
 REFERENCES, ROWS, BYTES = "reference_text", "record_text", "utf8_bytes"
-INTERNAL_CODECS = (REFERENCES, ROWS, BYTES)
+# All but the one that itself makes bytes of cells: references are pickled in profile v2 alone.
+INTERNAL_CODECS = HDMF_CODECS - SERIAL
 _SHARDS = "sharding_indexed"
 
 
@@ -104,7 +107,7 @@ def find_steps(codecs: Iterable[Codec]) -> list[Codec]:
     return found
 
 
-def logical_row(stored: DataType, references: Sequence[str], regions: Sequence[str]) -> np.dtype[Any] | None:
+def logical_row(stored: DataType, references: Sequence[str], regions: Sequence[str]) -> NumpyDType | None:
     """Return the rows that stored ones stand for: wide text is references or text of any length; None without such
     fields."""
     if not isinstance(stored, np.dtype) or stored.names is None:
@@ -118,7 +121,7 @@ def logical_row(stored: DataType, references: Sequence[str], regions: Sequence[s
 
 
 def _kind(
-    name: str, field: np.dtype[Any], references: Sequence[str], regions: Sequence[str]
+    name: str, field: NumpyDType, references: Sequence[str], regions: Sequence[str]
 ) -> ObjectRef | RegionRef | VlenString | None:
     if field.kind != "U" or field.subdtype is not None:
         return None
@@ -129,7 +132,7 @@ def _kind(
     return VlenString() if field.itemsize // 4 >= MIN_TEXT_WIDTH else None
 
 
-def text_widths(row: np.dtype[Any], stored: np.dtype[Any]) -> dict[str, int]:
+def text_widths(row: NumpyDType, stored: NumpyDType) -> dict[str, int]:
     """Return how many characters the fields of any length have, by name."""
     return {name: stored[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
 
@@ -144,7 +147,7 @@ def requested_widths(wish: ArraySpec) -> dict[str, int]:
     return {name: max(MIN_TEXT_WIDTH, int(widths.get(name, 0))) for name in names}
 
 
-def fixed_width_row(row: np.dtype[Any], widths: Mapping[str, int]) -> np.dtype[Any]:
+def fixed_width_row(row: NumpyDType, widths: Mapping[str, int]) -> NumpyDType:
     """Return the rows of fixed width that are stored; Unsupported for fields that cannot be text."""
     kinds = dict(tagged_fields(row))
     for name in row.names or ():
@@ -214,7 +217,7 @@ class HdmfV3(HdmfProfile):
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             return self.write_group(spec)
         stored_document: Mapping[str, Any] = spec.layout.get("zarr3", {})
         own_layout: Mapping[str, Any] = spec.layout.get(LAYOUT, {})
@@ -253,7 +256,7 @@ class HdmfV3(HdmfProfile):
         """Return the array as it reads once it is written."""
         own_layout = {V3_NAMES.dtype: None} if wish.layout.get(LAYOUT, {}).get(V3_NAMES.dtype, "") is None else {}
         found = self.parse(self.render(spec.evolve(layout={**spec.layout, LAYOUT: own_layout})), "")
-        if not isinstance(found, ArraySpec):
+        if not found.is_array:
             raise TypeError("no array")
         return found.evolve(layout={**found.layout, LAYOUT: {**found.layout[LAYOUT], **own_layout}})
 
@@ -269,7 +272,7 @@ class HdmfV3(HdmfProfile):
 
 
 def _read_array(
-    doc: Mapping[str, Any], stored: Mapping[str, Any], is_specification: bool, problems: Problems
+    doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
     type_name = own.pop(V3_NAMES.dtype, None)
@@ -279,7 +282,7 @@ def _read_array(
     dims = rest.pop(DIMENSIONS, None)
     attributes = rest if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
     spec = document.read({**doc, "attributes": attributes}, problems)
-    if not isinstance(spec, ArraySpec):
+    if not spec.is_array:
         raise TypeError("no array")
     if found := find_steps(spec.codecs):
         problems.undecodable("unknown-codec", f"codec {found[0].name!r} is not known")
@@ -316,7 +319,7 @@ def _read_dimensions(
 
 
 def _apply_reserved(
-    spec: ArraySpec, type_name: Any, named: Mapping[str, Any], rest: Mapping[str, Any], problems: Problems
+    spec: ArraySpec, type_name: object, named: Mapping[str, object], rest: Mapping[str, object], problems: Problems
 ) -> ArraySpec:
     """Return the array as its reserved attributes describe it: references, rows of any length, bytes."""
     fields = [_parse_field_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
@@ -345,10 +348,10 @@ def _apply_reserved(
     return spec.evolve(dtype=row, codecs=insert_step(spec.codecs, step), fill_value=None)
 
 
-def _parse_field_names(names: Any, attribute: str, problems: Problems) -> list[str]:
+def _parse_field_names(names: object, attribute: str, problems: Problems) -> list[str]:
     if names is None:
         return []
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+    if is_text_list(names):
         return names
     problems.warn("reference-fields", f"{attribute} is {shorten(names)}, not a list of names; ignored")
     return []
@@ -363,7 +366,7 @@ def _check_specification(spec: ArraySpec, is_specification: bool, problems: Prob
         )
 
 
-def _check_type_name(type_name: Any, spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
+def _check_type_name(type_name: object, spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
     """Warn of a ``_DTYPE`` that is not so: what Zarr itself says of the cells counts."""
     if type_name is None:
         if not is_specification and type_name_of(spec.dtype, "v3") is not None:
@@ -377,7 +380,7 @@ def _check_type_name(type_name: Any, spec: ArraySpec, is_specification: bool, pr
 # -- to documents -------------------------------------------------------------------------------------------------
 
 
-def _previous_array(stored_document: Mapping[str, Any], own_layout: Mapping[str, Any]) -> ArraySpec | None:
+def _previous_array(stored_document: Mapping[str, object], own_layout: Mapping[str, object]) -> ArraySpec | None:
     """Parse the stored document of an array without its attributes; None for a new array."""
     if not stored_document:
         return None
@@ -394,7 +397,7 @@ _parse_previous = BoundedMemo(lambda stored_document, stored: _read_array(stored
 
 def _attributes(
     stored: Mapping[str, Any], spec: ArraySpec, own_layout: Mapping[str, Any], previous: ArraySpec | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the stored attributes with those of this profile."""
     attributes: dict[str, Any] = dict(own_layout.get("unread", {}))
     same = previous is not None and is_same_type(previous.dtype, spec.dtype)
@@ -431,7 +434,7 @@ def _text_fill(fill: Any, dtype: DataType) -> str:
         raise Invalid(f"profile v3 of format hdmf stores bytes as text; the fill value is none: {error}") from None
 
 
-def _cell_fill(fill: Any, dtype: DataType) -> Any:
+def _cell_fill(fill: Any, dtype: DataType) -> object:
     """Return the fill value of cells by that of the text that is stored."""
     return (fill or "").encode() if isinstance(dtype, VlenBytes) else None
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.base import Format
+from hyperslab.formats.base import Format, Writer
 from hyperslab.formats.hdmf.attributes import LAYOUT, LINKS, SPECIFICATIONS, SPECLOC, SPECLOC_PATH, V2_NAMES, V3_NAMES
 from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile, replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reader import HdmfReader, is_specification, links_of, specifications_path
@@ -65,14 +64,14 @@ class HdmfDocuments(ZarrWriter):
 
     def _documents_of(self, path: str, spec: Spec) -> Docs:
         docs = super()._documents_of(path, self.complete_ids(spec))
-        return docs if path or isinstance(spec, ArraySpec) else _mark_as_hdmf(docs)
+        return docs if path or spec.is_array else _mark_as_hdmf(docs)
 
     def complete_ids(self, spec: Spec) -> Spec:
         """Return the node with all ids of its links and references."""
         attrs = complete_attributes(spec.attrs, self.find_object_id)
         whole = spec if attrs is spec.attrs else spec.evolve(attrs=attrs)
         links = {name: complete_pointer(link, self.find_object_id) for name, link in links_of(spec).items()}
-        return replace_links(whole, links) if isinstance(whole, GroupSpec) and links else whole
+        return replace_links(whole, links) if whole.is_group and links else whole
 
     def put_all(self, changes: Mapping[str, Spec]) -> None:
         """Put nodes by one commit."""
@@ -86,10 +85,10 @@ class HdmfDocuments(ZarrWriter):
         if fields is None or spec.problem is not None or "zarr2" not in spec.layout:
             return super().chunks_as(path, spec)
         try:
-            keys = ChunkKeys(self._store, path, self._dialect.key_of(spec), self._settings)
+            keys = ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
             return open_reference_chunks(keys, spec, fields, self.find_object_id)
         except HyperslabError as error:
-            raise error.locate(url=self._store.url, node=path) from error.__cause__
+            raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def _commit(self, change: DocumentChange) -> None:
         """Commit a change, the first time without consolidated metadata that lacks the specifications."""
@@ -109,7 +108,7 @@ class HdmfDocuments(ZarrWriter):
         self._target.delete(name, durable=self._settings.durable)
 
 
-class HdmfWriter(HdmfReader):
+class HdmfWriter(HdmfReader, Writer):
     """A dataset open for writing."""
 
     def __init__(
@@ -134,7 +133,7 @@ class HdmfWriter(HdmfReader):
         group, name = split(path)
         if self._link(group) is not None:
             raise Invalid("a link holds no nodes", url=self.store.url, node=group, remedy="name its target")
-        if isinstance(spec, Link):
+        if spec.is_link:
             self._put_link(path, spec)
             return
         # Lock order: the group that loses a link of this name, then the root that names the specifications. All changes
@@ -147,7 +146,7 @@ class HdmfWriter(HdmfReader):
             if is_within(path, SPECIFICATIONS) and path and specifications_path(self._group("")) is None:
                 locks.enter_context(self._written.lock_node(""))
                 changes |= self._name_specifications(changes.get(""))
-            changes |= {path: self._array(path, spec) if isinstance(spec, ArraySpec) else self._with_layout(path, spec)}
+            changes |= {path: self._array(path, spec) if spec.is_array else self._with_layout(path, spec)}
             self._written.put_all(changes)
         self._remember_incomplete(path)
 
@@ -172,7 +171,7 @@ class HdmfWriter(HdmfReader):
 
     def _name_specifications(self, changed: Spec | None) -> dict[str, Spec]:
         """Return the change that names the specifications in the root, where it does not name them yet."""
-        root = changed if isinstance(changed, GroupSpec) else self._group("")
+        root = changed if changed is not None and changed.is_group else self._group("")
         return {} if specifications_path(root) is not None else {"": replace_specifications_path(root, SPECIFICATIONS)}
 
     def _follow_specifications(self, source: str, target: str | None) -> None:
@@ -188,7 +187,7 @@ class HdmfWriter(HdmfReader):
     def _group(self, path: str) -> GroupSpec:
         """Return the group at a path, a new one where nothing is; Invalid for an array."""
         spec = self._written.node_or_none(path) or GroupSpec()
-        if isinstance(spec, ArraySpec):
+        if spec.is_array:
             raise Invalid("an array holds no other nodes", url=self.store.url, node=path)
         return spec
 
@@ -204,7 +203,7 @@ class HdmfWriter(HdmfReader):
         with self._written.lock_node(group):
             self._written.put(group, remove_link(self._group(group), name))
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> bool:
         """Rename a link, or a node with all below it; AlreadyExists when the target is taken."""
         source, target = normalize(source), normalize(target)
         self._forget_ids()
@@ -214,10 +213,11 @@ class HdmfWriter(HdmfReader):
         if link is None:
             self._written.move(source, target)
             self._follow_specifications(source, target)
-            return
+            return True
         with self.batch():
             self._put_link(target, link)
             self.drop(source)
+        return True
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish as the profile spells it; Unsupported where it cannot be stored."""
@@ -301,7 +301,7 @@ def replace_specifications_path(root: GroupSpec, place: str | None) -> GroupSpec
     return _replace_layout(root, SPECLOC_PATH, place)
 
 
-def _replace_layout(spec: GroupSpec, name: str, layout_value: Any) -> GroupSpec:
+def _replace_layout(spec: GroupSpec, name: str, layout_value: object) -> GroupSpec:
     return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), name: layout_value}})
 
 

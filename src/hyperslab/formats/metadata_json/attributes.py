@@ -29,6 +29,7 @@ from hyperslab.formats.metadata_json.cells import (
 )
 from hyperslab.formats.metadata_json.dtypes import describe_type, dtype_from_json, dtype_to_json, read_type
 from hyperslab.model.attrs import Attrs, untagged
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, numpy_dtype, tag_of, tagged
 
 Code = Any
@@ -39,7 +40,7 @@ _ALLOWANCE = 16 << 20
 
 
 def encode_attrs(
-    attrs: Attrs, spelled: Mapping[str, tuple[Any, Code | None]] | None = None
+    attrs: Attrs, spelled: Mapping[str, tuple[object, Code | None]] | None = None
 ) -> tuple[dict[str, Any], dict[str, Code]]:
     """Return the JSON values by name, and the codes of those that need one; Invalid or Unsupported names the attribute.
 
@@ -54,12 +55,12 @@ def encode_attrs(
     return values, codes
 
 
-def decode_attrs(values: Mapping[str, Any], codes: Mapping[str, Code]) -> dict[str, Any]:
+def decode_attrs(values: Mapping[str, object], codes: Mapping[str, Code]) -> dict[str, Any]:
     """Return the typed values."""
     return {name: decode_attribute(value, codes[name]) if name in codes else value for name, value in values.items()}
 
 
-def encode_attribute(name: str, value: Any) -> tuple[Any, Code | None]:
+def encode_attribute(name: str, value: object) -> tuple[Any, Code | None]:
     """Return one value as JSON, and its code; None when JSON says it all."""
     if isinstance(value, np.ndarray | np.generic) and (kind := tag_of(value.dtype)) is not None:
         return _encode_user(name, np.asarray(value), kind)
@@ -86,7 +87,7 @@ def encode_attribute(name: str, value: Any) -> tuple[Any, Code | None]:
             return _plain(name, value, "", []), None
 
 
-def _encode_user(name: str, value: np.ndarray[Any, Any], kind: Extension) -> tuple[Any, Code]:
+def _encode_user(name: str, value: Values, kind: Extension) -> tuple[Any, Code]:
     """Return the cells of a user type, and its description."""
     code: dict[str, Any] = {"type": describe_type(kind)}
     if isinstance(kind, VlenArray | VlenBytes):
@@ -103,7 +104,7 @@ def _row_to_json(cell: Any, kind: VlenArray | VlenBytes) -> Any:
     return [cell_to_json(item) for item in np.asarray(cell, kind.base)]
 
 
-def _row_from_json(row: Any, kind: VlenArray | VlenBytes) -> Any:
+def _row_from_json(row: object, kind: VlenArray | VlenBytes) -> Any:
     if isinstance(kind, VlenBytes):
         return base64_to_bytes(row)
     return _decode_array(row, dtype_to_json(kind.base), "")
@@ -121,7 +122,7 @@ def _code(name: str, dtype: np.dtype[np.generic], suffix: str = "") -> Code:
     return {"fields": code, "array": suffix} if suffix else {"fields": code}
 
 
-def _encode_array(name: str, array: np.ndarray[Any, Any]) -> tuple[Any, Code]:
+def _encode_array(name: str, array: Values) -> tuple[Any, Code]:
     suffix = "[]" if array.ndim == 1 else f"[{','.join(map(str, array.shape))}]"
     if array.dtype == object:
         if not all(isinstance(cell, str) for cell in array.flat):
@@ -140,7 +141,7 @@ def _nested(cells: list[Any], shape: tuple[int, ...]) -> list[Any]:
     return [_nested(cells[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
 
 
-def _plain(name: str, value: Any, pointer: str, places: list[str]) -> Any:
+def _plain(name: str, value: object, pointer: str, places: list[str]) -> Any:
     """Return the value as JSON; ``places`` takes the pointers (RFC 6901) to strings that stand for floats."""
     match value:
         case None | bool() | int() | np.bool_():
@@ -171,7 +172,7 @@ def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def decode_attribute(value: Any, code: Code) -> Any:
+def decode_attribute(value: object, code: Code) -> Any:
     """Return the typed value, or ``value`` itself when it does not fit its code."""
     try:
         return _decode(value, code)
@@ -179,7 +180,7 @@ def decode_attribute(value: Any, code: Code) -> Any:
         return value
 
 
-def _decode(value: Any, code: Code) -> Any:
+def _decode(value: object, code: Code) -> Any:
     match code:
         case "string":
             return np.str_(_text(value))
@@ -202,7 +203,7 @@ def _decode(value: Any, code: Code) -> Any:
             return value
 
 
-def _decode_structure(value: Any, code: Mapping[str, Any]) -> Any:
+def _decode_structure(value: object, code: Mapping[str, object]) -> Any:
     match code:
         case {"type": description}:
             return _decode_user(value, description, several="array" in code)
@@ -215,7 +216,7 @@ def _decode_structure(value: Any, code: Mapping[str, Any]) -> Any:
             return value
 
 
-def _decode_user(value: Any, description: object, *, several: bool) -> Any:
+def _decode_user(value: object, description: object, *, several: bool) -> Any:
     kind = read_type(description)
     if isinstance(kind, VlenArray | VlenBytes):
         return _decode_rows(value if several else [value], kind, several=several)
@@ -228,7 +229,7 @@ def _decode_user(value: Any, description: object, *, several: bool) -> Any:
     return cells[()] if isinstance(kind, Compound) else cells
 
 
-def _decode_rows(rows: Any, kind: VlenArray | VlenBytes, *, several: bool) -> Any:
+def _decode_rows(rows: object, kind: VlenArray | VlenBytes, *, several: bool) -> Any:
     if not isinstance(rows, list):
         raise TypeError("no list")
     cells = np.empty(len(rows), tagged(numpy_dtype(kind), kind))
@@ -237,7 +238,7 @@ def _decode_rows(rows: Any, kind: VlenArray | VlenBytes, *, several: bool) -> An
     return cells if several else cells.reshape(())
 
 
-def _decode_array(value: Any, name: Any, lengths: str) -> Any:
+def _decode_array(value: object, name: Any, lengths: str) -> Any:
     if not isinstance(value, list):
         raise TypeError("no list")
     shape = tuple(map(int, lengths.split(","))) if lengths else (len(value),)
@@ -263,7 +264,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _with_floats(value: Any, pointers: list[Any]) -> Any:
+def _with_floats(value: object, pointers: list[object]) -> Any:
     for pointer in map(_text, pointers):
         value = _put_float(value, [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
     return value

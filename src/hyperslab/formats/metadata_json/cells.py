@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.model.dtypes import Char, DataType, VlenArray, VlenBytes, VlenString, numpy_dtype
+from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.dtypes import Char, DataType, NumpyDType, VlenArray, VlenBytes, VlenString, numpy_dtype
 
 _SAFE = 60000.0  # below it no float16 overflows (the largest is 65504), so that NumPy has nothing to warn of
 # The floats that JSON has no number for, as both Zarr formats spell them.
@@ -44,7 +45,7 @@ def int_from_json(value: object) -> int:
     """Return the whole number of a JSON number (``5.0`` counts); TypeError for anything else."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not is_whole_number(value):
         raise TypeError(f"{value!r} is no whole number")
     return value
 
@@ -64,7 +65,7 @@ def bytes_to_base64(value: bytes) -> str:
     return b64encode(value).decode()
 
 
-def cell_to_json(value: Any) -> Any:
+def cell_to_json(value: Any) -> object:
     """Return a NumPy scalar as JSON; float32 and float16 with as few digits as give them back."""
     dtype = value.dtype
     match dtype.kind:
@@ -88,7 +89,7 @@ def cell_to_json(value: Any) -> Any:
             return bytes_to_base64(value.tobytes())
 
 
-def _field_to_json(value: Any) -> Any:
+def _field_to_json(value: Any) -> object:
     if isinstance(value, np.ndarray):
         return [cell_to_json(cell) for cell in value.ravel()]
     return cell_to_json(value)
@@ -110,7 +111,7 @@ def cell_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
     return _READERS[dtype.kind](value, dtype)
 
 
-def _structure_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
+def _structure_from_json(value: object, dtype: np.dtype[np.generic]) -> object:
     names = dtype.names or ()
     if not isinstance(value, list) or len(value) != len(names):
         raise TypeError(f"{value!r} is no list of {len(names)} fields")
@@ -132,7 +133,7 @@ def _bool(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     return np.bool_(value)
 
 
-def _int(value: object, dtype: np.dtype[Any]) -> Any:
+def _int(value: object, dtype: NumpyDType) -> Any:
     number = int_from_json(value)
     bounds = np.iinfo(dtype)
     if not bounds.min <= number <= bounds.max:
@@ -172,7 +173,7 @@ def _bytes(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     return np.bytes_(raw)
 
 
-_READERS: dict[str, Callable[[object, np.dtype[Any]], np.generic]] = {
+_READERS: dict[str, Callable[[object, NumpyDType], np.generic]] = {
     "b": _bool,
     "i": _int,
     "u": _int,
@@ -190,7 +191,7 @@ _HEX = re.compile(r"0x([0-9a-fA-F]+)")
 _NAT = np.iinfo("i8").min
 
 
-def number_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
+def number_from_json(value: object, dtype: np.dtype[np.generic]) -> object:
     """Return the scalar of a boolean, number, pair or time; floats also as bits (``"0x7fc00001"``), NaN payload kept.
 
     TypeError or OverflowError says why it does not fit.
@@ -210,14 +211,14 @@ def number_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
             return cell_from_json(value, dtype)
 
 
-def _float_cell(value: object, dtype: np.dtype[np.generic]) -> Any:
+def _float_cell(value: object, dtype: np.dtype[np.generic]) -> object:
     bits = _HEX.fullmatch(value) if isinstance(value, str) else None
     if bits is None:
         return cell_from_json(value, dtype)
     return cell_from_bits(bits[1], dtype)
 
 
-def cell_from_bits(digits: str, dtype: np.dtype[np.generic]) -> Any:
+def cell_from_bits(digits: str, dtype: np.dtype[np.generic]) -> object:
     """Return the cell with these bits, given as hexadecimal digits from the highest to the lowest."""
     if len(digits) != 2 * dtype.itemsize:
         raise TypeError(f"0x{digits} has not the {2 * dtype.itemsize} digits of {dtype.name}")
@@ -225,7 +226,7 @@ def cell_from_bits(digits: str, dtype: np.dtype[np.generic]) -> Any:
     return np.frombuffer(little, dtype.newbyteorder("<"))[0]
 
 
-def number_to_json(cell: Any, *, bits: bool) -> Any:
+def number_to_json(cell: Any, *, bits: bool) -> object:
     """Return the JSON of such a scalar; with ``bits`` a NaN that is not the usual one is a bit pattern."""
     kind = cell.dtype.kind
     if kind == "f":
@@ -242,7 +243,7 @@ def _float_json(cell: np.floating[Any], *, bits: bool) -> float | str:
     return float_to_json(float(cell))
 
 
-def to_fill_cell(value: Any, dtype: DataType) -> Any:
+def to_fill_cell(value: Any, dtype: DataType) -> object:
     """Return a fill value as users give it, as the cell that it means; None stays None.
 
     TypeError, ValueError or OverflowError when the type has no such cell.
@@ -262,7 +263,7 @@ def to_fill_cell(value: Any, dtype: DataType) -> Any:
             return _as_cell(value, numpy_dtype(dtype).newbyteorder("="))
 
 
-def _as_cell(value: Any, dtype: np.dtype[Any]) -> Any:
+def _as_cell(value: object, dtype: NumpyDType) -> object:
     if isinstance(value, str) and value in SPECIAL and dtype.kind in "fc":
         value = SPECIAL[value]
     array = np.asarray(value)

@@ -21,6 +21,7 @@ from hyperslab.model.dtypes import (
     Compound,
     Enum,
     Extension,
+    NumpyDType,
     ObjectRef,
     Opaque,
     RegionRef,
@@ -50,19 +51,20 @@ def dtype_to_json(dtype: np.dtype[np.generic]) -> Any:
     raise TypeError(f"{dtype} has no name in JSON")
 
 
-def _field(name: str, dtype: np.dtype[np.generic]) -> list[Any]:
+def _field(name: str, dtype: np.dtype[np.generic]) -> list[object]:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return [name, dtype_to_json(base), list(shape)]
     return [name, dtype_to_json(dtype)]
 
 
-def dtype_from_json(name: object) -> np.dtype[Any]:
+def dtype_from_json(name: object) -> NumpyDType:
     """Return the type of a JSON spelling; TypeError says what is wrong with it."""
-    if isinstance(name, str):
-        return _simple(name)
-    if isinstance(name, list) and name:
-        return _structured(name)
+    match name:
+        case str():
+            return _simple(name)
+        case list() if name:
+            return _structured(name)
     raise TypeError(f"{name!r} is no data type")
 
 
@@ -80,7 +82,7 @@ def _simple(name: str) -> np.dtype[np.generic]:
     return dtype
 
 
-def _structured(fields: list[Any]) -> np.dtype[np.generic]:
+def _structured(fields: list[object]) -> np.dtype[np.generic]:
     parts: list[Any] = []
     for field in fields:
         if not isinstance(field, list) or len(field) not in (2, 3) or not isinstance(field[0], str):
@@ -105,7 +107,7 @@ def field_shape(shape: object) -> tuple[int, ...]:
     return lengths
 
 
-def describe_type(dtype: Extension) -> dict[str, Any]:
+def describe_type(dtype: Extension) -> dict[str, object]:
     """Return a type that plain Zarr has no name for, as JSON."""
     match dtype:
         case VlenString():
@@ -126,13 +128,13 @@ def describe_type(dtype: Extension) -> dict[str, Any]:
             raise Unsupported(f"Zarr has no cells of type {describe(dtype)}")
 
 
-def _fields(base: np.dtype[np.generic]) -> dict[str, Any]:
+def _fields(base: np.dtype[np.generic]) -> dict[str, object]:
     """Return the named types of fields."""
     found = {name: describe_type(kind) for name, kind in tagged_fields(base)}
     return {"fields": found} if found else {}
 
 
-def _base(dtype: np.dtype[np.generic]) -> Any:
+def _base(dtype: np.dtype[np.generic]) -> object:
     try:
         return dtype_to_json(dtype.newbyteorder("<"))
     except TypeError as error:
@@ -178,7 +180,7 @@ def _read_type(description: object) -> Extension | None:
             return None
 
 
-def _with_fields(base: np.dtype[Any], description: Any) -> np.dtype[np.generic]:
+def _with_fields(base: NumpyDType, description: Any) -> np.dtype[np.generic]:
     """Return the structured type with its fields tagged as the description says, where that fits."""
     found = description.get("fields")
     if base.names is None or not isinstance(found, dict):

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Invalid
+from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.metadata_json.attributes import Code, decode_attribute, decode_attrs, encode_attrs
 from hyperslab.formats.metadata_json.dtypes import describe_type, read_type
 from hyperslab.model.attrs import Attrs
@@ -43,11 +44,11 @@ class ExtendedMetadata:
     dims: tuple[Dimension, ...] = ()
     dtype: DataType | None = None
     types: Mapping[str, Extension] = field(default_factory=dict)
-    indexes: Mapping[str, Any] = field(default_factory=dict)
+    indexes: Mapping[str, object] = field(default_factory=dict)
     unwritten: bool = False
 
 
-def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], ExtendedMetadata]:
+def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, object], ExtendedMetadata]:
     """Return the typed attributes of a node as users see them, and the rest."""
     if ATTRIBUTE not in stored:
         return dict(stored), ExtendedMetadata()
@@ -68,9 +69,9 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, Any], Extended
 def write_attributes(
     attrs: Attrs,
     extended: ExtendedMetadata,
-    spelled: Mapping[str, tuple[Any, Code | None]] | None = None,
+    spelled: Mapping[str, tuple[object, Code | None]] | None = None,
     hidden: Iterable[str] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the attributes to store.
 
     ``spelled``: values that the format has encoded itself. ``hidden``: names of those that stand inside ``_hyperslab``.
@@ -97,7 +98,7 @@ def write_attributes(
     return values | ({ATTRIBUTE: {"version": VERSION, **content}} if content else {})
 
 
-def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, object]) -> dict[str, object]:
     """Return the attributes with hidden ones at their places, unless another has taken the name since."""
     items = list(attrs.items())
     for name, entry in hidden.items():
@@ -108,12 +109,12 @@ def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, Any]) -> dict[str, 
     return dict(items)
 
 
-def _mapping(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _mapping(content: Mapping[str, object], name: str) -> dict[str, object]:
     part = content.get(name)
-    return part if isinstance(part, dict) else {}
+    return object_or_empty(part)
 
 
-def _dim_to_json(dim: Dimension) -> dict[str, Any]:
+def _dim_to_json(dim: Dimension) -> dict[str, object]:
     return {"size": dim.size, "unlimited": True} if dim.unlimited else {"size": dim.size}
 
 
@@ -136,7 +137,7 @@ def _read_dtype(description: object) -> DataType | None:
     return read_type(description)
 
 
-def _describe_dtype(dtype: DataType) -> Any:
+def _describe_dtype(dtype: DataType) -> object:
     if isinstance(dtype, np.dtype):
         return next(name for name, code in _EXTENDED.items() if code == dtype.char)
     return describe_type(dtype)
@@ -144,10 +145,11 @@ def _describe_dtype(dtype: DataType) -> Any:
 
 def apply_described_type(stored: DataType, described: DataType | None) -> DataType:
     """Return the type that a description makes of the stored cells; the stored type itself where the two do not fit."""
-    if isinstance(stored, VlenArray):
-        return described if isinstance(described, VlenArray) and described.base == stored.base else stored
-    if isinstance(stored, VlenBytes):
-        return described if isinstance(described, VlenArray) else stored
+    match stored:
+        case VlenArray():
+            return described if isinstance(described, VlenArray) and described.base == stored.base else stored
+        case VlenBytes():
+            return described if isinstance(described, VlenArray) else stored
     if not isinstance(stored, np.dtype):
         return stored
     match described:
@@ -202,7 +204,7 @@ def write_indexes(indexes: Mapping[str, Index], dims: Sequence[str | None]) -> d
     return {name: rule for name, rule in rules.items() if rule is not None}
 
 
-def read_indexes(rules: Mapping[str, Any], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
+def read_indexes(rules: Mapping[str, object], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
     """Return the indexes of an array's dimensions."""
     found: dict[str, Index] = {}
     for name, size in zip(dims, shape, strict=False):
@@ -212,7 +214,7 @@ def read_indexes(rules: Mapping[str, Any], dims: Sequence[str | None], shape: Se
     return found
 
 
-def _to_json(index: Index) -> dict[str, Any] | None:
+def _to_json(index: Index) -> dict[str, object] | None:
     match index:
         case ScaleIndex(start=start, step=step):
             return {"scale": {"start": float(start), "step": float(step)}}

@@ -47,10 +47,10 @@ def array_to_json(spec: ArraySpec) -> dict[str, Any]:
 
 def node_to_json(spec: GroupSpec | ArraySpec) -> dict[str, Any]:
     """Return the JSON object of either. Errors as of :func:`attrs_to_json`."""
-    return array_to_json(spec) if isinstance(spec, ArraySpec) else group_to_json(spec)
+    return array_to_json(spec) if spec.is_array else group_to_json(spec)
 
 
-def node_from_json(doc: Mapping[str, Any], array: ArraySpec | None) -> GroupSpec | ArraySpec:
+def node_from_json(doc: Mapping[str, object], array: ArraySpec | None) -> GroupSpec | ArraySpec:
     """Return a group where ``array`` is None, else ``array``, which has the shape and dtype, with its other metadata.
 
     FormatError for what makes no sense.
@@ -58,7 +58,7 @@ def node_from_json(doc: Mapping[str, Any], array: ArraySpec | None) -> GroupSpec
     return group_from_json(doc) if array is None else array_from_json(doc, array)
 
 
-def attrs_from_json(doc: Mapping[str, Any]) -> dict[str, Any]:
+def attrs_from_json(doc: Mapping[str, object]) -> dict[str, Any]:
     """Return the attributes; FormatError for what makes no sense."""
     try:
         return decode_attrs(get_object(doc, "attrs"), get_object(doc, "types"))
@@ -66,7 +66,7 @@ def attrs_from_json(doc: Mapping[str, Any]) -> dict[str, Any]:
         raise FormatError(f"the attributes make no sense: {error}") from error
 
 
-def group_from_json(doc: Mapping[str, Any]) -> GroupSpec:
+def group_from_json(doc: Mapping[str, object]) -> GroupSpec:
     """Return the group; FormatError for what makes no sense."""
     try:
         dims = get_object(doc, "dims")
@@ -79,7 +79,7 @@ def group_from_json(doc: Mapping[str, Any]) -> GroupSpec:
     return GroupSpec(attrs=attrs_from_json(doc), dims=made)
 
 
-def array_from_json(doc: Mapping[str, Any], spec: ArraySpec) -> ArraySpec:
+def array_from_json(doc: Mapping[str, object], spec: ArraySpec) -> ArraySpec:
     """Return ``spec``, which has the shape and dtype, with the rest; FormatError for what makes no sense."""
     try:
         dims = doc.get("dims") or [None] * len(spec.shape)
@@ -97,7 +97,7 @@ def array_from_json(doc: Mapping[str, Any], spec: ArraySpec) -> ArraySpec:
     return spec.evolve(dims=tuple(dims), attrs=attrs_from_json(doc), fill_value=fill)
 
 
-def get_object(doc: Mapping[str, Any], name: str) -> dict[str, Any]:
+def get_object(doc: Mapping[str, object], name: str) -> dict[str, Any]:
     """Return the JSON object under a name, an empty one where there is none; TypeError for anything else."""
     value = doc.get(name, {})
     if not isinstance(value, dict):

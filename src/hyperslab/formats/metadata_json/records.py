@@ -11,20 +11,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.formats.format_errors import Problems, shorten
-from hyperslab.model.schemas.arrays import ArraySchema, Record, Values, check_id, key_of
+from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record, check_id, key_of
 from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
 from hyperslab.model.schemas.dimensions import get_utc, iso_text
 
 ID, PRIMARY, CUSTOM = "id", "primary_attributes", "custom_attributes"
 
 
-def record_to_json(record: Record, *, updated: bool = False) -> dict[str, Any]:
+def record_to_json(record: Record, *, updated: bool = False) -> dict[str, object]:
     """Return the JSON values of a record.
 
     ``updated``: as the peer writes them after an update of custom attributes, whose datetimes then have a space for T.
@@ -41,18 +40,19 @@ def record_to_bytes(record: Record, *, updated: bool = False) -> bytes:
     return json.dumps(record_to_json(record, updated=updated)).encode("ascii")
 
 
-def key_to_bytes(schema: ArraySchema, values: Record | Values) -> bytes:
+def key_to_bytes(schema: ArraySchema, values: Record | AttributeValues) -> bytes:
     """Canonical JSON of primary values: equal keys, and only those, have equal bytes."""
     key = [value_to_json(value) for value in key_of(schema, values)]
     return json.dumps(key, separators=(",", ":")).encode("ascii")
 
 
-def value_to_json(value: Any, *, spaced: bool = False) -> Any:
+def value_to_json(value: object, *, spaced: bool = False) -> object:
     """Return one value of an attribute."""
-    if isinstance(value, datetime):
-        return str(get_utc(value)) if spaced else iso_text(value)
-    if isinstance(value, complex):
-        return str(value)
+    match value:
+        case datetime():
+            return str(get_utc(value)) if spaced else iso_text(value)
+        case complex():
+            return str(value)
     return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
@@ -69,7 +69,7 @@ def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Re
     primary, custom = _part(doc, PRIMARY, problems), _part(doc, CUSTOM, problems)
     key = {known.name: _required(known, primary, problems) for known in schema.primary_attributes}
     known_customs = {known.name: known for known in schema.custom_attributes}
-    rest: dict[str, Any] = {}
+    rest: dict[str, object] = {}
     for name, value in custom.items():
         if name in known_customs:
             rest[name] = None if value is None else _value(known_customs[name], value, CUSTOM, problems)
@@ -82,7 +82,7 @@ def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Re
     return Record(str(id), key, rest)
 
 
-def _part(doc: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
+def _part(doc: Mapping[str, object], name: str, problems: Problems) -> Mapping[str, object]:
     part = doc.get(name)
     if isinstance(part, Mapping):
         return part
@@ -90,20 +90,20 @@ def _part(doc: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str,
     return {}
 
 
-def _required(known: AttributeSchema, primary: Mapping[str, Any], problems: Problems) -> Any:
+def _required(known: AttributeSchema, primary: Mapping[str, object], problems: Problems) -> object:
     if primary.get(known.name) is None:
         problems.fatal(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
         return None
     return _value(known, primary[known.name], PRIMARY, problems)
 
 
-def _warn_of_unknown(values: Mapping[str, Any], known: Mapping[str, Any], part: str, problems: Problems) -> None:
+def _warn_of_unknown(values: Mapping[str, object], known: Mapping[str, object], part: str, problems: Problems) -> None:
     for name in values:
         if name not in known:
             problems.warn("unknown-attribute", f"{part}.{name} is not in the schema: passed over")
 
 
-def _value(known: AttributeSchema, value: object, part: str, problems: Problems) -> Any:
+def _value(known: AttributeSchema, value: object, part: str, problems: Problems) -> object:
     try:
         return value_from_json(known.dtype, value)
     except (SchemaError, TypeError, ValueError, OverflowError):
@@ -111,7 +111,7 @@ def _value(known: AttributeSchema, value: object, part: str, problems: Problems)
         return None
 
 
-def value_from_json(kind: type, value: object) -> Any:
+def value_from_json(kind: type, value: object) -> object:
     """Return one value of an attribute of this type; TypeError, ValueError or OverflowError where it is none."""
     reader = _READERS.get(kind) or _BY_KIND[np.dtype(kind).kind]
     return reader(value)
@@ -144,7 +144,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _tuple(value: object) -> tuple[Any, ...]:
+def _tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError("no list")
     return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in value))
@@ -154,7 +154,7 @@ def _moment(value: object) -> datetime:
     return get_utc(_text(value))
 
 
-_READERS: dict[type, Callable[[Any], Any]] = {
+_READERS: dict[type, Callable[[object], object]] = {
     int: _int,
     float: _float,
     complex: _complex,

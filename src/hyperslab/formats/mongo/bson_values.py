@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import bson
 import numpy as np
@@ -24,6 +24,14 @@ MutableDocument = dict[str, Any]
 """A document in the making; a stage of an aggregation."""
 DocumentCollection = Collection[MutableDocument]
 """A collection of documents, as the driver gives it."""
+
+
+class Collections(NamedTuple):
+    """The two collections of a prefix: documents of objects, and documents of their chunks."""
+
+    meta: DocumentCollection
+    chunks: DocumentCollection
+
 
 # -- sizes and indices ------------------------------------------------------------------------------------------------
 # int32, int64, or a double that is whole (as other drivers write them); NaN for a size that nobody knows.
@@ -66,7 +74,7 @@ _DTYPE_REMEDY = "store numbers, times, or text of a fixed length (astype('U'))"
 _DATES_REMEDY = "; dates of other calendars as the numbers that decode_times=False leaves"
 
 
-def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
+def dtype_to_text(dtype: np.dtype, name: str) -> str:
     """Return the dtype's name in a document; always little-endian.
 
     Unsupported for what has no bytes of its own, or fields, or a type that another package has registered.
@@ -80,7 +88,7 @@ def dtype_to_text(dtype: np.dtype[Any], name: str) -> str:
     return dtype.newbyteorder("<").str
 
 
-def dtype_from_text(text: object, name: str) -> np.dtype[Any]:
+def dtype_from_text(text: object, name: str) -> np.dtype:
     """Return the dtype that a document names. Unsupported for object dtypes, and all that are not plain
     NumPy dtypes.
     """
@@ -117,6 +125,7 @@ def _without_padding(cells: Numbers) -> Numbers:
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """What a document of MongoDB holds at most."""
+# The server parses 200 levels, and keeps 20 of them for what it wraps stored documents in.
 MAX_DEPTH = 180
 """Of mappings and lists within each other, the document itself included."""
 _LARGE = "embed less, make larger chunks, or store large attributes as arrays"

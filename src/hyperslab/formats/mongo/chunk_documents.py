@@ -80,7 +80,7 @@ class Segment:
 
     key: Key
     n: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     shape: tuple[int, ...]
     data: bytes
     coords: bytes | None = None
@@ -168,7 +168,7 @@ class AssembledChunk:
         return self.segments[0]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The dtype of the cells as stored."""
         return self.first.dtype
 
@@ -251,7 +251,7 @@ def _copy_bytes(parts: Sequence[bytes], target: Numbers) -> None:
         start += len(part)
 
 
-def coordinate_dtype(shape: tuple[int, ...]) -> np.dtype[Any]:
+def coordinate_dtype(shape: tuple[int, ...]) -> np.dtype:
     """Return the unsigned type of places in a chunk of this shape (R41)."""
     longest = max(shape, default=0)
     return np.dtype("u1" if longest < 256 else "<u2" if longest < 1 << 16 else "<u4" if longest < 1 << 32 else "<u8")
@@ -436,7 +436,7 @@ class CellSpan:
         """Return the segments, of ``size`` bytes each, that hold the span."""
         return range(self.low * self.itemsize // size, (self.high * self.itemsize - 1) // size + 1)
 
-    def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype[Any]) -> Numbers | None:
+    def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype) -> Numbers | None:
         """Return the part, from segments by their number; None when they are not as long as they should be."""
         if any(len(data) != length for data, length in self._lengths(segments.items(), size)):
             return None

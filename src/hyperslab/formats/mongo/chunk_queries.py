@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Any
 
 from bson import ObjectId
 from pymongo import DeleteMany, ReplaceOne
 from pymongo.errors import BulkWriteError, OperationFailure
 
-from hyperslab.chunks.pool import batched
+from hyperslab.chunks.plan import batched
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
@@ -125,6 +128,29 @@ def _add_segments(found: dict[ChunkIndex, list[Segment]], docs: Iterable[Documen
         found.setdefault(segment.key[1], []).append(segment)
 
 
+def fetch_numbered(
+    collection: DocumentCollection,
+    meta_id: ObjectId,
+    name: str,
+    numbers: Mapping[ChunkIndex, Iterable[int]],
+    *,
+    derived: bool = False,
+    notice: Callable[[Document], None] | None = None,
+) -> dict[ChunkIndex, dict[int, Segment]]:
+    """Return some documents (their ``n``) of each of these chunks, by one query. A chunk of which one is there twice
+    has no entry: all of its documents are to be weighed (reference 3.3)."""
+    docs: Iterable[Document] = collection.find(segment_query(meta_id, name, numbers, derived=derived))
+    segments: dict[ChunkIndex, dict[int, Segment]] = {}
+    doubled = set()
+    for doc in docs if notice is None else _notice_each(docs, notice):
+        segment = parse_segment(doc)
+        known = segments.setdefault(segment.key[1], {})
+        if segment.n in known:
+            doubled.add(segment.key[1])
+        known[segment.n] = segment
+    return {chunk: known for chunk, known in segments.items() if chunk not in doubled}
+
+
 def read_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key) -> AssembledChunk:
     """Return one chunk. MissingChunks, CorruptDocument."""
     name, chunk = key
@@ -194,6 +220,28 @@ def put_documents(collection: DocumentCollection, documents: Iterable[MutableDoc
         _remove_behind(collection, [last[key] for key in again])
 
 
+# While the server stores one batch the client encodes and sends the next: the server takes three quarters of the time
+# (docs/benchmarks.md).
+_THREADS = 2
+
+
+def put_documents_in_parallel(collection: DocumentCollection, documents: Iterable[MutableDocument]) -> None:
+    """Do the same by two connections where the documents are more than a batch."""
+    batches = document_batches(documents)
+    first = list(islice(batches, 2))
+    if len(first) < 2:
+        put_documents(collection, chain.from_iterable(first))
+        return
+    with ThreadPoolExecutor(_THREADS, "hyperslab-mongo") as threads:
+        under_way: deque[Future[None]] = deque()
+        for batch in chain(first, batches):
+            under_way.append(threads.submit(put_documents, collection, batch))
+            if len(under_way) > _THREADS:
+                under_way.popleft().result()
+        for future in under_way:
+            future.result()
+
+
 def _replace_documents(collection: DocumentCollection, batch: Sequence[MutableDocument]) -> None:
     changes = [ReplaceOne({"_id": doc["_id"], "meta_id": doc["meta_id"]}, doc, upsert=True) for doc in batch]
     collection.bulk_write(changes, ordered=False)
@@ -206,9 +254,17 @@ def _remove_behind(collection: DocumentCollection, ends: Sequence[MutableDocumen
     collection.bulk_write(changes, ordered=False)
 
 
-def delete_chunks(collection: DocumentCollection, meta_id: ObjectId) -> int:
-    """Remove all chunks of an object; how many documents there were."""
-    return int(collection.delete_many({"meta_id": meta_id}).deleted_count)
+def delete_chunks(
+    collection: DocumentCollection, meta_id: ObjectId, name: str | None = None, where: Document | None = None
+) -> int:
+    """Remove all chunks of an object, or of one of its variables, or of that those that a condition finds; how many
+    documents there were."""
+    wanted = {"meta_id": meta_id, **({} if name is None else {"name": {"$eq": name}}), **(where or {})}
+    return int(collection.delete_many(wanted).deleted_count)
+
+
+STORED_WHOLE: Document = {"chunk": None}
+"""Finds the chunk of a variable that is stored in one piece."""
 
 
 # -- indexes ----------------------------------------------------------------------------------------------------------
@@ -224,6 +280,7 @@ MOST_POSITIONS = 29
 """An index has at most 32 fields; ``meta_id``, ``name`` and ``n`` are three of them."""
 _UNAUTHORIZED, _NO_INDEX = 13, 27
 _POSITION = re.compile(r"chunk\.(\d+)")
+# Documents that a warning names: enough to see of which object they are.
 _SHOWN = 5
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from bson import ObjectId
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.pool import batched
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.plan import batched
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.errors import Conflict, HyperslabError, MissingChunks, NotFound, ReadOnly
 from hyperslab.formats.mongo import chunk_queries, chunk_writes
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, parse_index
@@ -32,9 +32,7 @@ from hyperslab.formats.mongo.chunk_documents import (
     format_key,
     make_documents,
     parse_key,
-    parse_segment,
 )
-from hyperslab.formats.mongo.chunk_queries import segment_query
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoView
 from hyperslab.formats.mongo.document import object_exists
 from hyperslab.formats.mongo.errors import CorruptDocument
@@ -80,8 +78,8 @@ class ChunkCollection:
         return found
 
     def raise_if_gone(self) -> None:
-        """Return whether the object is still there, of which documents are missing: they go after its own. A reader
-        is told to read anew (Conflict), a writer that there is nothing to be changed (NotFound).
+        """Raise where the object is gone, of which documents are missing (they are removed after its own): Conflict
+        for a reader, which reads anew; NotFound for a writer, which has nothing to change.
         """
         if object_exists(self.meta, self.meta_id):
             return
@@ -93,14 +91,16 @@ class ChunkCollection:
     def store(self, keyed: Iterable[Keyed], durable: bool) -> None:
         """Put chunks in the place of what may be there."""
         collection = chunk_writes.with_write_concern(self.documents, durable)
-        plain = keyed if self.undo is None else self._not_undoable(collection, keyed, self.undo)
+        plain = keyed if self.undo is None else self._store_with_undo_and_yield_rest(collection, keyed, self.undo)
         if self.derived:
             chunk_queries.put_documents(collection, (doc for _, docs in plain for doc in docs))
             return
         for key, docs in plain:
             chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
 
-    def _not_undoable(self, collection: DocumentCollection, keyed: Iterable[Keyed], undo: ChunkUndo) -> Iterator[Keyed]:
+    def _store_with_undo_and_yield_rest(
+        self, collection: DocumentCollection, keyed: Iterable[Keyed], undo: ChunkUndo
+    ) -> Iterator[Keyed]:
         """Store the chunks that take several commands, with an undo entry; yield those that one command stores."""
         for some in batched(keyed, _TOGETHER):
             keys_needing_undo = undo.keys_needing_undo({key: len(docs) for key, docs in some})
@@ -125,19 +125,20 @@ class ChunkCollection:
         self.documents.delete_many(chunk_queries.chunk_query(self.meta_id, name, wanted))
 
 
-Within = tuple[slice, ...]
 # Sizes of documents that are remembered by chunk; beyond that the memory of one array would grow without bound.
 _REMEMBERED = 1 << 14
 
 
-class MongoChunks:
+class MongoChunks(ChunkSource):
     """The chunks of the variable ``name``. ``whole``: it is stored in one piece, without indices.
 
     ``fill_unstored``: chunks that are not stored read as the fill value. ``lenient``: chunks may be of another length
     than the array's edge asks for, as while it grows.
     """
 
-    concurrency = None
+    traits = SourceTraits(
+        fetches=True, reads_parts=True, swaps=True, reads_sparse=True, writes_sparse=True, lists_chunks=True
+    )
 
     def __init__(
         self,
@@ -159,25 +160,20 @@ class MongoChunks:
         self._lenient = lenient
         self._derived = collection.derived
         self._sizes: dict[ChunkIndex, int] = {}
-        self._grid = Grid.of(spec.shape, variable_chunks.chunks)
-
-    @property
-    def grid(self) -> Grid:
-        """The chunk grid under the face."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, variable_chunks.chunks)
 
     def _chunk(self, coords: Coords) -> ChunkIndex:
         return None if self._whole else self._variable_chunks.key_of(coords)
 
     def _shape(self, coords: Coords) -> tuple[int, ...]:
         """Return the cells of a chunk that lie within the array."""
-        return tuple(part.stop - part.start for part in self._grid.extent(coords))
+        return tuple(part.stop - part.start for part in self.grid.extent(coords))
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, coords: Coords) -> Block | None:
         """Return one chunk in memory of its own. MissingChunks, CorruptDocument."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -193,14 +189,14 @@ class MongoChunks:
         return self.fetch_parts([(coords, within)]).read_part(coords, within, out)
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedDocuments:
-        """Return the documents of these chunks by one query."""
+        """Return the documents of these chunks by few queries."""
         chunks = [self._chunk(place) for place in coords]
         with storage_errors(self._chunk_collection.url):
             found = self._chunk_collection.fetch(self._name, chunks, bool(self._derived), self._notice)
         return FetchedDocuments(self, found, {})
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> FetchedDocuments:
-        """Return the documents of chunks (None), and those that hold parts of others, by two queries at most."""
+        """Return the documents of chunks (None), and those that hold parts of others, by few queries."""
         spans: dict[ChunkIndex, CellSpan] = {}
         whole = []
         for coords, within in wanted:
@@ -249,17 +245,12 @@ class MongoChunks:
             found[chunk] |= more
         return found
 
-    def _find_segments(self, numbers_by_chunk: Mapping[ChunkIndex, set[int]]) -> dict[ChunkIndex, dict[int, Segment]]:
-        collection = self._chunk_collection
-        found: dict[ChunkIndex, dict[int, Segment]] = {}
-        with storage_errors(collection.url):
-            for doc in collection.documents.find(
-                segment_query(collection.meta_id, self._name, numbers_by_chunk, derived=bool(self._derived))
-            ):
-                self._notice(doc)
-                segment = parse_segment(doc)
-                found.setdefault(segment.key[1], {})[segment.n] = segment
-        return found
+    def _find_segments(self, numbers: Mapping[ChunkIndex, set[int]]) -> dict[ChunkIndex, dict[int, Segment]]:
+        here = self._chunk_collection
+        with storage_errors(here.url):
+            return chunk_queries.fetch_numbered(
+                here.documents, here.meta_id, self._name, numbers, derived=bool(self._derived), notice=self._notice
+            )
 
     def _notice(self, doc: Document) -> None:
         """Learn from the first document whether ids are derived."""
@@ -303,9 +294,9 @@ class MongoChunks:
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
-        self.write_many([(coords, block)], durable=True)
+        self.write_batch([(coords, block)], durable=True)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Store chunks by as few messages as may be; doing it twice does no harm."""
         self._store(((self._key(coords), self._cells(coords, block)) for coords, block in pairs), durable)
 
@@ -339,7 +330,7 @@ class MongoChunks:
         fetched = self.fetch(coords)
         blocks: list[Block | None] = []
         for place in coords:
-            block = np.empty(self._grid.chunk_shape(place), self._spec.numpy_dtype)
+            block = np.empty(self.grid.chunk_shape(place), self._spec.numpy_dtype)
             blocks.append(block if fetched.read_into(place, block) else None)
         return blocks, {place: fetched.segments(place) for place in coords}
 
@@ -362,9 +353,9 @@ class MongoChunks:
 
     def erase(self, coords: Coords) -> None:
         """Forget one chunk."""
-        self.erase_many([coords])
+        self.erase_batch([coords])
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks; they read as the fill value."""
         collection = self._writable()
         if collection.before_erase is not None:
@@ -377,7 +368,7 @@ class MongoChunks:
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the chunks that have documents, also those past the array's edge."""
         collection = self._chunk_collection
         query = {"meta_id": collection.meta_id, "name": {"$eq": self._name}, "n": 0}
@@ -408,7 +399,7 @@ class MongoChunks:
             return chunk_queries.count_bytes(self._chunk_collection.documents, query)
 
 
-class FetchedDocuments:
+class FetchedDocuments(ChunkReader):
     """The documents of some chunks (``found``), and those of parts of others by their number (``parts``)."""
 
     def __init__(
@@ -417,6 +408,7 @@ class FetchedDocuments:
         found: Mapping[ChunkIndex, list[Segment]],
         parts: dict[ChunkIndex, dict[int, Segment]],
     ) -> None:
+        self.grid = source.grid
         self._source = source
         self._found = found
         self.parts = parts

@@ -1,10 +1,10 @@
-"""Chunks changed so that readers see the old one or the new one: compare-and-swap, transactions, and an undo record.
+"""Chunks changed so that whoever opens an object sees the old chunk or the new one: swap, transactions, undo.
 
 A chunk of several documents is changed one document after the other. So its documents are first copied under an id of
-their own, and the document of the object says so (``hyperslab.undo``): from then on readers take the copies, until the
-change is done and the entry gone. An entry that has expired (whoever made it died) is rolled back by the next one who
-changes the object. The entry of a chunk whose length changes stays until the same change of the object's document that
-says the new length.
+their own, and the document of the object says so (``hyperslab.undo``): readers that open the object from then on take
+the copies, until the change is done and the entry gone; one that was open before may see old documents beside new ones.
+An entry that has expired (whoever made it died) is rolled back by the next one who changes the object. The entry of a
+chunk whose length changes stays until the same change of the object's document that says the new length.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, DerivedIds, Key, Segment, format_key, parse_key
 from hyperslab.formats.mongo.chunk_queries import chunk_query, document_batches, fetch_segments
-from hyperslab.formats.mongo.document import EXTENSION, object_exists
-from hyperslab.formats.mongo.lease import LEASE_FIELD as LEASE
+from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, object_exists
 from hyperslab.stores.attempts import attempts, beaten
 
-UNDO_FIELD = f"{EXTENSION}.undo"
+# As long as a lease: half a minute is far more than the copies of one chunk (8 MiB are sent at a time) take, and what
+# others wait at most for a writer who died.
 UNDO_SECONDS = 30.0
 """How long a change may take at least; one of many bytes takes longer."""
-# Bytes of copies for which an entry lasts a second longer: a slow server must not let it expire under its maker.
+# Bytes of copies for which an entry lasts a second longer: a slow server must not let it expire under its maker. The
+# slowest writes that were measured (reference 7, documents of 16 MiB) pass 148 of these in a second.
 _PER_SECOND = 1 << 20
 _ORIGINAL_ID = "was"
-_VERSION = f"{EXTENSION}.version"
-_NEXT_VERSION = {_VERSION: {"$add": [{"$ifNull": [f"${_VERSION}", 0]}, 1]}}
+_NEXT_VERSION = {VERSION: {"$add": [{"$ifNull": [f"${VERSION}", 0]}, 1]}}
 # A reader may find that a change ended, or that another began, between two of its queries.
 _TRIES = 3
 
@@ -51,7 +51,7 @@ class UndoEntry:
     @property
     def path(self) -> str:
         """Of the entry in the document of the object."""
-        return f"{UNDO_FIELD}.{self.place}"
+        return f"{UNDO}.{self.place}"
 
 
 def undo_entries(extension: object) -> dict[Key, UndoEntry]:
@@ -72,11 +72,11 @@ def undo_copy_ids(doc: Document | None) -> list[ObjectId]:
 
 def all_undo_copy_ids(meta: DocumentCollection) -> set[ObjectId]:
     """Return the ids that copies lie under, of all objects."""
-    return {id for doc in meta.find({UNDO_FIELD: {"$exists": True}}, {UNDO_FIELD: 1}) for id in undo_copy_ids(doc)}
+    return {id for doc in meta.find({UNDO: {"$exists": True}}, {UNDO: 1}) for id in undo_copy_ids(doc)}
 
 
 def _read_entries(meta: DocumentCollection, meta_id: ObjectId) -> dict[Key, UndoEntry]:
-    return undo_entries((meta.find_one({"_id": {"$eq": meta_id}}, {UNDO_FIELD: 1}) or {}).get(EXTENSION))
+    return undo_entries((meta.find_one({"_id": {"$eq": meta_id}}, {UNDO: 1}) or {}).get(EXTENSION))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -142,10 +142,10 @@ class UndoView:
         return None
 
 
-def without_entries(extension: Document, held: Mapping[Key, UndoEntry]) -> MutableDocument | None:
+def without_entries(extension: Document, done: Mapping[Key, UndoEntry]) -> MutableDocument | None:
     """Return the field ``hyperslab`` once these changes are done; None where somebody has taken one of them back."""
     entries = dict(extension.get("undo") or {})
-    for entry in held.values():
+    for entry in done.values():
         found = entries.pop(entry.place, None)
         if not isinstance(found, Mapping) or found.get("id") != entry.id:
             return None
@@ -195,7 +195,7 @@ class ChunkUndo:
 
     def version(self) -> int | None:
         """Counts the changes that others begin, end and take back; None where there were none."""
-        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {_VERSION: 1}) or {}
+        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {VERSION: 1}) or {}
         return (doc.get(EXTENSION) or {}).get("version")
 
     def wait_until_free(self, keys: Iterable[Key]) -> None:
@@ -309,9 +309,9 @@ def _deadline(nbytes: int) -> MutableDocument:
 
 def _remove_entry(meta: DocumentCollection, meta_id: ObjectId, entry: UndoEntry) -> None:
     """Remove an entry, and the field with the last one."""
-    rest = {"$cond": [{"$eq": [f"${UNDO_FIELD}", {}]}, "$$REMOVE", f"${UNDO_FIELD}"]}
+    rest = {"$cond": [{"$eq": [f"${UNDO}", {}]}, "$$REMOVE", f"${UNDO}"]}
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id}
-    meta.update_one(wanted, [{"$unset": entry.path}, {"$set": {UNDO_FIELD: rest, **_NEXT_VERSION}}])
+    meta.update_one(wanted, [{"$unset": entry.path}, {"$set": {UNDO: rest, **_NEXT_VERSION}}])
 
 
 # -- taking back ------------------------------------------------------------------------------------------------------
@@ -319,8 +319,8 @@ def _remove_entry(meta: DocumentCollection, meta_id: ObjectId, entry: UndoEntry)
 
 def _is_expired(entry: UndoEntry) -> MutableDocument:
     """Return whether its time has passed, and whoever made it does not hold the object any more."""
-    held = [{"$eq": [f"${entry.path}.owner", f"${LEASE}.owner"]}, {"$gt": [f"${LEASE}.until", "$$NOW"]}]
-    return {"$and": [{"$lt": [f"${entry.path}.until", "$$NOW"]}, {"$not": [{"$and": held}]}]}
+    is_holder = [{"$eq": [f"${entry.path}.owner", f"${LEASE}.owner"]}, {"$gt": [f"${LEASE}.until", "$$NOW"]}]
+    return {"$and": [{"$lt": [f"${entry.path}.until", "$$NOW"]}, {"$not": [{"$and": is_holder}]}]}
 
 
 def expired_entries(meta: DocumentCollection, meta_id: ObjectId) -> list[UndoEntry]:
@@ -381,7 +381,9 @@ def replace_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key, d
     name, chunk = key
     ids: dict[int, list[ObjectId]] = {}
     for row in collection.find(chunk_query(meta_id, name, [chunk]), {"n": 1}):
-        ids.setdefault(int(row["n"]), []).append(row["_id"])
+        n = row.get("n", 0)
+        # What has no n of its own belongs behind the last document, and goes.
+        ids.setdefault(int(n) if isinstance(n, int | float) and n >= 0 else len(docs), []).append(row["_id"])
     orders: list[InsertOne[MutableDocument] | ReplaceOne[MutableDocument] | DeleteMany] = []
     for doc in docs:
         here = ids.get(doc["n"])
@@ -410,7 +412,11 @@ def swap_chunks(
 ) -> None:
     """Put all chunks in the place of the old ones; Conflict, without any change, where one is another by now.
 
-    In a transaction, or one after the other so that each can be taken back (``undo``)."""
+    In a transaction, or one after the other so that each can be taken back (``undo``). A chunk of which documents are
+    there more than once is replaced whole: of two copies only one would be changed."""
+    for each in [each for each in swaps if len({segment.n for segment in each.old}) < len(each.old)]:
+        swaps = [other for other in swaps if other is not each]
+        _swap_copies(collection, meta_id, each, url, undo)
     steps = [[*_steps(each, meta_id)] for each in swaps]
     if undo is not None and (undo.open_entries is not None or not _has_transactions(collection.database.client)):
         for each, own in zip(swaps, steps, strict=True):
@@ -422,6 +428,17 @@ def swap_chunks(
         for step in (step for own in steps for step in own):
             if not step.run(collection, session):
                 raise beaten(url, format_key(step.key))
+
+
+def _swap_copies(
+    collection: DocumentCollection, meta_id: ObjectId, each: ChunkSwap, url: str, undo: ChunkUndo | None
+) -> None:
+    name, chunk = each.key
+    with nullcontext(ChangeMark()) if undo is None else undo.undoable_change(each.key) as mark:
+        if fetch_segments(collection, meta_id, name, [chunk]).get(chunk, []) != list(each.old):
+            raise beaten(url, format_key(each.key))
+        mark.changed = True
+        replace_chunk(collection, meta_id, each.key, each.docs)
 
 
 def _swap_one(collection: DocumentCollection, each: ChunkSwap, steps: Sequence[_Step], undo: ChunkUndo) -> None:

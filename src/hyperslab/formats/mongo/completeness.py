@@ -70,7 +70,7 @@ class ChunkStats:
         )
 
 
-# Rows of the aggregation in one answer of the server.
+# Rows of the aggregation in one answer of the server: some 500 KiB, and progress is told often enough.
 _ROWS = 2000
 """Chunks that are told of at a time."""
 

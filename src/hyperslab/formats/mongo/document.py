@@ -43,9 +43,27 @@ ARRAY = "__DataArray__"
 """The name of the one variable of a DataArray."""
 EXTENSION = "hyperslab"
 """The field of a meta document that no one else writes."""
+VERSION = f"{EXTENSION}.version"
+"""Counts the changes of the document, so that one is made only to what was read."""
+STATUS = f"{EXTENSION}.status"
+""":data:`WRITING` while the object is being made, and found by its id alone; else absent."""
+WRITING = "writing"
+TOUCHED = f"{EXTENSION}.touched"
+"""When such an object last gave a sign of life."""
+PUTTING = f"{EXTENSION}.putting"
+"""There while the chunks of an object are stored that can be found already: True, or when that was last touched."""
+CLAIMS = f"{EXTENSION}.claims"
+"""The name that the object is about to take, or the id of an object without a name whose place it is about to take."""
+REPLACES = f"{EXTENSION}.replaces"
+"""The object whose place this one has taken, or is to take; that one is still to be removed."""
+LEASE = f"{EXTENSION}.lease"
+"""Who changes the object (``owner``), and ``until`` when nobody else may."""
+UNDO = f"{EXTENSION}.undo"
+"""The chunks that are being changed, and where copies of their old documents lie."""
 DERIVED: Literal["derived"] = "derived"
 """What ``chunk_ids`` of that field says where the ids of chunk documents follow from their keys."""
 _KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", EXTENSION)
+# More than any collection holds; a damaged document may claim any number.
 _MOST_CHUNKS = 1 << 32
 
 
@@ -57,7 +75,7 @@ class Variable:
     """
 
     dims: tuple[Hashable, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     shape: Sizes
     chunks: tuple[Sizes, ...] | None = None
     sparse: bool = False
@@ -318,6 +336,14 @@ def load_meta(meta: DocumentCollection, id: ObjectId) -> Meta:
     if doc is None:
         raise DocumentNotFoundError(id)
     return parse_object(doc)
+
+
+def raise_problems(meta: Meta) -> Meta:
+    """Return the object, if every variable of it can be read; else raise what is wrong with the first that cannot."""
+    for variable in meta.variables.values():
+        if variable.problem is not None:
+            raise variable.problem
+    return meta
 
 
 def object_exists(meta: DocumentCollection, id: ObjectId) -> bool:

@@ -1,4 +1,4 @@
-"""Changes of an object's document: its arrays and groups, as the one face sees them, made, changed and removed. Pure.
+"""Changes of an object's document: its arrays and groups, as a hyperslab dataset, made, changed and removed. Pure.
 
 The way back is in ``to_spec``.
 """
@@ -16,6 +16,7 @@ from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
 from hyperslab.formats.mongo.to_spec import (
     COORDINATES,
@@ -36,7 +37,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 _KINDS = "biufcmMUSV"
 
 
-def check_type(dtype: DataType) -> np.dtype[Any]:
+def check_type(dtype: DataType) -> np.dtype:
     """Return the dtype of cells that documents hold; Unsupported names the others."""
     if not isinstance(dtype, np.dtype) or dtype.kind not in _KINDS or dtype.names or dtype.subdtype:
         remedy = "store numbers, times, or text of a fixed length (astype('U'))"
@@ -116,10 +117,10 @@ def array_extension(spec: ArraySpec, variable: Variable, old: Document, before: 
     if variable.units is not None and not spec.layout.get("attribute"):
         values.pop("units", None)
     codes = encode_attrs(values, variable.attrs, attr_codes(old))[1]
-    told = variable_chunks(variable, {}).chunks
+    derived = variable_chunks(variable, {}).chunks
     complete = "fill_value" in old and before is not None and before.shape == spec.shape
     found: MutableDocument = {"fill_value" if complete else "fill": spec.fill_cell().astype(variable.dtype).tobytes()}
-    if told != spec.chunks:
+    if derived != spec.chunks:
         found["chunks"] = [cut if isinstance(cut, int) else list(cut) for cut in spec.chunks]
     if codes:
         found["attr_types"] = codes
@@ -325,11 +326,58 @@ def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
 
     def with_stored_dims(name: str, each: Variable) -> Variable:
         pairs = zip(dims.get(name, ()), each.shape, strict=True)
-        told = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
-        return replace(each, dims=told)
+        stored = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
+        return replace(each, dims=stored)
 
     parts = (
         {name: with_stored_dims(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars)
     )
     coords, data_vars = parts
     return replace(meta, coords=coords, data_vars=data_vars)
+
+
+# -- what is known of a new object once all is written ----------------------------------------------------------------
+
+
+def count_documents(variable: Variable, chunk_size: int) -> int:
+    """Return how many documents the chunks of a dense array take, each cut for itself."""
+    count = 0
+    sizes: dict[int, int] = {1: 1}
+    for axis in variable.chunks or ():
+        grown: dict[int, int] = {}
+        for length in axis:
+            for cells, times in sizes.items():
+                grown[cells * (length or 0)] = grown.get(cells * (length or 0), 0) + times
+        sizes = grown
+    for cells, times in sizes.items():
+        count += times * max(1, -(-cells * variable.dtype.itemsize // chunk_size))
+    return count
+
+
+def variable_nbytes(variable: Variable) -> int:
+    """Return the bytes of the cells of a dense array."""
+    return variable.dtype.itemsize * prod(size or 0 for size in variable.shape)
+
+
+def with_embedded_cells(meta: Meta, cells: Mapping[str, AssembledChunk]) -> Meta:
+    """Return the object with the cells of these arrays in its document."""
+    for name, chunk in cells.items():
+        one = _one_segment(name, chunk)
+        meta = with_variable(meta, name, replace(meta.variables[name], embedded=one), variable_extension(meta, name))
+    return meta
+
+
+def _one_segment(name: str, chunk: AssembledChunk) -> AssembledChunk:
+    """In the document of the object all bytes stand in one field."""
+    first = chunk.first
+    if len(chunk.segments) == 1:
+        return chunk
+    return embed_cells(name, chunk.coo() if first.sparse else chunk.block())
+
+
+def with_complete_arrays(meta: Meta, complete: list[str]) -> Meta:
+    """Return the object with these arrays known to be complete: a chunk that is not there is lost from now on."""
+    for name in complete:
+        entry = variable_extension(meta, name)
+        meta = with_extension(meta, name, fill=None, fill_value=entry.get("fill", entry.get("fill_value")))
+    return meta

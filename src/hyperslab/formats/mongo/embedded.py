@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block
-from hyperslab.errors import ReadOnly
+from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
+from hyperslab.errors import Conflict, NodeNotFound, ReadOnly
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk
 from hyperslab.formats.mongo.chunk_source import MongoChunks
+from hyperslab.formats.mongo.document import Meta, Variable, embed_cells
+from hyperslab.formats.mongo.edit_document import with_variable
+from hyperslab.formats.mongo.object_changes import Edit
+from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.model.coo import Coo, Numbers
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts, beaten
@@ -21,10 +27,10 @@ SwapCells = Callable[[Numbers, bytes | None], None]
 """Stores cells if those that are stored are still these bytes (None: whatever they are), else Conflict."""
 
 
-class EmbeddedChunk:
+class EmbeddedChunk(ChunkSource):
     """``cells``: as they are stored, which may be fewer or more than ``spec`` has now; ``swap_cells`` puts others."""
 
-    concurrency = None
+    traits = SourceTraits(swaps=True, reads_sparse=True, lists_chunks=True)
 
     def __init__(
         self, cells: Callable[[], AssembledChunk], spec: ArraySpec, url: str, swap_cells: SwapCells | None = None
@@ -33,12 +39,7 @@ class EmbeddedChunk:
         self._spec = spec
         self._url = url
         self._swap_cells = swap_cells
-        self._grid = Grid.of(spec.shape, tuple(max(1, n, _axis_length(cut)) for n, cut in _pairs(spec)))
-
-    @property
-    def grid(self) -> Grid:
-        """The grid of one chunk."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, tuple(max(1, n, _axis_length(cut)) for n, cut in _pairs(spec)))
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the cells into ``out``, filled up to the length of the chunk."""
@@ -51,7 +52,7 @@ class EmbeddedChunk:
 
     def read(self, coords: Coords) -> Block:
         """Return the cells in memory of their own."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self._stored().read_padded(block, self._spec.fill_cell())
         return block
 
@@ -59,15 +60,10 @@ class EmbeddedChunk:
         """Put the document of the object with these cells in the place of the old one."""
         self._change(block, None)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Of the one chunk; as lasting as every change of that document, which the settings say for all."""
-        for _, block in pairs:
-            self._change(block, None)
-
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """Return the cells, and their bytes as they are stored."""
         cells = self._stored()
-        block = np.empty(self._grid.chunk_shape((0,) * len(cells.shape)), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape((0,) * len(cells.shape)), self._spec.numpy_dtype)
         cells.read_padded(block, self._spec.fill_cell())
         return [block for _ in coords], cells.block().tobytes()
 
@@ -86,7 +82,7 @@ class EmbeddedChunk:
         inside: tuple[Any, ...] = tuple(slice(0, length) for length in self._spec.shape)
         self._swap_cells(block[(*inside, ...)], expected)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the one chunk."""
         yield (0,) * len(self._spec.shape)
 
@@ -105,6 +101,64 @@ def _pairs(spec: ArraySpec) -> Iterator[tuple[int, int | tuple[int, ...]]]:
 
 def _axis_length(cut: int | tuple[int, ...]) -> int:
     return cut if isinstance(cut, int) else sum(cut)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedCells:
+    """The cells of an array in the document of an object that is open for changes.
+
+    ``ahead``: they get the length of ``spec``, else they keep the one that they have by now. ``meta``: the object as it
+    is known now; ``change``: makes a change of it; ``moved``: the chunks of the array, where another handle has moved
+    its cells to chunks.
+    """
+
+    name: str
+    spec: ArraySpec
+    ahead: bool
+    url: str
+    timeout: float | None
+    meta: Callable[[], Meta]
+    change: Callable[[Edit], None]
+    moved: Callable[[], MongoChunks]
+
+    def read(self) -> AssembledChunk:
+        """Return the cells as they are stored."""
+        embedded = self._variable(self.meta()).embedded
+        return embed_cells(self.name, self._view().read()) if embedded is None else embedded
+
+    def swap(self, block: Numbers, expected: bytes | None) -> None:
+        """Store cells if those that are stored are still these bytes (None: whatever they are), else Conflict."""
+        try:
+            self.change(partial(self._edit, block=block, expected=expected))
+        except Conflict:
+            if self._variable(self.meta()).embedded is not None:
+                raise
+            self._view().swap(block, expected, self.timeout)
+
+    def _edit(self, meta: Meta, *, block: Numbers, expected: bytes | None) -> Meta:
+        old = self._variable(meta)
+        if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
+            raise beaten(self.url, self.name)
+        cells = block
+        if not self.ahead:  # as far as there are any
+            cells = old.embedded.block()
+            common = tuple(slice(0, min(pair)) for pair in zip(cells.shape, block.shape, strict=True))
+            cells[common] = block[common]
+        cells = np.ascontiguousarray(cells, old.dtype).reshape(cells.shape)
+        stored = Coo.of_dense(cells, self.spec.fill_cell()) if old.sparse else cells
+        entry = replace(old, shape=cells.shape, embedded=embed_cells(self.name, stored))
+        return with_variable(meta, self.name, entry, variable_extension(meta, self.name))
+
+    def _variable(self, meta: Meta) -> Variable:
+        """Return the variable of a handle whose array is ``spec``. NodeNotFound where it is gone, or is another one by
+        now."""
+        variable = meta.variables.get(self.name)
+        if variable is None or len(variable.shape) != len(self.spec.shape) or variable.dtype != self.spec.numpy_dtype:
+            raise NodeNotFound("the array is gone, or another has its place", url=self.url, node=self.name)
+        return variable
+
+    def _view(self) -> EmbeddedView:
+        return EmbeddedView(self.moved(), self.spec.shape, self.spec.fill_cell(), self.url)
 
 
 # -- cells that have moved to chunks since ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Whole objects: found by name or id, given a name, renamed, copied, deleted.
+"""Whole objects: found by name or id, put under a name, renamed, copied, deleted.
 
 At most one object that can be found has a name that we gave it, whoever gives it at the same time. The server knows no
 unique names, since XarrayMongoDB gives any. So whoever wants a name for an object of its own first *claims* it (a field
@@ -15,27 +15,35 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
+import pymongo
 from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
+from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.formats.mongo import chunk_queries
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds, parse_key
-from hyperslab.formats.mongo.chunk_writes import UNDO_FIELD as UNDO
 from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, undo_entries
-from hyperslab.formats.mongo.document import EXTENSION, object_exists
+from hyperslab.formats.mongo.document import (
+    CLAIMS,
+    EXTENSION,
+    REPLACES,
+    STATUS,
+    TOUCHED,
+    UNDO,
+    VERSION,
+    WRITING,
+    object_exists,
+)
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.object_changes import DROP_EMPTY_EXTENSION, touch_object, unfinished_error, version_query
 from hyperslab.model.guessing import meant
-from hyperslab.stores.attempts import beaten
 
-WRITING = "writing"
-VERSION, STATUS, REPLACES, CLAIMS = (f"{EXTENSION}.{field}" for field in ("version", "status", "replaces", "claims"))
-PUTTING = f"{EXTENSION}.putting"
-"""There while the chunks of an object are stored that can be found already: True, or when that was last touched."""
 NameConflict = Literal["replace", "refuse", "share"]
 """When another object has the name: replace it, AlreadyExists, or let both have it, as xarray_mongodb does."""
 _NAME_FIELDS = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
@@ -43,12 +51,11 @@ _NAME_FIELDS = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
 _MOST_TRIES = 50
 # A query is no snapshot; find_holders looks again so often where it did not see exactly one holder.
 _LOOKS = 2
+# Ids, and names to choose from, that an error shows: as many as a person reads.
 _SHOWN = 10
-
-
-def same_version(id: ObjectId, version: int | None) -> MutableDocument:
-    """Return the query that finds the document of an object as long as nobody has changed it."""
-    return {"_id": id, VERSION: {"$exists": False} if version is None else {"$eq": version}}
+# The error that is under way must not wait for a server that is gone.
+_CLEARING_SECONDS = 10
+"""Seconds that clearing away what was written may take."""
 
 
 def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId:
@@ -72,7 +79,7 @@ def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId
     return ids[0]
 
 
-def find_holders(meta: DocumentCollection, name: str) -> list[ObjectId]:
+def find_holders(meta: DocumentCollection, name: object) -> list[ObjectId]:
     """Return the objects that are found under a name, the oldest id first."""
     found = _holders(_candidates(meta, name), name)
     # A query is no snapshot: while one object takes the place of another it may see neither of them, or both.
@@ -121,62 +128,69 @@ def rename_object(
     _take_name(meta, chunks, id, {"name": None if name is None else check_object_name(name)}, on_conflict)
 
 
-def unfinished_error(id: ObjectId) -> Conflict:
-    """Return the error for a change of an object that nobody can find by name yet."""
-    remedy = "wait until it is whole; what was broken off is made anew, and removed by hyperslab repair"
-    return Conflict("the object is still being made, or its making was broken off", key=str(id), remedy=remedy)
+def insert_object(
+    meta: DocumentCollection, chunks: DocumentCollection, document: Document, name: object = None
+) -> None:
+    """Store the document of a new object, which is found from then on, and has its ``name`` alone (None: it is called
+    as the document says, whoever else is). Nothing is left where that fails.
 
-
-def touch_object(meta: DocumentCollection, id: ObjectId) -> None:
-    """Say that an object is still being made, so that nobody collects it as garbage."""
-    meta.update_one({"_id": id, STATUS: {"$exists": True}}, {"$currentDate": {f"{EXTENSION}.touched": True}})
-    meta.update_one({"_id": id, PUTTING: {"$exists": True}}, {"$currentDate": {PUTTING: True}})
-
-
-class Heartbeats:
-    """Signs of life of objects that take long to be made: :func:`touch_object` at most once in ``SECONDS`` each."""
-
-    # Far less than the age at which an unfinished object counts as garbage (repair.GARBAGE_AGE, an hour).
-    SECONDS = 60.0
-    # Ids that are remembered, some 100 KiB; those of objects that are complete are never taken out one by one.
-    _MOST = 1000
-
-    def __init__(self) -> None:
-        self._last: dict[ObjectId, float] = {}
-        self._has_forgotten = False
-
-    def start(self, id: ObjectId) -> None:
-        """Count from now."""
-        if len(self._last) > self._MOST:
-            self._last.clear()
-            self._has_forgotten = True
-        self._last[id] = time.monotonic()
-
-    def beat(self, meta: DocumentCollection, id: ObjectId) -> None:
-        """Touch the object, unless that was done lately; the first time only starts the count.
-
-        Once ids were forgotten, an unknown one may be that of an object that is long in the making: it is touched.
-        """
-        last = self._last.get(id)
-        if last is not None and time.monotonic() - last < self.SECONDS:
-            return
-        is_due = last is not None or self._has_forgotten
-        self.start(id)
-        if is_due:
-            touch_object(meta, id)
-
-
-def with_putting_mark(document: Document) -> MutableDocument:
-    """Return the document of an object that is found before its chunks are stored, marked as such until
-    :func:`remove_putting_mark`.
+    AlreadyExists for a name that is taken, Conflict; DuplicateKeyError of the driver for an id that is.
     """
-    return {**document, EXTENSION: {**document.get(EXTENSION, {}), "putting": True}}
+    if name is None:
+        meta.insert_one(dict(document))
+        return
+    meta.insert_one({**document, EXTENSION: {**document.get(EXTENSION, {}), "status": WRITING}})
+    try:
+        _take_name(meta, chunks, document["_id"], {"name": name}, "first")
+    except HyperslabError:
+        meta.delete_one({"_id": document["_id"], STATUS: {"$exists": True}})
+        raise
 
 
-def remove_putting_mark(meta: DocumentCollection, id: ObjectId) -> None:
-    """Take the mark away, and the field with it where nothing else stands there."""
-    rest = {"$cond": [{"$eq": [f"${EXTENSION}", {}]}, "$$REMOVE", f"${EXTENSION}"]}
-    meta.update_one({"_id": id, PUTTING: {"$exists": True}}, [{"$unset": PUTTING}, {"$set": {EXTENSION: rest}}])
+def insert_object_once(meta: DocumentCollection, chunks: DocumentCollection, document: Document, name: object) -> None:
+    """Do the same for an object that an earlier call, which may have been broken off, has stored in part or whole."""
+    own = meta.find_one({"_id": document["_id"]}, {STATUS: 1})
+    if own is not None and "status" in _extension(own):
+        _take_name(meta, chunks, document["_id"], {"name": name}, "first")
+    elif own is None:
+        with suppress(DuplicateKeyError):
+            insert_object(meta, chunks, document, name)
+
+
+def insert_replacement(meta: DocumentCollection, document: Document, name_or_id: ObjectId | str) -> str | None:
+    """Store the document of an object that is to take the place of another, and is found by its id alone until
+    :func:`commit_object`; the name for that: None where it takes the place of a certain object, with its name.
+
+    A name that no object has yet is taken. NotFound for an id; Invalid for a name that several have.
+    """
+    by_id = isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id)
+    old: ObjectId | None = None
+    try:
+        old = resolve_id(meta, name_or_id)
+    except NotFound:
+        if isinstance(name_or_id, ObjectId):
+            raise
+        by_id = False
+    ours = {**document.get(EXTENSION, {}), "status": WRITING}
+    new = {field: value for field, value in document.items() if field != "name"}
+    if not by_id:
+        meta.insert_one({**new, EXTENSION: ours})
+        return str(name_or_id)
+    name = (meta.find_one({"_id": old}, {"name": 1}) or {}).get("name")
+    own_name = {} if name is None else {"name": name}
+    meta.insert_one({**new, **own_name, EXTENSION: {**ours, "replaces": old}})
+    return None
+
+
+def remove_failed_object(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, *, unfinished_only: bool = False
+) -> None:
+    """Remove an object that could not be stored, as far as the server lets. ``unfinished_only``: unless it is found."""
+    seconds = meta.database.client.options.server_selection_timeout
+    with suppress(PyMongoError), pymongo.timeout(min(_CLEARING_SECONDS, max(1, seconds))):
+        wanted = {"_id": id, **({STATUS: {"$exists": True}} if unfinished_only else {})}
+        if meta.delete_one(wanted).deleted_count or not unfinished_only:
+            chunk_queries.delete_chunks(chunks, id)
 
 
 def delete_object(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> int:
@@ -199,27 +213,25 @@ def check_object_name(name: object) -> str:
     return name
 
 
-def raise_if_named(meta: DocumentCollection, name: Any) -> None:
+def raise_if_named(meta: DocumentCollection, name: object) -> None:
     """Raise AlreadyExists where an object is found under a name; None is no name."""
     if name is not None and (others := find_holders(meta, name)):
-        remedy = "put(..., replace=True) replaces it; or choose another name"
-        raise AlreadyExists(f"there is an object with the name {name!r}: {others[0]}", remedy=remedy)
+        raise _name_taken(name, others)
 
 
-def insert_named(meta: DocumentCollection, document: Document, name: Any) -> None:
-    """Store the document of an object that is found at once, and has its name alone (None: with any others). Conflict.
-
-    Without claims: who finds another one afterwards withdraws, and tries again; both may.
-    """
-    meta.insert_one(dict(document))
-    if name is not None and any(one != document["_id"] for one in find_holders(meta, name)):
-        meta.delete_one({"_id": document["_id"]})
-        raise beaten(key=str(name))
+def _name_taken(name: object, others: list[ObjectId]) -> AlreadyExists:
+    ways = "choose another name" + (", or replace it (replace=True, mode='w')" if len(others) == 1 else "")
+    return AlreadyExists(f"there is an object with the name {name!r}: {_format_ids(others)}", remedy=ways)
 
 
 def _take_name(
-    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, values: Document, on_conflict: NameConflict
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
+    id: ObjectId,
+    values: Document,
+    on_conflict: NameConflict | Literal["first"],
 ) -> None:
+    """Let an object be found with these values. ``first``: as ``refuse``, for one that nobody can have read yet."""
     meta = meta.with_options(read_preference=ReadPreference.PRIMARY)
     finish_replacement(meta, chunks, id)
     for attempt in range(_MOST_TRIES):
@@ -241,7 +253,7 @@ def _take_name(
     raise Conflict("others change the object, or take the name, all the time", key=str(id))
 
 
-def _take_alone(meta: DocumentCollection, own: Document, name: str, on_conflict: NameConflict) -> bool:
+def _take_alone(meta: DocumentCollection, own: Document, name: object, on_conflict: str) -> bool:
     """Claim the name, take away the claims of others, take the name; False when somebody was faster."""
     # Claim first, look at others then: of two at the same time the later one sees the claim of the other.
     if not _update_if_unchanged(meta, own, {"$set": {CLAIMS: name}}):
@@ -252,10 +264,11 @@ def _take_alone(meta: DocumentCollection, own: Document, name: str, on_conflict:
     found = find_holders(meta, name) if rivals else _holders(candidates, name)
     others = [id for id in found if id != own["_id"]]
     claimed = _next(own)
-    if others and (on_conflict == "refuse" or len(others) > 1):
+    if others and (on_conflict != "replace" or len(others) > 1):
         _update_if_unchanged(meta, claimed, {"$unset": {CLAIMS: 1}})
-        ways = "choose another name" + (", or replace it" if len(others) == 1 else "")
-        raise AlreadyExists(f"the name {name!r} is taken by {_format_ids(others)}", remedy=ways)
+        raise _name_taken(name, others)
+    if on_conflict == "first":
+        return _update_first(meta, claimed, name)
     return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
 
 
@@ -272,8 +285,10 @@ def _take_place(meta: DocumentCollection, own: Document, old: object, values: Do
     rivals = meta.find({CLAIMS: {"$eq": wanted}, "_id": {"$ne": own["_id"]}}, {"_id": 1})
     _without_claims(meta, [row["_id"] for row in rivals], wanted)
     found = {STATUS: {"$exists": False}}
-    there = meta.find_one({"_id": {"$eq": old}, **found}, {"_id": 1})
-    if there is None or meta.find_one({REPLACES: {"$eq": old}, **found}, {"_id": 1}):
+    # In this order: whoever has replaced the old one removes it first and stops saying so then, so that one of the two
+    # shows. The other way round both could be missed, and two would replace it, the later one without knowing.
+    is_replaced = meta.find_one({REPLACES: {"$eq": old}, **found}, {"_id": 1}) is not None
+    if is_replaced or meta.find_one({"_id": {"$eq": old}, **found}, {"_id": 1}) is None:
         _update_if_unchanged(meta, _next(own), {"$unset": {CLAIMS: 1}})
         raise Conflict("the object was removed or replaced meanwhile", key=str(old), remedy="look at what is there now")
     return _update(meta, _next(own), values)
@@ -296,13 +311,21 @@ def _update(meta: DocumentCollection, own: Document, values: Document) -> bool:
     """Make the one change by which an object is found; False when somebody was faster."""
     given = {field: value for field, value in values.items() if value is not None}
     gone = {field: 1 for field, value in values.items() if value is None}
-    unset = {"$unset": {STATUS: 1, CLAIMS: 1, f"{EXTENSION}.touched": 1, **gone}}
+    unset = {"$unset": {STATUS: 1, CLAIMS: 1, TOUCHED: 1, **gone}}
     return _update_if_unchanged(meta, own, unset | ({"$set": given} if given else {}))
+
+
+def _update_first(meta: DocumentCollection, own: Document, name: object) -> bool:
+    """Do the same for an object that is found for the first time: its changes are counted from now on, so that its
+    document holds nothing that xarray_mongodb does not write."""
+    gone, new = {"$unset": [STATUS, CLAIMS, TOUCHED, VERSION]}, {"$set": {"name": {"$literal": name}}}
+    found = meta.update_one(version_query(own["_id"], _version(own)), [gone, new, DROP_EMPTY_EXTENSION])
+    return bool(found.matched_count)
 
 
 def _update_if_unchanged(meta: DocumentCollection, own: Document, change: Document) -> bool:
     """Change a document unless somebody else has."""
-    wanted = same_version(own["_id"], _version(own))
+    wanted = version_query(own["_id"], _version(own))
     return bool(meta.update_one(wanted, {**change, "$inc": {VERSION: 1}}).matched_count)
 
 
@@ -342,12 +365,12 @@ def _version(doc: Document) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _candidates(meta: DocumentCollection, name: str) -> list[MutableDocument]:
+def _candidates(meta: DocumentCollection, name: object) -> list[MutableDocument]:
     """Return objects that have the name, or claim it."""
     return list(meta.find({"$or": [{"name": {"$eq": name}}, {CLAIMS: {"$eq": name}}]}, _NAME_FIELDS))
 
 
-def _holders(candidates: Iterable[Document], name: str) -> list[ObjectId]:
+def _holders(candidates: Iterable[Document], name: object) -> list[ObjectId]:
     found = [doc for doc in candidates if doc.get("name") == name and "status" not in _extension(doc)]
     gone = {old for doc in found if isinstance(old := _extension(doc).get("replaces"), ObjectId)}
     return sorted(doc["_id"] for doc in found if doc["_id"] not in gone)

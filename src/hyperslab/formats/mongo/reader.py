@@ -1,4 +1,4 @@
-"""The Reader of one object, or of a collection of objects, under the one face."""
+"""The Reader of one object, or of a collection of objects, in a hyperslab dataset."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from bson import ObjectId
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
-from hyperslab.formats.base import Remedy
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
+from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import node_not_found
-from hyperslab.formats.mongo import objects, repair, search, to_spec
+from hyperslab.formats.mongo import objects, rules, search
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
-from hyperslab.formats.mongo.document import Meta, Variable, parse_object
+from hyperslab.formats.mongo.document import STATUS, Meta, Variable, parse_object
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.server import ServerPlace, storage_errors
 from hyperslab.formats.mongo.to_spec import (
     array_spec,
     child_names,
     group_spec,
+    infer_schema,
     inner_group_spec,
     inner_groups,
     node_names,
     variable_chunks,
     variable_extension,
 )
+from hyperslab.formats.rules import Finding
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -88,7 +90,7 @@ class CollectionPair:
         return doc
 
 
-class ObjectReader:
+class ObjectReader(Reader):
     """One object: its variables are the arrays of the root and of the groups in it."""
 
     def __init__(self, pair: CollectionPair, doc: Document, wanted: str | None = None) -> None:
@@ -148,7 +150,7 @@ class ObjectReader:
     def _lazy(self) -> dict[str, Variable]:
         if self._inferred is None:
             with storage_errors(self.url):
-                self._inferred = to_spec.infer_schema(self._pair.chunks, self._meta)
+                self._inferred = infer_schema(self._pair.chunks, self._meta)
         return self._inferred
 
     def _missing(self, path: str) -> NodeNotFound:
@@ -206,20 +208,17 @@ class ObjectReader:
             return {"object": str(self.id), "stored": "in the document of the object"}
         return {"object": str(self.id), "documents of": self._meta.chunk_size}
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Yield every problem of the object and its chunks; ``deep`` decodes sparse ones."""
-        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
-
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Yield every problem with its remedy."""
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
+        """Yield every problem with what mends it."""
         with storage_errors(self.url):
-            yield from repair.find_remedies(self._pair.meta, self._pair.chunks, self.id, deep=deep)
+            found = rules.find_damage(self._pair.meta, self._pair.chunks, self.id, deep=deep)
+            yield from map(rules.RULES.with_rule, found)
 
     def close(self) -> None:
         """Nothing is held: the client is that of the process."""
 
 
-class CollectionReader:
+class CollectionReader(Reader):
     """All objects of a collection as groups called by their ids; a name that one object has is another name of it."""
 
     def __init__(self, pair: CollectionPair) -> None:
@@ -239,7 +238,7 @@ class CollectionReader:
             return found.children(inner)
         with storage_errors(self.url):
             gone = objects.find_replaced(self._pair.meta)
-            rows = self._pair.meta.find({objects.STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
+            rows = self._pair.meta.find({STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
             return [str(row["_id"]) for row in rows if row["_id"] not in gone]
 
     def some_names(self, most: int) -> list[str]:
@@ -296,14 +295,11 @@ class CollectionReader:
         found, inner = self._object(path)
         return found.stamp(inner)
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Yield every problem of all objects, and of documents that belong to none."""
-        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
-
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Yield every problem with its remedy."""
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
+        """Yield every problem with what mends it."""
         with storage_errors(self.url):
-            yield from repair.find_remedies(self._pair.meta, self._pair.chunks, deep=deep)
+            found = rules.find_damage(self._pair.meta, self._pair.chunks, deep=deep)
+            yield from map(rules.RULES.with_rule, found)
 
     def close(self) -> None:
         """Nothing is held."""

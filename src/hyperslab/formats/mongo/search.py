@@ -30,9 +30,9 @@ from hyperslab.formats.mongo.bson_values import (
     dtype_from_text,
     parse_size,
 )
-from hyperslab.formats.mongo.document import ARRAY, EXTENSION
+from hyperslab.formats.mongo.document import ARRAY, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
-from hyperslab.formats.mongo.objects import STATUS, find_replaced
+from hyperslab.formats.mongo.objects import find_replaced
 
 _WORD = re.compile(r"\w[^.$\0]*")
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
@@ -235,7 +235,7 @@ INFO_PROJECTION: MutableDocument = {
     "name": 1,
     "attrs": _field_pairs("$attrs"),
     "variables": {"$concatArrays": [_variable_entries("coords"), _variable_entries("data_vars")]},
-    "status": f"${EXTENSION}.status",
+    "status": f"${STATUS}",
 }
 """A projection: ``attrs`` and ``variables`` as lists, in which names are values."""
 

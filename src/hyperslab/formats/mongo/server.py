@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from hyperslab.errors import HyperslabError, Invalid, MissingLibrary, ReadOnly, StorageError, WrongCredentials
-from hyperslab.stores.credentials import resolve
+from hyperslab.stores.credentials import redact, redact_text, resolve
+from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
-from hyperslab.stores.redaction import redact, redact_text
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
     from pymongo.database import Database
 
 URI_ENV = "uri_env"
+# Longer than a replica set takes as a rule to elect a new primary (12 s, manual of MongoDB); the driver waits 30 s.
 _SELECTION_TIMEOUT_MS = 20_000
 """Milliseconds until a server that does not answer is given up, unless the URL says otherwise."""
 _REFUSED = (13, 8000)
@@ -109,8 +110,7 @@ class _Clients:
 
 _clients = _Clients()
 # Connections and threads of a client do not survive a fork: the child makes its own.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_clients.forget)
+call_after_fork(_clients.forget)
 
 
 def import_pymongo() -> Any:

@@ -1,4 +1,4 @@
-"""The variables of an object as the groups and arrays of the one face; the way back is in ``edit_document``.
+"""The variables of an object as the groups and arrays of a hyperslab dataset; the way back is in ``edit_document``.
 
 What the documents of xarray_mongodb do not say stands in the field ``hyperslab``: by variable the cell that chunks
 without documents read as (``fill``; in ``fill_value`` where all are stored), chunk lengths that the sizes do not tell,
@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from bson import ObjectId
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.mongo import chunk_queries
 from hyperslab.formats.mongo.bson_values import (
+    Collections,
     Document,
     DocumentCollection,
     MutableDocument,
@@ -28,7 +30,7 @@ from hyperslab.formats.mongo.bson_values import (
     dtype_from_text,
     parse_sizes,
 )
-from hyperslab.formats.mongo.chunk_documents import SPARSE, parse_key
+from hyperslab.formats.mongo.chunk_documents import SPARSE, DerivedIds, parse_key
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.dims import Dimension
@@ -104,7 +106,7 @@ _FORBIDDEN = "/\\\0%"
 
 
 def node_names(meta: Meta) -> dict[str, str]:
-    """Return the names of variables by their names under the one face, in order.
+    """Return the names of variables by their names in a hyperslab dataset, in order.
 
     The variable of a DataArray is called as the DataArray, where that is a name that no coordinate has, else ``data``.
     What is no name of a node (empty, dots, with slashes) is escaped as in URLs.
@@ -141,8 +143,8 @@ def _escape(name: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VariableChunks:
-    """How an array is cut: chunk lengths under the face, and by axis which of the stored chunks they are where some
-    hold nothing (None: all of them)."""
+    """How an array is cut: chunk lengths in a hyperslab dataset, and by axis which of the stored chunks they are where
+    some hold nothing (None: all of them)."""
 
     chunks: Chunks
     stored: tuple[tuple[int, ...] | None, ...]
@@ -152,7 +154,7 @@ class VariableChunks:
         return tuple(place if known is None else known[place] for place, known in zip(coords, self.stored, strict=True))
 
     def coords_of(self, key: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the chunk under the face; None for one that is not there, or holds nothing."""
+        """Return the chunk in a hyperslab dataset; None for one that is not there, or holds nothing."""
         if len(key) != len(self.stored):
             return None
         places = []
@@ -202,7 +204,7 @@ def known_sizes(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
 
 
 def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
-    """Return the array that a variable, whose sizes are known, is under the one face."""
+    """Return the array that a variable, whose sizes are known, is in a hyperslab dataset."""
     extension = variable_extension(meta, name)
     attrs = _variable_attrs(meta, name, variable)
     layout = {}
@@ -255,25 +257,25 @@ def fill_value_of(extension: Document, variable: Variable) -> Any:
 
 
 def unstored_fill(meta: Meta, name: str) -> Any:
-    """Return the cell that chunks without documents read as, of an array made through the one face; else None."""
+    """Return the cell that chunks without documents read as, of an array made as a hyperslab dataset; else None."""
     extension = variable_extension(meta, name)
     return fill_value_of(extension, meta.variables[name]) if "fill" in extension else None
 
 
 def padding_fill(meta: Meta, name: str) -> Any:
-    """Return the cell that fills up chunks that are too short, of an array made through the one face; else None."""
+    """Return the cell that fills up chunks that are too short, of an array made as a hyperslab dataset; else None."""
     extension, variable = variable_extension(meta, name), meta.variables[name]
     found = fill_value_of(extension, variable)
     return (np.zeros((), variable.dtype)[()] if found is None else found) if extension else None
 
 
 def group_spec(meta: Meta) -> GroupSpec:
-    """Return the group that an object is under the one face."""
+    """Return the group that an object is in a hyperslab dataset."""
     attrs = (
         {} if meta.is_array else _with_coordinates(decode_attrs(meta.attrs, attr_codes(meta.extension)), meta.extension)
     )
-    if COORDINATES not in attrs and (unsaid := _unnamed_coordinates(meta)):
-        attrs[COORDINATES] = " ".join(unsaid)
+    if COORDINATES not in attrs and (unnamed := _unnamed_coordinates(meta)):
+        attrs[COORDINATES] = " ".join(unnamed)
     unlimited = meta.extension.get("unlimited")
     dims = [dim for dim in unlimited if isinstance(dim, str)] if isinstance(unlimited, list) else []
     return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim), True) for dim in dims))
@@ -294,7 +296,7 @@ def split_names(text: object) -> list[str]:
     return text.split() if isinstance(text, str) else []
 
 
-# -- infer_schema -----------------------------------------------------------------------------------------------------
+# -- what chunk documents say ---------------------------------------------------------------------------------------
 # What chunk documents say of their variables, where the document of the object may be wrong or not know it (R23, R25):
 # dtype and type are those of the first chunk; sizes that nobody knew when the object was stored follow from the shapes
 # of all chunks. One query asks for all variables of an object.
@@ -308,12 +310,12 @@ def infer_schema(collection: DocumentCollection, meta: Meta) -> dict[str, Variab
     that fails.
     """
     lazy = {name: each for name, each in meta.variables.items() if each.problem is None and each.embedded is None}
-    asked = {name: each for name, each in lazy.items() if not variable_extension(meta, name)}
-    wanted = {name: _first_chunk(each) if each.has_known_sizes else ... for name, each in asked.items()}
+    undeclared = {name: each for name, each in lazy.items() if not variable_extension(meta, name)}
+    wanted = {name: _first_chunk(each) if each.has_known_sizes else ... for name, each in undeclared.items()}
     found: dict[str, list[Document]] = {name: [] for name in wanted}
     for doc in chunk_queries.fetch_heads(collection, meta.id, wanted):
         found[doc["name"]].append(doc)
-    return lazy | {name: _infer_variable(name, each, found[name]) for name, each in asked.items()}
+    return lazy | {name: _infer_variable(name, each, found[name]) for name, each in undeclared.items()}
 
 
 def _first_chunk(variable: Variable) -> tuple[int, ...] | None:
@@ -361,3 +363,52 @@ def _all_known(name: str, sizes: Sizes) -> Sizes:
         message = f"the size of {name!r} is not known: it was computed by nobody, or chunks of it are lost"
         raise CorruptDocument(message)
     return sizes
+
+
+_HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
+# One $unionWith for each variable: an aggregation has at most 1000 stages (manual of MongoDB).
+_MAX_PIPELINES = 100
+
+
+class DeclaredVariable(NamedTuple):
+    """What a dask array says before it is computed, from one of its chunks where there is one (R25)."""
+
+    variable: Variable
+    derived: bool = False
+
+
+def read_declarations(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, DeclaredVariable]:
+    """Return the declarations of these variables, by one query for :data:`_MAX_PIPELINES` of them."""
+    known = {name: DeclaredVariable(meta.variables[name]) for name in names}
+    for start in range(0, len(names), _MAX_PIPELINES):
+        parts: list[list[MutableDocument]] = [
+            [{"$match": {"meta_id": meta.id, "name": {"$eq": name}}}, {"$limit": 1}, {"$project": _HEAD}]
+            for name in names[start : start + _MAX_PIPELINES]
+        ]
+        others: list[MutableDocument] = [
+            {"$unionWith": {"coll": here.chunks.name, "pipeline": part}} for part in parts[1:]
+        ]
+        for document in here.chunks.aggregate([*parts[0], *others]):
+            known[document["name"]] = _declaration_in(meta.id, known[document["name"]].variable, document)
+    return known
+
+
+def _declaration_in(meta_id: ObjectId, variable: Variable, document: Document) -> DeclaredVariable:
+    """Return what a document declares of its variable; one that makes no sense is passed over here, and an error when
+    the chunk is read.
+    """
+    try:
+        name, chunk = parse_key(document)
+        dtype = dtype_from_text(document.get("dtype"), name)
+    except HyperslabError:
+        return DeclaredVariable(variable)
+    fill = document.get("fill_value")
+    is_sparse = document.get("type") == SPARSE and isinstance(fill, bytes) and len(fill) == dtype.itemsize
+    declared = replace(
+        variable,
+        dtype=dtype,
+        sparse=is_sparse,
+        fill=fill if is_sparse else None,
+        units=variable.units or document.get("units"),
+    )
+    return DeclaredVariable(declared, DerivedIds(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])

@@ -1,58 +1,38 @@
-"""Changing an object: its document is put in the place of the one that was read, else read and tried again."""
+"""Objects and collections open for changes, new objects, and what a URL opens in a mode."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from bson import ObjectId
 
 from hyperslab.chunks.auto import whole_chunks
+from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.base import BatchBlocks
-from hyperslab.formats.mongo import lease, objects
-from hyperslab.formats.mongo.bson_values import Document, MutableDocument
-from hyperslab.formats.mongo.chunk_documents import AssembledChunk, Key
+from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, Unsupported
+from hyperslab.formats.base import BatchBlocks, Mode, Node, Reader, Writer
+from hyperslab.formats.format_errors import require_no_link
+from hyperslab.formats.mongo import edit_document, objects
+from hyperslab.formats.mongo.bson_values import Document
+from hyperslab.formats.mongo.chunk_documents import Key
+from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, delete_chunks, ensure_index
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
-from hyperslab.formats.mongo.chunk_writes import (
-    ChunkUndo,
-    UndoEntry,
-    UndoView,
-    roll_back_all,
-    undo_entries,
-    without_entries,
-)
-from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, parse_object, render_object
-from hyperslab.formats.mongo.edit_document import (
-    auto_chunk_lengths,
-    fits_one_piece,
-    new_array,
-    with_array,
-    with_extension,
-    with_group,
-    with_inner_group,
-    with_parent_groups,
-    with_variable,
-    without_group,
-    without_variable,
-)
-from hyperslab.formats.mongo.embedded import EmbeddedChunk, EmbeddedView
-from hyperslab.formats.mongo.reader import CollectionPair, ObjectReader
-from hyperslab.formats.mongo.server import storage_errors
-from hyperslab.formats.mongo.to_spec import (
-    array_spec,
-    inner_groups,
-    variable_chunks,
-    variable_extension,
-)
-from hyperslab.model.coo import Coo, Numbers
+from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoEntry, UndoView, roll_back_all, undo_entries
+from hyperslab.formats.mongo.document import DERIVED, EXTENSION, WRITING, Meta, Variable, choose_embedded, parse_object
+from hyperslab.formats.mongo.embedded import EmbeddedCells, EmbeddedChunk
+from hyperslab.formats.mongo.object_changes import Edit, Heartbeats, change_document, check_object, hold_lease
+from hyperslab.formats.mongo.reader import CollectionPair, CollectionReader, ObjectReader, check_new_name, open_reader
+from hyperslab.formats.mongo.server import ServerPlace, storage_errors
+from hyperslab.formats.mongo.to_spec import array_spec, inner_groups, variable_chunks, variable_extension
+from hyperslab.formats.mongo.variables import read_pieces
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.attempts import attempts, beaten
+from hyperslab.stores.location import Location
 
-Edit = Callable[[Meta], Meta]
+# -- an object --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +43,21 @@ class EmbeddingLimits:
     embedded: int
 
 
-class ObjectWriter(ObjectReader):
+class _LimitedWriter(Writer):
+    """What a writer of an object and one of a collection answer alike."""
+
+    _limits: EmbeddingLimits
+
+    def new_array(self, spec: ArraySpec) -> ArraySpec:
+        """Return the spec of a new array as documents hold it, or Unsupported."""
+        return edit_document.new_array(spec)
+
+    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+        """Return chunks of one document each."""
+        return edit_document.auto_chunk_lengths(shape, itemsize, self._limits.chunk_size)
+
+
+class ObjectWriter(ObjectReader, _LimitedWriter):
     """An object open for changes. Within a batch its document is written once, at the end."""
 
     def __init__(self, pair: CollectionPair, doc: Document, limits: EmbeddingLimits) -> None:
@@ -78,19 +72,24 @@ class ObjectWriter(ObjectReader):
         self._lock_depth = 0
         self._rechunked: set[str] = set()
         self._undo_entries: dict[Key, UndoEntry] = {}
-        self._heartbeats = objects.Heartbeats()
+        self._heartbeats = Heartbeats()
         self._heartbeats.start(self.id)
         if undo_entries(self._base.extension):
             self.refresh("")
 
     # -- documents --------------------------------------------------------------------------------------------------
 
-    def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
+    def put(self, path: str, spec: Node) -> None:
         """Make or replace the attributes of the object or of a group in it, or an array. Unsupported, Invalid."""
+        spec = require_no_link(spec, path, "mongo")
         if isinstance(spec, GroupSpec):
             if path in self._names:
                 raise Invalid("an array cannot become a group", url=self.url, node=path, remedy="delete it first")
-            self._change(lambda meta: with_inner_group(meta, path, spec) if path else with_group(meta, spec))
+            self._change(
+                lambda meta: (
+                    edit_document.with_inner_group(meta, path, spec) if path else edit_document.with_group(meta, spec)
+                )
+            )
             return
         if not path or path in inner_groups(self._meta):
             what = "an object is a group" if not path else "a group cannot become an array"
@@ -99,15 +98,19 @@ class ObjectWriter(ObjectReader):
         fitted, whole = self._stored_spec(name, spec)
         if self._leaves_one_piece(name, whole):
             self._store_as_chunks(name, fitted)
-            self._after_commit.append(lambda: self._delete_chunks(name, None))
+            self._after_commit.append(lambda: self._delete_chunks(name, STORED_WHOLE))
             self._rechunked.discard(name)
-        self._change(lambda meta: with_array(with_parent_groups(meta, path), name, fitted, whole=whole))
+        self._change(
+            lambda meta: edit_document.with_array(
+                edit_document.with_parent_groups(meta, path), name, fitted, whole=whole
+            )
+        )
 
     def _stored_spec(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
         """Return the array as it is to be stored, and whether in one piece: what is stays so while it is small."""
         old = self._meta.variables.get(name)
         if old is None or old.problem is not None:
-            return spec, fits_one_piece(spec, self._limits.embedded)
+            return spec, edit_document.fits_one_piece(spec, self._limits.embedded)
         if old.chunks is not None:
             return spec, False
         longer = tuple(max(1, n, c) if isinstance(c, int) else n for n, c in zip(spec.shape, spec.chunks, strict=True))
@@ -116,7 +119,9 @@ class ObjectWriter(ObjectReader):
 
     def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
         one = spec.evolve(chunks=whole_chunks(spec.shape))
-        return (old.embedded is not None or self._meta.has_derived_ids) and fits_one_piece(one, self._limits.embedded)
+        return (old.embedded is not None or self._meta.has_derived_ids) and edit_document.fits_one_piece(
+            one, self._limits.embedded
+        )
 
     def _leaves_one_piece(self, name: str, whole: bool) -> bool:
         old = self._meta.variables.get(name)
@@ -135,8 +140,8 @@ class ObjectWriter(ObjectReader):
                 extent = target.grid.extent(coords)
                 if all(part.start < length for part, length in zip(extent, before.shape, strict=True)):
                     block = np.full(target.grid.chunk_shape(coords), spec.fill_cell(), spec.numpy_dtype)
-                    held = tuple(slice(p.start, min(p.stop, n)) for p, n in zip(extent, before.shape, strict=True))
-                    block[tuple(slice(0, part.stop - part.start) for part in held)] = cells[held]
+                    inside = tuple(slice(p.start, min(p.stop, n)) for p, n in zip(extent, before.shape, strict=True))
+                    block[tuple(slice(0, part.stop - part.start) for part in inside)] = cells[inside]
                     target.write(coords, block)
         self._rechunked.add(name)
 
@@ -149,27 +154,17 @@ class ObjectWriter(ObjectReader):
             with self.batch():
                 for inner in [face for face in self._names if face.startswith(f"{path}/")]:
                     self.drop(inner)
-                self._change(lambda meta: without_group(meta, path))
+                self._change(lambda meta: edit_document.without_group(meta, path))
             return
         name = self._names.get(path)
         if name is None:
             raise self._missing(path)
         self._after_commit.append(lambda: self._delete_chunks(name))
-        self._change(lambda meta: without_variable(meta, name))
+        self._change(lambda meta: edit_document.without_variable(meta, name))
 
-    def _delete_chunks(self, name: str, *chunk: None) -> None:
-        """Of a variable: all chunks, or the one that is stored in one piece."""
-        wanted = {"meta_id": self.id, "name": {"$eq": name}, **({"chunk": None} if chunk else {})}
+    def _delete_chunks(self, name: str, where: Document | None = None) -> None:
         with storage_errors(self.url):
-            self._pair.chunks.delete_many(wanted)
-
-    def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return the spec of a new array as documents hold it, or Unsupported."""
-        return new_array(spec)
-
-    def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """Return chunks of one document each."""
-        return auto_chunk_lengths(shape, itemsize, self._limits.chunk_size)
+            delete_chunks(self._pair.chunks, self.id, name, where)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
@@ -193,7 +188,7 @@ class ObjectWriter(ObjectReader):
 
     def _chunk_source(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
         """Return chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
-        future = with_array(self._meta, name, spec, whole=whole)
+        future = edit_document.with_array(self._meta, name, spec, whole=whole)
         extension = variable_extension(future, name)
         cut = variable_chunks(future.variables[name], extension)
         return MongoChunks(
@@ -204,43 +199,15 @@ class ObjectWriter(ObjectReader):
         """Return the cells in the document. ``ahead``: they get the length of ``spec``, else they keep the one that
         they have by now, which another handle may have changed."""
 
-        def cells() -> AssembledChunk:
-            embedded = self._current_variable(self._meta, name, spec).embedded
-            return embed_cells(name, self._embedded_view(name, spec).read()) if embedded is None else embedded
+        def moved() -> MongoChunks:
+            variable = self._meta.variables[name]
+            source = ObjectReader._source(self, name, variable, array_spec(self._meta, name, variable))
+            assert isinstance(source, MongoChunks)
+            return source
 
-        def change(meta: Meta, block: Numbers, expected: bytes | None) -> Meta:
-            old = self._current_variable(meta, name, spec)
-            if old.embedded is None or (expected is not None and old.embedded.block().tobytes() != expected):
-                raise beaten(self.url, name)
-            new = block if ahead else _overlay(old.embedded, block)
-            entry = replace(old, shape=new.shape, embedded=embed_cells(name, _as_stored(old, spec, new)))
-            return with_variable(meta, name, entry, variable_extension(meta, name))
-
-        def swap_cells(block: Numbers, expected: bytes | None) -> None:
-            try:
-                self._change(lambda meta: change(meta, block, expected))
-            except Conflict:
-                if self._current_variable(self._meta, name, spec).embedded is not None:
-                    raise
-                timeout = self._pair.settings.lock_timeout
-                self._embedded_view(name, spec).swap(block, expected, timeout)
-
-        return EmbeddedChunk(cells, spec, self.url, swap_cells)
-
-    def _current_variable(self, meta: Meta, name: str, spec: ArraySpec) -> Variable:
-        """Return the variable of a handle whose array is ``spec``. NodeNotFound where it is gone, or is another one by
-        now."""
-        variable = meta.variables.get(name)
-        if variable is None or len(variable.shape) != len(spec.shape) or variable.dtype != spec.numpy_dtype:
-            raise NodeNotFound("the array is gone, or another has its place", url=self.url, node=name)
-        return variable
-
-    def _embedded_view(self, name: str, spec: ArraySpec) -> EmbeddedView:
-        """Return the cells that this handle knows in the document, and another one has moved to chunks."""
-        variable = self._meta.variables[name]
-        source = super()._source(name, variable, array_spec(self._meta, name, variable))
-        assert isinstance(source, MongoChunks)
-        return EmbeddedView(source, spec.shape, spec.fill_cell(), self.url)
+        timeout = self._pair.settings.lock_timeout
+        cells = EmbeddedCells(name, spec, ahead, self.url, timeout, lambda: self._meta, self._change, moved)
+        return EmbeddedChunk(cells.read, spec, self.url, cells.swap)
 
     def _chunk_collection(self, ahead: bool = False) -> ChunkCollection:
         target = replace(super()._chunk_collection(), before_erase=self._allow_missing)
@@ -281,7 +248,7 @@ class ObjectWriter(ObjectReader):
         if "fill" not in extension:
             _, variable = self._variable(next(face for face, own in self._names.items() if own == name))
             cell = array_spec(self._meta, name, variable).fill_cell().tobytes()
-            self._change(lambda meta: with_extension(meta, name, fill=cell, fill_value=None))
+            self._change(lambda meta: edit_document.with_extension(meta, name, fill=cell, fill_value=None))
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -289,47 +256,36 @@ class ObjectWriter(ObjectReader):
         """Make a change of the document, now or at the end of the batch."""
         with self._mutex:
             if self._batches:
-                _check_document(render_object(new := change(self._meta)), self.url)
+                check_object(new := change(self._meta), self.url)
                 self._pending.append(change)
                 self._take(new)
                 return
             self._store(change)
 
     def _store(self, change: Edit) -> None:
-        meta = parse_object(self._pair.document(self.id)) if self._undo_entries else self._base
-        # The document is replaced if its version is still the one that the change was made from, else it is read anew.
-        for attempt in attempts(self._pair.settings.lock_timeout):
-            extension = without_entries(meta.extension, self._undo_entries)
-            if extension is None:
-                raise lease.lease_lost(self.url)
-            new = _with_next_version(change(replace(meta, extension=extension)))
-            with attempt:
-                if self._replace_if_unchanged(meta, new):
-                    self._base = new
-                    self._take(new)
-                    self._undo().close()
-                    break
-                # Whoever tries again, here or above, is to go by what is stored now.
-                self._base = meta = parse_object(self._pair.document(self.id))
-                self._take(meta)
-                if self._owner is not None and _owner(meta) != self._owner:
-                    break
-                raise beaten(self.url, str(self.id))
-        if self._base is not new:
-            raise lease.lease_lost(self.url)
+        base = parse_object(self._pair.document(self.id)) if self._undo_entries else self._base
+        with storage_errors(self.url):
+            self._base = change_document(
+                self._pair.durable_meta,
+                base,
+                change,
+                url=self.url,
+                timeout=self._pair.settings.lock_timeout,
+                reload=self._reload,
+                owner=self._owner,
+                undo=self._undo_entries,
+            )
+            self._take(self._base)
+            self._undo().close()
         afterwards, self._after_commit = self._after_commit, []
         for act in afterwards:
             act()
 
-    def _replace_if_unchanged(self, old: Meta, new: Meta) -> bool:
-        """Return whether the document was still the old one."""
-        doc = render_object(new)
-        _check_document(doc, self.url)
-        owner = _owner(old)
-        wanted = objects.same_version(self.id, old.extension.get("version"))
-        wanted[f"{lease.LEASE_FIELD}.owner"] = {"$exists": False} if owner is None else owner
-        with storage_errors(self.url):
-            return bool(self._pair.durable_meta.replace_one(wanted, doc).matched_count)
+    def _reload(self) -> Meta:
+        """Whoever tries again, here or above, is to go by what is stored now."""
+        self._base = parse_object(self._pair.document(self.id))
+        self._take(self._base)
+        return self._base
 
     def refresh(self, path: str) -> None:
         """Read the document again; what the running batch will write stays."""
@@ -366,9 +322,9 @@ class ObjectWriter(ObjectReader):
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         timeout = self._pair.settings.lock_timeout
-        with self._thread_lock, storage_errors(self.url), ExitStack() as held:
+        with self._thread_lock, storage_errors(self.url), ExitStack() as locks:
             if not self._lock_depth:
-                self._owner = held.enter_context(lease.hold_lease(self._pair.meta, self.id, self.url, timeout))
+                self._owner = locks.enter_context(hold_lease(self._pair.meta, self.id, self.url, timeout))
             self._lock_depth += 1
             try:
                 with self._undoing():
@@ -396,50 +352,235 @@ class ObjectWriter(ObjectReader):
         self._flush()
 
 
-def _overlay(stored: AssembledChunk, block: Numbers) -> Numbers:
-    """Return the cells that are stored with those of a block over them, as far as there are any."""
-    cells = stored.block()
-    common = tuple(slice(0, min(pair)) for pair in zip(cells.shape, block.shape, strict=True))
-    cells[common] = block[common]
-    return cells
-
-
-def _as_stored(variable: Variable, spec: ArraySpec, block: Numbers) -> Numbers | Coo:
-    cells = np.ascontiguousarray(block, variable.dtype).reshape(block.shape)
-    return Coo.of_dense(cells, spec.fill_cell()) if variable.sparse else cells
-
-
 def _apply_edits(meta: Meta, changes: list[Edit]) -> Meta:
     for change in changes:
         meta = change(meta)
     return meta
 
 
-def _with_next_version(meta: Meta) -> Meta:
-    version = meta.extension.get("version")
-    return replace(
-        meta, extension={"version": (version if isinstance(version, int) else 0) + 1, **_without_version(meta)}
-    )
-
-
-def _without_version(meta: Meta) -> MutableDocument:
-    return {name: value for name, value in meta.extension.items() if name != "version"}
-
-
-def _owner(meta: Meta) -> str | None:
-    found = meta.extension.get("lease")
-    return found.get("owner") if isinstance(found, Mapping) else None
-
-
 def _without_lease(meta: Meta) -> Meta:
     return replace(meta, extension={name: value for name, value in meta.extension.items() if name != "lease"})
 
 
-def _check_document(doc: Document, url: str) -> None:
-    """Refuse a document that MongoDB would, before anything is sent."""
-    from hyperslab.formats.mongo.bson_values import check_document
+# -- a new object -----------------------------------------------------------------------------------------------------
+# It has ``status: "writing"`` and is found by its id alone until it is closed, when it gets its name, and takes the
+# place of an object that had it, by one change of its document.
 
+
+class ObjectDraft(ObjectWriter):
+    """An object that others find once it is closed, under ``name``; by its id before. ``overwrite``: it takes the place
+    of the one that has the name."""
+
+    def __init__(
+        self, pair: CollectionPair, where: Location, name: str, limits: EmbeddingLimits, *, overwrite: bool
+    ) -> None:
+        extension = {"version": 1, "status": WRITING, "chunk_ids": DERIVED}
+        empty = {"coords": {}, "data_vars": {}, "chunkSize": limits.chunk_size, EXTENSION: extension}
+        doc: Document = {"_id": ObjectId(), **empty}
+        with storage_errors(pair.url):
+            ensure_index(pair.chunks, best_effort=True)
+            pair.durable_meta.insert_one(dict(doc))
+        super().__init__(pair, doc, limits)
+        self._where = where
+        self._name = name
+        self._overwrite = overwrite
+        self._closed = False
+
+    @property
+    def location(self) -> Location:
+        """Where it is found while it is being written."""
+        target = f"{str(self._where.target).partition('#')[0]}#{self.id}"
+        return Location.of(target, self._where.options)
+
+    def close(self) -> None:
+        """Let it be found. AlreadyExists when another object has got the name meanwhile, and is not to be replaced."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._flush()
+            self._embed_small()
+            self._say_what_is_complete()
+            self._commit()
+        except BaseException:
+            self._remove()
+            raise
+
+    def _commit(self) -> None:
+        try:
+            with storage_errors(self.url):
+                meta, chunks = self._pair.durable_meta, self._pair.chunks
+                objects.commit_object(
+                    meta, chunks, self.id, self._name, on_conflict="replace" if self._overwrite else "refuse"
+                )
+        except AlreadyExists as error:
+            raise error.locate(url=self.url) from None
+        with suppress(NotFound):  # it was there, and another writer has replaced it since
+            self.refresh("")
+
+    def discard(self) -> None:
+        """Remove all that was written of it."""
+        if not self._closed:
+            self._closed = True
+            self._remove()
+
+    def _remove(self) -> None:
+        with storage_errors(self.url):
+            objects.delete_object(self._pair.meta, self._pair.chunks, self.id)
+
+    # -- what is known once all is written ----------------------------------------------------------------------------
+
+    def _embed_small(self) -> None:
+        """Move the smallest of the arrays in one piece into the document, as xarray_mongodb does (reference 2.3)."""
+        self.refresh("")
+        most = self._limits.embedded
+        small = [
+            name
+            for name, each in self._meta.variables.items()
+            if each.chunks is None and each.embedded is None and edit_document.variable_nbytes(each) <= most
+        ]
+        if not small:
+            return
+        with storage_errors(self.url):
+            pieces = read_pieces(self._pair.chunks, self._meta, small)
+        chosen = choose_embedded({name: each.nbytes for name, each in pieces.items()}, most)
+        moved = {name: each for name, each in pieces.items() if name in chosen}
+        with storage_errors(self.url):
+            self._pair.chunks.delete_many({"meta_id": self.id, "name": {"$in": sorted(chosen)}, **STORED_WHOLE})
+        self._change(lambda meta: edit_document.with_embedded_cells(meta, moved))
+
+    def _say_what_is_complete(self) -> None:
+        """Of arrays all of whose chunks are stored one that is not there is lost from now on, and no fill value."""
+        complete = [name for name, each in self._meta.variables.items() if self._is_complete(name, each)]
+        if complete:
+            self._change(lambda meta: edit_document.with_complete_arrays(meta, complete))
+
+    def _is_complete(self, name: str, variable: Variable) -> bool:
+        if variable.embedded is not None or variable.sparse or variable.chunks is None:
+            return False
+        wanted = {"meta_id": self.id, "name": {"$eq": name}}
+        with storage_errors(self.url):
+            return self._pair.chunks.count_documents(wanted) == edit_document.count_documents(
+                variable, self._meta.chunk_size
+            )
+
+
+# -- a collection of objects ------------------------------------------------------------------------------------------
+
+
+class CollectionWriter(CollectionReader, _LimitedWriter):
+    """All objects of a collection. New ones are found once it is closed."""
+
+    is_written_whole = True
+
+    def __init__(self, pair: CollectionPair, where: Location, limits: EmbeddingLimits) -> None:
+        super().__init__(pair)
+        self._where = where
+        self._limits = limits
+        self._drafts: dict[str, ObjectDraft] = {}
+
+    def _open_object(self, doc: Document, wanted: str) -> ObjectWriter:
+        return ObjectWriter(self._pair, doc, self._limits)
+
+    def _writer(self, path: str) -> tuple[ObjectWriter, str]:
+        found, inner = self._object(path)
+        assert isinstance(found, ObjectWriter)
+        return found, inner
+
+    def put(self, path: str, spec: Node) -> None:
+        """Make a new object of this name, or change one, or one of its arrays."""
+        spec = require_no_link(spec, path, "mongo")
+        wanted, _, inner = path.partition("/")
+        if not wanted:
+            if isinstance(spec, ArraySpec) or spec.attrs:
+                remedy = "name the object behind #: mongodb://host/database#name"
+                raise Unsupported("format mongo: a collection holds objects", url=self.url, node=path, remedy=remedy)
+            return
+        try:
+            target = self._writer(wanted)[0]
+        except NodeNotFound:
+            if not inner and isinstance(spec, ArraySpec):
+                remedy = "make a group of it first: its name is that of the object"
+                message = "format mongo: a collection holds objects"
+                raise Unsupported(message, url=self.url, node=path, remedy=remedy) from None
+            target = self._new(wanted)
+        target.put(inner, spec)
+
+    def _new(self, name: str) -> ObjectDraft:
+        check_new_name(replace(self._pair.place, object=name))
+        draft = ObjectDraft(self._pair, self._where, name, self._limits, overwrite=False)
+        self._objects[name] = self._drafts[name] = draft
+        return draft
+
+    def children(self, path: str) -> list[str]:
+        """Return the ids of the objects and the names of new ones, or the names of an object's variables."""
+        found = list(super().children(path))
+        return found if path else [*found, *self._drafts]
+
+    def drop(self, path: str) -> None:
+        """Remove an object, or one of its arrays."""
+        target, inner = self._writer(path)
+        if inner:
+            target.drop(inner)
+            return
+        self._objects = {name: each for name, each in self._objects.items() if each is not target}
+        if isinstance(target, ObjectDraft):
+            self._drafts = {name: each for name, each in self._drafts.items() if each is not target}
+            target.discard()
+            return
+        with storage_errors(self.url):
+            objects.delete_object(self._pair.durable_meta, self._pair.chunks, target.id)
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks of an array before it is put."""
+        target, inner = self._writer(path)
+        return target.chunks_as(inner, spec)
+
+    @contextmanager
+    def lock_node(self, path: str) -> Iterator[None]:
+        """Hold an object against other writers."""
+        with ExitStack() as locks:
+            if path:
+                target, inner = self._writer(path)
+                locks.enter_context(target.lock_node(inner))
+            yield
+
+    def _forget(self) -> None:
+        self._objects = dict(self._drafts)
+
+    def close(self) -> None:
+        """Let new objects be found."""
+        while self._drafts:
+            self._drafts.popitem()[1].close()
+
+    def discard(self) -> None:
+        """Remove what was written of new objects."""
+        while self._drafts:
+            self._drafts.popitem()[1].discard()
+
+
+# -- modes ------------------------------------------------------------------------------------------------------------
+
+
+def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:
+    """Open the object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
+    pair = CollectionPair.of(ServerPlace.of(where), settings)
+    wanted = pair.place.object
+    if mode == "r":
+        return open_reader(pair)
+    if wanted is None:
+        if mode == "w":
+            remedy = "name one object of it behind #, or remove its objects one by one"
+            raise Invalid("a whole collection is not replaced", url=pair.url, remedy=remedy)
+        return CollectionWriter(pair, where, limits)
     try:
-        check_document(doc)
-    except Unsupported as error:
-        raise error.locate(url=url) from error.__cause__
+        key = pair.resolve(wanted)
+    except NotFound:
+        if mode == "r+":
+            raise
+        return ObjectDraft(pair, where, check_new_name(pair.place), limits, overwrite=mode == "w")
+    if mode == "x":
+        raise AlreadyExists("there is an object of this name", url=pair.url, remedy="mode='w' replaces it")
+    if mode == "w":
+        return ObjectDraft(pair, where, check_new_name(pair.place), limits, overwrite=True)
+    return ObjectWriter(pair, pair.document(key), limits)

@@ -28,16 +28,15 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Variant
+from hyperslab.formats.base import PROVENANCE, Feature, Format, FormatInfo, FormatTraits, Mode, Variant
 from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
 from hyperslab.formats.nczarr.generation import DRAFT_ONLY, NCZarrOptions
 from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.nczarr.writer import NczarrWriter
-from hyperslab.formats.opening import check_option_names
-from hyperslab.formats.zarr.opening import open_zarr
+from hyperslab.formats.zarr.opening import ZarrFormat, open_zarr
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location, Probe
 
 _HOLDS = frozenset(
@@ -72,7 +71,6 @@ _NO_TYPES = dict.fromkeys(
     "the draft alone has user types; netcdf-c never wrote them",
 )
 _DRAFT_HOLDS = _HOLDS | {Feature.STRUCTURED, Feature.SUBARRAYS, Feature.USER_TYPES}
-_OPTIONS = tuple(field.name for field in fields(NCZarrOptions))
 _MARKS = {
     ".zgroup": (b"_nczarr_superblock", b"_NCZARR_SUPERBLOCK"),
     ".zattrs": (b"_nczarr_superblock", b"_nczarr_group"),
@@ -82,12 +80,12 @@ _MARKS = {
 # marks in consolidated metadata, which is searched as bytes: it may be large, and is decoded later by who needs it
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
 _OF_ARRAY = (b"_nczarr_array",)
-_SAID_BY, _IS_COPY = b"_NCProperties", b'"metadata"'
+_SAID_BY, _IS_COPY = PROVENANCE.encode(), b'"metadata"'
 _COMMON = frozenset(["zlib", "bz2", "zstd", "blosc", "shuffle", "fletcher32"])
 
 
 @dataclass(frozen=True)
-class NczarrFormat:
+class NczarrFormat(ZarrFormat):
     """NCZarr, read and written. ``dialect``: of a new dataset; the draft holds user types too."""
 
     dialect: Literal["current", "draft"] = "current"
@@ -102,10 +100,8 @@ class NczarrFormat:
         """Return what the dialect can hold."""
         return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
 
-    @property
-    def common_codecs(self) -> frozenset[str]:
-        """Return the codecs that netCDF-C decodes."""
-        return _COMMON
+    traits = FormatTraits(dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON)
+    is_known_by_root = True
 
     @property
     def info(self) -> FormatInfo:
@@ -130,14 +126,9 @@ class NczarrFormat:
         """Return a reader of a dataset, which has not looked at anything yet."""
         return NczarrReader(store, dialect, settings)
 
-    def writer(self, store: WritableStore, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrWriter:
+    def writer(self, store: Store, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrWriter:
         """Return a writer of a dataset of whatever generation."""
         return NczarrWriter(store, dialect, settings)
-
-    @property
-    def dimension_scope(self) -> Literal["group"]:
-        """Return ``group``: groups declare the dimensions of their arrays."""
-        return "group"
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether the root has metadata of NCZarr; a consolidated dataset is known by one request.
@@ -155,6 +146,11 @@ class NczarrFormat:
             return True
         return _says(probe.get(".zattrs"), (_SAID_BY,)) and any(probe.get(name) is not None for name in DRAFT_ONLY)
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the names of the options of a dataset."""
+        return (*(field.name for field in fields(NCZarrOptions)), "consolidated")
+
     def open(
         self,
         where: Location,
@@ -169,7 +165,6 @@ class NczarrFormat:
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
-        check_option_names(self.name, options, (*_OPTIONS, "consolidated"), where.url)
         said = NCZarrOptions(**({"dialect": self.dialect} | options))
         dialect = NczarrDialect(said, self)
         opened = open_zarr(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +28,6 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import LocksNodes
 from hyperslab.stores.location import Location
 
 Spec = GroupSpec | ArraySpec
@@ -52,10 +50,7 @@ def adopt(
     where = Location.of(url, storage_options)
     store = where.store(read_only=False, create=False)
     try:
-        lock: AbstractContextManager[Any] = nullcontext()
-        if isinstance(store, LocksNodes):
-            lock = store.lock_node("", lock_timeout)
-        with lock:
+        with store.lock_node("", lock_timeout):
             docs, metadata_dialect = _documents(_model(FORMAT.open(where, "r"), where.url), dialect, where.url)
             consolidated = dialect == "draft" or store.get(CONSOLIDATED) is not None
             DocumentCommits(store, metadata_dialect, durable=durable, consolidated=consolidated).commit(
@@ -72,7 +67,7 @@ def _model(reader: ZarrReader, url: str) -> dict[str, Spec]:
         root = reader.node("")
         if not isinstance(reader, NczarrReader) or reader.generation is not Generation.PURE:
             raise Invalid("this is NCZarr already", url=url, remedy="open it with mode='r+'")
-        if isinstance(root, ArraySpec):
+        if root.is_array:
             raise Unsupported("the root is an array, and that of NCZarr a group", url=url, remedy="convert it")
         return dict(_walk(reader, "", root))
     finally:
@@ -81,7 +76,7 @@ def _model(reader: ZarrReader, url: str) -> dict[str, Spec]:
 
 def _walk(reader: ZarrReader, path: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
     attrs = {name: np.uint8(value) if isinstance(value, bool) else value for name, value in spec.attrs.items()}
-    if isinstance(spec, ArraySpec):
+    if spec.is_array:
         yield path, spec.evolve(attrs=attrs)
         return
     below = {name: reader.node(child(path, name)) for name in reader.children(path)}
@@ -99,7 +94,7 @@ def _with_dimensions(model: Mapping[str, Spec], *, draft: bool) -> dict[str, Spe
     dims: dict[str, dict[str, Dimension]] = {}
     found: dict[str, Spec] = {}
     for path, spec in model.items():
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             dims[path] = {dim.name: dim for dim in spec.dims}
             found[path] = spec
             continue
@@ -113,8 +108,7 @@ def _with_dimensions(model: Mapping[str, Spec], *, draft: bool) -> dict[str, Spe
         layout = {**spec.layout, "dimensions": tuple(names)}
         found[path] = spec.evolve(dims=tuple(split_qualified(name)[1] for name in names), layout=layout)
     return {
-        path: spec.evolve(dims=tuple(dims[path].values())) if isinstance(spec, GroupSpec) else spec
-        for path, spec in found.items()
+        path: spec.evolve(dims=tuple(dims[path].values())) if spec.is_group else spec for path, spec in found.items()
     }
 
 
@@ -124,7 +118,7 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
 
     def group(path: str) -> GroupSpec | None:
         spec = whole.get(path)
-        return spec if isinstance(spec, GroupSpec) else None
+        return spec if spec is not None and spec.is_group else None
 
     metadata_dialect = NczarrDialect(NCZarrOptions(dialect=dialect))
     metadata_dialect.bind_lookups(group, lambda path: {})
@@ -145,18 +139,18 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
 
 
 def _require_names(path: str, spec: Spec) -> None:
-    declared = [dim.name for dim in spec.dims] if isinstance(spec, GroupSpec) else []
+    declared = [dim.name for dim in spec.dims] if spec.is_group else []
     for name in filter(None, (split_qualified(path)[1], *declared)):
         require_netcdf_name(name, path)
 
 
 def _rendered(spec: Spec, path: str, metadata_dialect: NczarrDialect) -> Docs:
     docs = metadata_dialect.render(spec, path)
-    if isinstance(spec, ArraySpec):
+    if spec.is_array:
         if spec.problem is not None:
             raise Unsupported(spec.problem)
         metadata_dialect.new_array(spec, path)
         back = metadata_dialect.parse(docs, path)
-        if not isinstance(back, ArraySpec) or (back.dtype, back.codecs) != (spec.dtype, spec.codecs):
+        if not back.is_array or (back.dtype, back.codecs) != (spec.dtype, spec.codecs):
             raise Unsupported(f"no cells of type {describe(spec.dtype)} under these codecs")
     return docs

@@ -19,17 +19,19 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.documents import JsonMapping, JsonObject, check_limits
+from hyperslab.formats.base import PROVENANCE
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, check_limits, text_or_none
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
 from hyperslab.formats.nczarr.user_types import dtype_in_bytes, read_number, read_user_value, write_user_cell
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import Enum, Extension, NumpyDType, Opaque, describe, tag_of
 
 MAXIMUM_TEXT = 128
 """How many bytes netcdf-c gives a string unless it is told otherwise."""
 HIDDEN = frozenset(
-    {"_ARRAY_DIMENSIONS", "_NCProperties", "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
+    {"_ARRAY_DIMENSIONS", PROVENANCE, "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
     | {"_Netcdf4Coordinates", "_Netcdf4Dimid"}
 )
 """Attributes that users do not see (rule 3.13), together with those whose names begin with ``_nczarr_``."""
@@ -104,11 +106,11 @@ def _is_bare(value: object, code: object) -> bool:
     if isinstance(value, str):
         return False
     if code is None:
-        return _is_json(value if isinstance(value, list) else [value])
+        return _is_json(as_list(value))
     return isinstance(code, str) and code in _CHAR
 
 
-def _is_json(values: list[Any]) -> bool:
+def _is_json(values: list[object]) -> bool:
     """Return whether values without a type are neither numbers nor texts."""
     return _widest(values) is None and not (values and all(isinstance(item, str) for item in values))
 
@@ -136,7 +138,7 @@ def _as_text(value: object, text: str | None) -> str:
 
 def _strings(value: object) -> Any:
     """Return one netCDF string, or several."""
-    several = value if isinstance(value, list) else [value]
+    several = as_list(value)
     texts = [item if isinstance(item, str) else _as_text(item, None) for item in several]
     return np.str_(texts[0]) if len(texts) == 1 else np.array(texts, np.dtypes.StringDType())
 
@@ -153,7 +155,7 @@ def _number_type(code: object) -> NumpyDType:
 
 
 def _numbers(value: object, dtype: NumpyDType) -> Any:
-    several = value if isinstance(value, list) else [value]
+    several = as_list(value)
     cells = np.array([read_number(item, dtype) for item in several], dtype)
     return cells[0] if len(cells) == 1 else cells
 
@@ -162,7 +164,7 @@ def _guess_value(value: object, text: str | None) -> Any:
     """Return the value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
     if isinstance(value, str):
         return value
-    several = value if isinstance(value, list) else [value]
+    several = as_list(value)
     if _is_json(several):
         return _as_text(value, text)
     dtype = _widest(several)
@@ -276,7 +278,7 @@ def _is_number(item: object) -> bool:
     return isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool)
 
 
-def _guess_number(values: list[Any]) -> Any:
+def _guess_number(values: list[object]) -> Any:
     dtype = _widest(values)
     if dtype is None:
         raise _unsupported("whole number of more than 64 bits")
@@ -291,7 +293,7 @@ def _json_text(value: object) -> str:
         raise _unsupported(f"{type(value).__name__} of other things than JSON values") from None
 
 
-def _regular_cells(cells: np.ndarray[Any, Any]) -> Any:
+def _regular_cells(cells: Values) -> Any:
     dtype = cells.dtype
     is_text = dtype.kind in "TU" or (dtype.kind == "O" and all(isinstance(item, str) for item in cells.flat))
     if cells.ndim > 1:
@@ -349,4 +351,4 @@ def _name(token: str) -> str | None:
         name = json.loads(token)
     except ValueError:
         return None
-    return name if isinstance(name, str) else None
+    return text_or_none(name)

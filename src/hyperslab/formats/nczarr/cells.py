@@ -8,7 +8,7 @@ fill values (3.10) and byte order (3.11) as their writer meant them.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def fill_code(dtype: DataType) -> str | None:
 
 def meant_fill_value(
     spec: ArraySpec, attrs: JsonMapping, doc: JsonMapping, context: Context, problems: Problems
-) -> Any:
+) -> object:
     """Return the fill value that its writer meant."""
     said, attribute = doc.get("fill_value"), attrs.get(FILL)
     if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:

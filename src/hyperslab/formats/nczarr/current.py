@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.chain import try_chain
+from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.base import PROVENANCE
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, write_attributes
@@ -48,7 +49,6 @@ from hyperslab.formats.nczarr.dimensions import (
 from hyperslab.formats.nczarr.generation import (
     ARRAY,
     GROUP,
-    PROVENANCE,
     SUPERBLOCK,
     TYPES,
     Context,
@@ -133,10 +133,10 @@ def _names(own: JsonMapping, key: str, problems: Problems) -> tuple[str, ...] | 
 def _codes(stored: JsonMapping) -> JsonMapping:
     said = stored.get(TYPES)
     types = said.get("types") if isinstance(said, dict) else None
-    return types if isinstance(types, dict) else {}
+    return object_or_empty(types)
 
 
-def _hidden(stored: JsonMapping) -> dict[str, tuple[Any, Any]]:
+def _hidden(stored: JsonMapping) -> dict[str, tuple[object, object]]:
     """Return what users do not see but for what is made anew: value and type code by name."""
     codes = _codes(stored)
     return {name: (stored[name], codes.get(name)) for name in stored if is_hidden(name) and name not in _MADE}
@@ -201,7 +201,7 @@ def _is_scalar(own: JsonMapping, stored: JsonMapping) -> bool:
 
 def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     """Return the documents of a node; Unsupported and Invalid name what NCZarr cannot hold."""
-    if isinstance(spec, ArraySpec):
+    if spec.is_array:
         return _render_array(spec, node, context)
     if spec.types:
         raise _no_user_types(next(iter(spec.types)))
@@ -272,7 +272,7 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     return {".zattrs": _document(spec, _with_fill(spec), hidden, untyped, arrays), ".zarray": doc}
 
 
-def _text_fill(said: Any, fill: Any, char: str | None) -> Any:
+def _text_fill(said: object, fill: Any, char: str | None) -> object:
     """Return ``""`` for NUL bytes and a char as itself, as netcdf-c has them; else base64, as Zarr readers want."""
     if fill is None:
         return None
@@ -362,6 +362,6 @@ def _parse_array_alone(docs: Docs, node: str, context: Context) -> ArraySpec:
     problems = Problems(node)
     found = parse(docs, node, Context(generation=context.generation, options=context.options), problems)
     problems.raise_if_fatal()
-    if not isinstance(found, ArraySpec):
+    if not found.is_array:
         raise TypeError("no array")
     return found

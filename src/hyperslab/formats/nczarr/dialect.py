@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import ModuleType
 
 from hyperslab.errors import ReadOnly
-from hyperslab.formats.base import Format, Varies
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.base import Format
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current, draft, plain_zarr
 from hyperslab.formats.nczarr.generation import (
@@ -50,7 +50,7 @@ class NczarrDialect(MetadataDialect):
     nodes = (document.ZARRAY, document.ZGROUP)
     consolidated_name = CONSOLIDATED
 
-    def __init__(self, options: NCZarrOptions | None = None, family: Varies | None = None) -> None:
+    def __init__(self, options: NCZarrOptions | None = None, family: Format | None = None) -> None:
         self._options = options or NCZarrOptions()
         self._family = family
         self._context: Context | None = None
@@ -205,7 +205,7 @@ class NczarrDialect(MetadataDialect):
 def _attributes_of(root: Docs) -> JsonObject:
     """Return the attributes of the root wherever the draft lets them stand (R17, R20)."""
     inside = root.get(document.ZGROUP, {}).get(document.ZATTRS)
-    return (inside if isinstance(inside, dict) else {}) | root.get(".zattr", {}) | root.get(document.ZATTRS, {})
+    return object_or_empty(inside) | root.get(".zattr", {}) | root.get(document.ZATTRS, {})
 
 
 def without_inline(doc: JsonObject) -> JsonObject:

@@ -14,7 +14,7 @@ from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.zarr2.document import DIMENSIONS
@@ -156,7 +156,7 @@ def read_group_dimensions(said: object, problems: Problems) -> tuple[Dimension, 
     return tuple(found)
 
 
-def dimensions_by_name(said: object) -> Any:
+def dimensions_by_name(said: object) -> object:
     """Return dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
     if not isinstance(said, list):
         return said
@@ -217,7 +217,7 @@ def read_draft_dimensions(doc: JsonMapping, problems: Problems) -> tuple[tuple[D
             kept[name] = said
             continue
         dims.append(dim)
-        entry = said if isinstance(said, dict) else {}
+        entry = object_or_empty(said)
         if more := {key: value for key, value in entry.items() if key not in ("size", "unlimited")}:
             kept[name] = more
     return tuple(dims), kept
@@ -230,7 +230,7 @@ def write_draft_dimensions(dims: Sequence[Dimension], kept: JsonMapping, group: 
         qualified(group, dim.name)
         more = kept.get(dim.name)
         said: JsonObject = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
-        said |= more if isinstance(more, dict) else {}
+        said |= object_or_empty(more)
         doc[dim.name] = said if len(said) > 1 else dim.size
     return doc
 

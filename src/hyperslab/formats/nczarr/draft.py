@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.chain import try_chain
+from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
+from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes, read_attributes, write_attributes
@@ -48,7 +49,7 @@ from hyperslab.formats.nczarr.dimensions import (
     split_qualified,
     write_draft_dimensions,
 )
-from hyperslab.formats.nczarr.generation import PROVENANCE, Context, merge_provenance, read_provenance
+from hyperslab.formats.nczarr.generation import Context, merge_provenance, read_provenance
 from hyperslab.formats.nczarr.user_types import (
     Scope,
     dtype_in_bytes,
@@ -86,7 +87,7 @@ _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
     inside = docs.get(ZGROUP, {}).get(ZATTRS)
-    stored = (inside if isinstance(inside, dict) else {}) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
+    stored = object_or_empty(inside) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
     codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
     if ZARRAY in docs:
         return _read_array(docs[ZARRAY], stored, codes, node, context, problems)
@@ -227,7 +228,7 @@ def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems
 
 def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     """Return the documents of a node."""
-    if isinstance(spec, ArraySpec):
+    if spec.is_array:
         return _render_array(spec, split(node)[0], context)
     kept = spec.layout.get("kept", {})
     scope = Scope(node, context, spec.types)

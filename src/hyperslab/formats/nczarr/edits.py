@@ -53,21 +53,21 @@ class Edits:
     def group(self, path: str) -> GroupSpec:
         """Return the group at ``path``, as it will be; Invalid for an array."""
         spec = self.node(path)
-        if isinstance(spec, ArraySpec):
+        if spec is not None and spec.is_array:
             raise Invalid("an array holds no other nodes", node=path)
         return spec or _new_group(draft=self.draft)
 
     def arrays(self) -> list[tuple[str, ArraySpec]]:
         """Return every array of the dataset, as it will be."""
         found = dict(self.walk_arrays()) | self.changed
-        return [(path, spec) for path, spec in found.items() if isinstance(spec, ArraySpec)]
+        return [(path, spec) for path, spec in found.items() if spec.is_array]
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def put_group(self, path: str, wish: GroupSpec) -> None:
         """A group's attributes, and the dimensions and types that it declares beside those that it has."""
         before = self.node(path)
-        if isinstance(before, ArraySpec):
+        if before is not None and before.is_array:
             raise Invalid("an array cannot become a group", node=path, remedy="delete it first")
         known = before or _new_group(draft=self.draft)
         layout = {**known.layout, **{name: wish.layout[name] for name in _UNSEEN if name in wish.layout}}
@@ -80,7 +80,7 @@ class Edits:
     def put_array(self, path: str, wish: ArraySpec) -> None:
         """An array, which brings the dimensions and types along that it does not find."""
         before = self.node(path)
-        if isinstance(before, GroupSpec):
+        if before is not None and before.is_group:
             raise Invalid("a group cannot become an array", node=path, remedy="delete it first")
         if not path:
             raise Invalid("the root of a netCDF dataset is a group", remedy="give the array a name")
@@ -230,7 +230,7 @@ class Edits:
         place where it changes."""
         spec = self.node(source)
         self.unlist(source)
-        self._ensure_listed(target, "arrays" if isinstance(spec, ArraySpec) else "groups")
+        self._ensure_listed(target, "arrays" if spec is not None and spec.is_array else "groups")
         for other, array in self.arrays():
             said = array.layout.get("dimensions") or ()
             names = tuple(moved_name(fqn, source, target) for fqn in said)
@@ -246,7 +246,7 @@ class Edits:
     def _declared(self, fqn: str) -> Dimension | None:
         group, name = split_qualified(fqn)
         spec = self.node(group)
-        dims = spec.dims if isinstance(spec, GroupSpec) else ()
+        dims = spec.dims if spec is not None and spec.is_group else ()
         return next((dim for dim in dims if dim.name == name), None)
 
     def _declare(self, group: str, dim: Dimension, *, anew: bool = True, path: str = "") -> Dimension:
@@ -284,7 +284,8 @@ class Edits:
         before = self.find_node(path)
         for axis, (size, fqn) in enumerate(zip(wish.shape, spec.layout["dimensions"], strict=True)):
             dim = self._declared(fqn) or dims[axis]
-            old = before.shape[axis] if isinstance(before, ArraySpec) and len(before.shape) == len(wish.shape) else None
+            had = before.shape if before is not None and before.is_array else ()
+            old = had[axis] if len(had) == len(wish.shape) else None
             if size == dim.size or (size == old and not dim.unlimited):
                 continue
             if not dim.unlimited:

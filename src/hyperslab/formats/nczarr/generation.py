@@ -21,6 +21,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
+from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.dialect import Docs
@@ -43,7 +44,6 @@ class Generation(StrEnum):
         return self in (Generation.V1, Generation.V2A, Generation.V2B)
 
 
-PROVENANCE = "_NCProperties"
 SUPERBLOCK, GROUP, ARRAY, TYPES = "_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr"
 """NCZarr's own objects, as they are called since 4.9.1."""
 DRAFT_ONLY = (".zdims", ".zattr_type", ".zattrs_type", ".ztypedefs")
@@ -117,7 +117,7 @@ def to_current_documents(docs: Docs) -> Docs:
     return {**plain, ".zattrs": {**plain.get(".zattrs", {}), **own}}
 
 
-def _with_new_names(said: object) -> Any:
+def _with_new_names(said: object) -> object:
     if not isinstance(said, Mapping):
         return said
     return {_NEW_NAMES.get(key, key): value for key, value in said.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.iso_time import iso_texts
+from hyperslab.codecs.plain_cells import iso_texts
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
@@ -72,7 +72,7 @@ def _attributes(stored: JsonMapping, code: str | None, node: str, context: Conte
     return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
 
 
-def _hidden(stored: JsonMapping) -> dict[str, tuple[Any, Any]]:
+def _hidden(stored: JsonMapping) -> dict[str, tuple[object, object]]:
     return {name: (value, None) for name, value in stored.items() if is_hidden(name) and name != DIMENSIONS}
 
 

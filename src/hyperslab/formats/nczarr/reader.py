@@ -10,56 +10,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
-from functools import partial
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
-from hyperslab.formats.base import Format, Remedy
+from hyperslab.formats.base import PROVENANCE, Format
 from hyperslab.formats.documents import LIMITS, JsonObject
 from hyperslab.formats.nczarr.attributes import source_texts
 from hyperslab.formats.nczarr.cells import with_member_check
-from hyperslab.formats.nczarr.damage import (
-    Examiner,
-    NCZarrSurvey,
-    SurveyedDataset,
-    list_damage,
-    mixed_generation_damage,
-    node_damage,
-    with_quoted_text,
-)
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, DECIDING, DRAFT_GROUP, NczarrDialect
-from hyperslab.formats.nczarr.dimension_damage import find_dimension_damage
-from hyperslab.formats.nczarr.generation import PROVENANCE, Generation, find_generation
-from hyperslab.formats.zarr.damage import make_remedies
+from hyperslab.formats.nczarr.document_survey import NCZarrSurvey, SurveyedDataset
+from hyperslab.formats.nczarr.generation import Generation, find_generation
+from hyperslab.formats.nczarr.own_metadata import with_quoted_text
+from hyperslab.formats.nczarr.rules import RULES
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.zarr.dialect import Consolidated, Docs
-from hyperslab.formats.zarr.reader import ZarrReader
+from hyperslab.formats.zarr.rules import make_findings
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
 
-def find_remedies(dataset: SurveyedDataset) -> Iterator[Remedy]:
-    """Yield every damage of a dataset whose root can be read."""
-    try:
-        survey = NCZarrSurvey(dataset)
-    except HyperslabError:  # said where documents are looked at one by one
-        return
-    yield from make_remedies(dataset, survey, lambda: nullcontext(NCZarrSurvey(dataset)), _examiners(survey))
-
-
-def _examiners(survey: NCZarrSurvey) -> Iterator[Examiner]:
-    """Yield what looks at parts of a dataset, in the order in which they are mended."""
-    yield mixed_generation_damage
-    for path, spec in survey.specs.items():
-        yield partial(node_damage, path=path)
-        if isinstance(spec, GroupSpec):
-            yield partial(list_damage, path=path)
-    yield find_dimension_damage
-
-
-class NczarrReader(ZarrReader):
+class NczarrReader(SurveyedDataset):
     """A dataset open for reading."""
 
     _dialect: NczarrDialect
@@ -119,7 +92,7 @@ class NczarrReader(ZarrReader):
             spec = self.node(path)
         except HyperslabError:
             return None
-        return spec if isinstance(spec, GroupSpec) else None
+        return spec if spec.is_group else None
 
     def _reading(self) -> set[str]:
         paths: set[str] = self._being_read.__dict__.setdefault("paths", set())
@@ -157,7 +130,7 @@ class NczarrReader(ZarrReader):
         if "" in self._consolidated:
             yield from ((path, docs[ZARRAY]) for path, docs in self._consolidated[""].docs.items() if ZARRAY in docs)
             return
-        for place in self._store.list(""):
+        for place in self.store.list(""):
             path, _, name = place.rpartition("/")
             doc = None
             with suppress(FormatError):
@@ -167,7 +140,7 @@ class NczarrReader(ZarrReader):
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
-        return super().chunks_as(path, spec if self._store.read_only else with_member_check(spec))
+        return super().chunks_as(path, spec if self.store.read_only else with_member_check(spec))
 
     # -- documents --------------------------------------------------------------------------------------------------
 
@@ -252,7 +225,7 @@ class NczarrReader(ZarrReader):
     def children(self, path: str) -> Iterable[str]:
         """Return names of the nodes right below a group in the order of their definition, unlisted ones behind."""
         spec = self.node(path)
-        if isinstance(spec, ArraySpec):
+        if spec.is_array:
             return []
         said, there = listed_names(spec), self._stored_names(path)
         if there is None:
@@ -267,7 +240,7 @@ class NczarrReader(ZarrReader):
         if copied is not None:
             return copied
         try:
-            names = self._store.list_dir(path)[1]
+            names = self.store.list_dir(path)[1]
         except Unsupported:  # a web server that lists nothing
             return None
         return [name for name in names if self._is_node(child(path, name))]
@@ -289,7 +262,7 @@ class NczarrReader(ZarrReader):
         hold."""
         spec = self.node(path)
         there = self._stored_names(path)
-        if not isinstance(spec, GroupSpec) or spec.layout.get("arrays") is None or there is None:
+        if not spec.is_group or spec.layout.get("arrays") is None or there is None:
             return []
         said = dict.fromkeys(listed_names(spec))
         known = set(there)
@@ -302,13 +275,13 @@ class NczarrReader(ZarrReader):
 
     # -- damage -----------------------------------------------------------------------------------------------------
 
-    def problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
-        """Return what is wrong with the documents, but for what each key tells alone."""
-        return (remedy.problem for remedy in self.remedies(deep=deep, workers=workers))
-
-    def remedies(self, *, deep: bool, workers: int) -> Iterator[Remedy]:
-        """Return the same, with what mends it."""
-        return find_remedies(self)
+    def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
+        """Yield what is wrong with the documents, but for what each key tells alone, where the root can be read."""
+        try:
+            survey = NCZarrSurvey(self)
+        except HyperslabError:  # said where documents are looked at one by one
+            return
+        yield from make_findings(self, survey, lambda: nullcontext(NCZarrSurvey(self)), RULES, survey.specs, deep=deep)
 
 
 def listed_names(spec: GroupSpec) -> list[str]:

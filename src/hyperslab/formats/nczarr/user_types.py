@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import Unsupported
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
@@ -52,7 +52,7 @@ _TEXT = re.compile(r"[<>|=]?S(\d+)")
 _BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
 
 
-def dtype_in_bytes(name: object) -> Any:
+def dtype_in_bytes(name: object) -> object:
     """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
     bits = _BITS.fullmatch(name) if isinstance(name, str) else None
     return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
@@ -168,7 +168,7 @@ class _TypeReader:
                 return Compound(self._structure(fields), name)
         raise TypeError(f"{shorten(said)} is no compound, enum or opaque type")
 
-    def _structure(self, fields: list[Any]) -> NumpyDType:
+    def _structure(self, fields: list[object]) -> NumpyDType:
         parts: list[Any] = []
         for item in fields:
             if not isinstance(item, list) or len(item) not in (2, 3) or not isinstance(item[0], str) or not item[0]:
@@ -264,7 +264,7 @@ def _write(name: str, kind: Extension, scope: Scope) -> JsonObject:
     )
 
 
-def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[Any]]:
+def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[object]]:
     fields: list[list[Any]] = []
     parts: JsonMapping = dtype.fields or {}
     for part in dtype.names or ():
@@ -275,7 +275,7 @@ def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[Any]]
     return fields
 
 
-def _write_field(dtype: NumpyDType, name: str, scope: Scope) -> Any:
+def _write_field(dtype: NumpyDType, name: str, scope: Scope) -> object:
     """Return the type of a field: by name where it is a declared one of its own, else as it is."""
     kind = tag_of(dtype)
     fqn = None if kind is None else scope.name_of(kind)
@@ -286,7 +286,7 @@ def _write_field(dtype: NumpyDType, name: str, scope: Scope) -> Any:
     return _plain(dtype, name) if dtype.names is None else _write_fields(dtype, name, scope)
 
 
-def _plain(dtype: NumpyDType, name: str) -> Any:
+def _plain(dtype: NumpyDType, name: str) -> object:
     try:
         return dtype_to_json(dtype)
     except TypeError as error:
@@ -296,7 +296,7 @@ def _plain(dtype: NumpyDType, name: str) -> Any:
 _SPECIAL = re.compile(r"([+-]?)(?:(nan)|inf(?:inity)?)f?", re.IGNORECASE)
 
 
-def read_number(item: object, dtype: NumpyDType) -> Any:
+def read_number(item: object, dtype: NumpyDType) -> object:
     """Return the number of a JSON value: NaN and infinities in any spelling of netcdf-c's, truth values as 0 and 1.
 
     TypeError or OverflowError where it is not of the type.
@@ -308,7 +308,7 @@ def read_number(item: object, dtype: NumpyDType) -> Any:
     return cell_from_json(item, dtype)
 
 
-def read_user_value(value: object, kind: Extension) -> Any:
+def read_user_value(value: object, kind: Extension) -> object:
     """Return one value or several of a user type, their dtype tagged with it, which a bare number could not say.
 
     TypeError, ValueError or OverflowError where it is not of that type.
@@ -334,8 +334,8 @@ def read_user_value(value: object, kind: Extension) -> Any:
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
 
 
-def _several(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _several(value: object) -> list[object]:
+    return as_list(value)
 
 
 def _opaque(value: object, size: int) -> np.void:
@@ -345,7 +345,7 @@ def _opaque(value: object, size: int) -> np.void:
     return np.void(raw)
 
 
-def _structure(value: object, dtype: NumpyDType) -> Any:
+def _structure(value: object, dtype: NumpyDType) -> object:
     """Return one cell of a compound."""
     cell = np.zeros((), dtype)
     fields: JsonMapping = dtype.fields or {}
@@ -357,7 +357,7 @@ def _structure(value: object, dtype: NumpyDType) -> Any:
     return cell[()]
 
 
-def _field(value: object, dtype: NumpyDType) -> Any:
+def _field(value: object, dtype: NumpyDType) -> object:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.array([_field(item, base) for item in _several(value)], base).reshape(shape)
@@ -375,7 +375,7 @@ def _encoding(dtype: NumpyDType) -> str:
     return "latin-1" if dtype.itemsize == 1 else "utf-8"
 
 
-def write_user_cell(cell: Any) -> Any:
+def write_user_cell(cell: Any) -> object:
     """Return one cell of a user type as JSON; UnicodeDecodeError where a text field holds no text."""
     if isinstance(cell, np.ndarray) and cell.shape:
         return [write_user_cell(item) for item in cell.reshape(-1)]

@@ -12,17 +12,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.edges import blank_outside
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ListsChunks
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
+from hyperslab.formats.base import Node
 from hyperslab.formats.documents import JsonObject
-from hyperslab.formats.format_errors import require_array
+from hyperslab.formats.format_errors import require_array, require_no_link
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
 from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM
 from hyperslab.formats.nczarr.dialect import NczarrDialect
@@ -32,9 +31,10 @@ from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.writer import ZarrWriter, check_document
+from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import LocksNodes, WritableStore
+from hyperslab.stores.base import Store
 
 Spec = GroupSpec | ArraySpec
 
@@ -46,7 +46,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     def __init__(
         self,
-        store: WritableStore,
+        store: Store,
         dialect: NczarrDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
@@ -68,12 +68,12 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def put(self, path: str, spec: Spec) -> None:
+    def put(self, path: str, spec: Node) -> None:
         """Make or replace a node, with what it brings: groups above, dimensions, types, rows of other arrays."""
-        path = normalize(path)
+        path, spec = normalize(path), require_no_link(spec, path, "nczarr")
         with self._lock_root():
             edits = self._edits()
-            if isinstance(spec, ArraySpec):
+            if spec.is_array:
                 edits.put_array(path, spec)
                 self._clear(path)
                 self._blank_dead_rows(edits.changed, besides=path)
@@ -92,14 +92,14 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             self._commit(DocumentChange(docs, gone=(path,), act=lambda: self._remove(path)))
             self._forget("")
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> bool:
         """Rename a node with all below it; AlreadyExists when the target is taken."""
         source, target = normalize(source), normalize(target)
         with self._lock_root():
             self._flush()
             self.node(source)
             if self._stored_docs(target) is not None:
-                raise AlreadyExists("the target of the move is taken", url=self._store.url, node=target)
+                raise AlreadyExists("the target of the move is taken", url=self.store.url, node=target)
             edits = self._edits()
             edits.move(source, target)
             if edits.draft:
@@ -114,6 +114,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             with self._with_node_order(source, target):
                 self._commit(DocumentChange(new, gone=(source,), act=act, arrived=(target,), after=after))
             self._forget("")
+        return True
 
     def consolidate(self, path: str = "") -> None:
         """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
@@ -125,7 +126,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Make consolidated metadata, in the block, with the present order of all nodes, which in the draft stands
         nowhere else. A node that moves comes last in its group."""
         if self.generation is Generation.DRAFT:
-            groups = [place for place in self._walk_paths("") if isinstance(self.node(place), GroupSpec)]
+            groups = [place for place in self._walk_paths("") if self.node(place).is_group]
             self._dialect.order = {
                 place if source is None else moved_path(place, source, target): [
                     name for name in self.children(place) if child(place, name) != source
@@ -160,7 +161,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def _arrays(self) -> Iterator[tuple[str, ArraySpec]]:
         for path in self._walk_paths(""):
             spec = self.node(path)
-            if isinstance(spec, ArraySpec):
+            if spec.is_array:
                 yield path, spec
 
     def _walk_paths(self, path: str) -> Iterator[str]:
@@ -170,7 +171,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         except HyperslabError:
             return
         yield path
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             for name in self.children(path):
                 yield from self._walk_paths(child(path, name))
 
@@ -195,14 +196,14 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         if self._dialect.generation is None:
             self._dialect.learn_generation(None)
         # readers beside see arrays grow before the groups that declare their dimensions
-        places = sorted(changed, key=lambda place: _write_order(place, isinstance(changed[place], ArraySpec)))
+        places = sorted(changed, key=lambda place: _write_order(place, changed[place].is_array))
         with self._with_upcoming(changed):
             docs = {}
             for place in places:
                 try:
                     docs[place] = self._dialect.render(changed[place], place)
                 except HyperslabError as error:
-                    raise error.locate(url=self._store.url, node=place) from error.__cause__
+                    raise error.locate(url=self.store.url, node=place) from error.__cause__
         for place, made in docs.items():
             for name, doc in made.items():
                 check_document(doc, name, place)
@@ -220,7 +221,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def _declared(self, path: str) -> GroupSpec | None:
         coming = self._upcoming.get(path)
         if coming is not None:
-            return coming if isinstance(coming, GroupSpec) else None
+            return coming if coming.is_group else None
         return super()._declared(path)
 
     def _texts(self, path: str) -> Mapping[str, str]:
@@ -244,8 +245,8 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """The array was given cells up to ``stop``, and none behind."""
         with self._lock_root():
             spec = self.node(path)
-            rows = written_lengths(spec) if isinstance(spec, ArraySpec) else None
-            if not isinstance(spec, ArraySpec) or rows is None or rows[axis] == stop:
+            rows = written_lengths(spec) if spec.is_array else None
+            if not spec.is_array or rows is None or rows[axis] == stop:
                 return
             rows = (*rows[:axis], stop, *rows[axis + 1 :])
             layout = {**spec.layout, "written": None if rows == spec.shape else rows}
@@ -254,13 +255,13 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def _written_length(self, path: str, axis: int) -> int:
         """Return how far an array was given cells, by appending or by writing them where its dimension already
         reached."""
-        spec = require_array(path, self.node(path), self._store.url)
+        spec = require_array(path, self.node(path), self.store.url)
         said = (written_lengths(spec) or spec.shape)[axis]
         source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
-        if not isinstance(source, ListsChunks):
+        if source is None or not source.traits.lists_chunks:
             return said
         fill, grid = spec.fill_cell(), source.grid
-        for coords in source.stored():
+        for coords in source.stored_coords():
             extent = grid.extent(coords)[axis]
             if extent.start >= spec.shape[axis]:
                 continue  # of an append that died
@@ -292,7 +293,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
         """Hold the documents of all nodes against other writers; afterwards reads see the newest."""
-        alone = nullcontext() if isinstance(self._store, LocksNodes) else self._node_mutex
+        alone = nullcontext() if self.store.traits.locks_nodes else self._node_mutex
         with alone, super().lock_node(""):
             self._lock_depth.depth = self._depth + 1
             try:
@@ -339,7 +340,7 @@ def _write_order(place: str, is_array: bool) -> tuple[bool, int]:
     return (False, 0) if is_array else (True, -place.count("/") - bool(place))
 
 
-def _differs_from_fill(block: np.ndarray[Any, Any], fill: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _differs_from_fill(block: Values, fill: Values) -> Values:
     """Return which cells are not the fill value."""
     same = block == fill
     if block.dtype.kind in "fc":

@@ -34,21 +34,19 @@ What HDF5 files of other formats need too is in :mod:`hyperslab.formats.hdf5`.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.hdf5.file import HDF5_MAGIC
 from hyperslab.formats.netcdf import data_model, library
 from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.writer import NetcdfWriter
-from hyperslab.formats.opening import check_option_names
-from hyperslab.stores.location import Location, Probe
-from hyperslab.stores.schemes import REMOTE
+from hyperslab.stores.location import REMOTE, Location, Probe
 
 _NO_TYPE = "netCDF has no such type"
 _NOTES = {
@@ -68,7 +66,7 @@ _USER_BLOCKS = (512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True, slots=True)
-class NetcdfFormat:
+class NetcdfFormat(Format):
     """Format ``netcdf``; options ``model`` (a new file's data model) and ``fast`` (cells by pread)."""
 
     name: str = "netcdf"
@@ -85,10 +83,7 @@ class NetcdfFormat:
             variants=(Variant(self.name, self.features, notes=_NOTES),),
         )
 
-    @property
-    def dimension_scope(self) -> Literal["group"]:
-        """Groups declare the dimensions of their arrays."""
-        return "group"
+    traits = FormatTraits(dimension_scope="group", shares_lengths=True, netcdf_attributes=True)
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""
@@ -103,15 +98,14 @@ class NetcdfFormat:
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
+        remembered: Mapping[str, bytes | None] | None = None,
         model: str = "NETCDF4",
         fast: bool = True,
-        **options: Any,
     ) -> Reader:
         """Open or make a file of the local file system, or read one on a server by byte ranges.
 
         NotFound, FormatError, AlreadyExists, Unsupported.
         """
-        check_option_names(self.name, options, ("model", "fast"), where.url)
         if model not in data_model.MODELS:
             raise Invalid(f"model {model!r}", remedy=f"a model is one of {', '.join(data_model.MODELS)}")
         library.netcdf4()

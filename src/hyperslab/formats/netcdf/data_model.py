@@ -16,14 +16,16 @@ import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk, whole_chunks
 from hyperslab.errors import Problem, Unsupported
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.hdf5.types import BYTES_TYPE_NAME
+from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import (
     Char,
     Compound,
     DataType,
     Enum,
     Extension,
+    NumpyDType,
     Opaque,
     VlenArray,
     VlenBytes,
@@ -35,13 +37,15 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
-PROVENANCE = "_NCProperties"
-"""The attribute in which the netCDF library says who wrote a netCDF-4 file."""
-_RESERVED = frozenset(
-    {"CLASS", "DIMENSION_LABELS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
-    | {"_Format", "_IsNetcdf4", "_NCCOPY", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_SuperblockVersion", "_nc3_strict"}
-    | {"_ARRAY_DIMENSIONS", "_Codecs", "_nczarr_attr", "_nczarr_group"}
+INTERNAL_ATTRIBUTES = frozenset(
+    {PROVENANCE, "_NCCOPY", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"}
+    | {"CLASS", "DIMENSION_LABELS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
 )
+"""Attributes that the library stores in netCDF-4 files for itself, and does not show."""
+_RESERVED = INTERNAL_ATTRIBUTES | {
+    *("_Format", "_IsNetcdf4", "_SuperblockVersion"),
+    *("_ARRAY_DIMENSIONS", "_Codecs", "_nczarr_attr", "_nczarr_group"),
+}
 """Attributes that the library keeps for itself in netCDF-4 files: it refuses them, or they would not be shown."""
 _QUANTIZED = "_Quantize"
 MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
@@ -99,7 +103,7 @@ def number_types(model: str) -> frozenset[str]:
     return _CLASSIC if model in ("NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET") else _ATOMIC
 
 
-def default_fill(dtype: DataType) -> Any:
+def default_fill(dtype: DataType) -> object:
     """Return what cells of this type read as where nothing was written and no ``_FillValue`` says otherwise; None for
     zero."""
     base = dtype.base if isinstance(dtype, Enum) else dtype
@@ -123,15 +127,13 @@ def virtual_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 def find_problems(spec: ArraySpec | GroupSpec, node: str = "", model: str = "NETCDF4") -> list[Problem]:
     """Return everything of a spec that a file of this model cannot hold; ``node`` is its path. Empty: all can be
     written."""
-    problems = list(
-        _array_problems(spec, node, model) if isinstance(spec, ArraySpec) else _group_problems(spec, node, model)
-    )
+    problems = list(_array_problems(spec, node, model) if spec.is_array else _group_problems(spec, node, model))
     for name, value in spec.attrs.items():
         is_char_fill = name == _FILL and value == "\0" if isinstance(value, str) else False
         reason = None if is_char_fill else attribute_problem(value, model)
         if not is_netcdf3(model):
             reason = _name_problem(name, value) or reason
-        if not reason and name == _FILL and isinstance(spec, ArraySpec):
+        if not reason and name == _FILL and spec.is_array:
             reason = _fill_problem(value, spec.dtype)
         if reason:
             problems.append(Problem(node, "attribute", f"the attribute {name!r} is {reason}"))
@@ -205,13 +207,13 @@ def is_h5py_only(dtype: DataType) -> bool:
     return isinstance(dtype, Opaque) or (isinstance(dtype, Compound) and _has_hidden_field(dtype.base))
 
 
-def _has_hidden_field(base: np.dtype[Any]) -> bool:
+def _has_hidden_field(base: NumpyDType) -> bool:
     fields: Mapping[str, Any] = base.fields or {}
     inner = [fields[name][0].base for name in base.names or ()]
     return any(isinstance(tag_of(kind), Enum | Opaque) or _has_hidden_field(kind) for kind in inner)
 
 
-def _field_problem(dtype: np.dtype[Any]) -> str | None:
+def _field_problem(dtype: NumpyDType) -> str | None:
     """Return why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char
     arrays."""
     base = dtype.base
@@ -223,28 +225,30 @@ def _field_problem(dtype: np.dtype[Any]) -> str | None:
     return next((reason for name in base.names if (reason := _field_problem(base.fields[name][0]))), None)
 
 
-def attribute_problem(value: Any, model: str) -> str | None:
+def attribute_problem(value: object, model: str) -> str | None:
     """Return what an attribute value is that netCDF has no attribute for, or None."""
     if isinstance(value, np.str_) or (isinstance(value, np.ndarray) and value.dtype.kind == "T"):
         if any("\0" in text for text in np.asarray(value).reshape(-1).tolist()):
             return "a string with a NUL, and netCDF ends strings there"
         return None if model == "NETCDF4" else f"a string, and {model} has only char"
-    if isinstance(value, str):
-        return "a lone NUL, which is how netCDF has an empty text" if value == "\0" else None
-    if isinstance(value, np.ndarray | np.generic):
-        return _typed_problem(np.asarray(value), model)
+    match value:
+        case str():
+            return "a lone NUL, which is how netCDF has an empty text" if value == "\0" else None
+        case np.ndarray() | np.generic():
+            return _typed_problem(np.asarray(value), model)
     if isinstance(value, bool) or value is None:
         return f"{value!r}, which netCDF has no type for; use the int8 0 or 1, or text"
-    if isinstance(value, int):
-        return _integer_problem(value, model)
-    if isinstance(value, float):
-        return None
-    if isinstance(value, list | tuple):
-        return _list_problem(list(value), model)
+    match value:
+        case int():
+            return _integer_problem(value, model)
+        case float():
+            return None
+        case list() | tuple():
+            return _list_problem(list(value), model)
     return f"of type {type(value).__name__}, which netCDF has no attribute for; write it as JSON text"
 
 
-def _typed_problem(value: np.ndarray[Any, Any], model: str) -> str | None:
+def _typed_problem(value: Values, model: str) -> str | None:
     if value.ndim > 1:
         return f"an array of {value.ndim} dimensions, and netCDF attributes have one"
     if (kind := tag_of(value.dtype)) is not None and model != "NETCDF4":
@@ -292,20 +296,21 @@ def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: data for name, data in texts.items() if data.endswith(b"\0")}
 
 
-def to_netcdf_value(value: Any, model: str) -> str | np.str_ | np.ndarray[Any, Any] | np.generic:
+def to_netcdf_value(value: Any, model: str) -> str | np.str_ | Values | np.generic:
     """Return the value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked
     before."""
-    if isinstance(value, np.ndarray) and isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
-        return value.reshape(()) if value.size == 1 else value
-    if isinstance(value, str | np.ndarray):
-        unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
-        if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "T":
-            return np.str_(value.reshape(-1)[0])
-        return value.reshape(-1)[0] if unwrap and isinstance(value, np.ndarray) else value
-    if isinstance(value, np.generic):
-        return value
-    if isinstance(value, list | tuple) and isinstance(value[0], str):
-        return to_netcdf_value(np.array(value, np.dtypes.StringDType()), model)
+    match value:
+        case np.ndarray() if isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
+            return value.reshape(()) if value.size == 1 else value
+        case str() | np.ndarray():
+            unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
+            if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "T":
+                return np.str_(value.reshape(-1)[0])
+            return value.reshape(-1)[0] if unwrap and isinstance(value, np.ndarray) else value
+        case np.generic():
+            return value
+        case list() | tuple() if isinstance(value[0], str):
+            return to_netcdf_value(np.array(value, np.dtypes.StringDType()), model)
     values = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(item, float | np.floating) for item in values):
         return to_netcdf_value(np.array(values, np.float64), model)
@@ -340,7 +345,7 @@ def to_netcdf_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataTy
     return dtype
 
 
-def chars_as_arrays(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def chars_as_arrays(dtype: NumpyDType) -> NumpyDType:
     """Return a structured type whose ``S<n>`` fields are arrays of n chars, packed; bytes of cells and tags stay the
     same."""
     if dtype.subdtype is not None:
@@ -370,20 +375,21 @@ def to_netcdf_dims(spec: ArraySpec) -> tuple[str, ...]:
 def to_netcdf_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
     """Return the attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
     attrs = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
-    if isinstance(spec, ArraySpec) and _FILL in attrs:
+    if spec.is_array and _FILL in attrs:
         attrs[_FILL] = _fill_attribute(attrs[_FILL], spec.dtype)
     return attrs
 
 
-def _fill_attribute(value: Any, dtype: DataType) -> Any:
-    if isinstance(dtype, Enum):
-        return np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
-    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
-        return np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
+def _fill_attribute(value: object, dtype: DataType) -> Any:
+    match dtype:
+        case Enum():
+            return np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
+        case np.dtype() if dtype.kind in "iuf":
+            return np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
     return np.str_(value) if isinstance(dtype, VlenString) and isinstance(value, str) else value
 
 
-def _fill_problem(value: Any, dtype: DataType) -> str | None:
+def _fill_problem(value: object, dtype: DataType) -> str | None:
     """Return why this cannot be the ``_FillValue`` of such cells, which netCDF wants to have their type."""
     base = dtype.base if isinstance(dtype, Enum) else dtype
     if isinstance(base, np.dtype) and base.kind in "iuf":
@@ -429,7 +435,7 @@ def named_type(kind: Extension, name: str) -> DataType:
     return kind
 
 
-def _type_code(dtype: np.dtype[Any]) -> str:
+def _type_code(dtype: NumpyDType) -> str:
     return dtype.newbyteorder("=").str[1:]
 
 
@@ -455,7 +461,7 @@ class Storage:
     shuffle: bool = False
     compressor: Codec | None = None
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         """Return the keyword arguments of ``createVariable``."""
         if self.chunks is None:
             return {"contiguous": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,25 @@ from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
 from hyperslab.formats.netcdf.working_copy import WorkingCopy
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Char, Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, VlenString, tag_of
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    Enum,
+    Extension,
+    NumpyDType,
+    Opaque,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    tag_of,
+)
 from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
+
+if TYPE_CHECKING:
+    import h5py
 
 _FILL = "_FillValue"
 # Names that an attribute and a variable have until they are renamed (_set, define_dimension): netCDF itself would take
@@ -66,7 +81,7 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
             _define_opaque(work.hdf5()[f"/{group}"], name, size)
 
 
-def _define_compound(group: Any, name: str, base: np.dtype[Any]) -> None:
+def _define_compound(group: Any, name: str, base: NumpyDType) -> None:
     """Make a compound, after the structured types of its fields (``<name>_<field>`` unless one is there)."""
     fields: Mapping[str, Any] = base.fields or {}
     for field in base.names or ():
@@ -76,7 +91,7 @@ def _define_compound(group: Any, name: str, base: np.dtype[Any]) -> None:
     group.createCompoundType(base, name)
 
 
-def _has_compound(group: Any, base: np.dtype[Any]) -> bool:
+def _has_compound(group: Any, base: NumpyDType) -> bool:
     while group is not None:
         if any(data_model.chars_as_arrays(np.dtype(kind.dtype)) == base for kind in group.cmptypes.values()):
             return True
@@ -84,7 +99,7 @@ def _has_compound(group: Any, base: np.dtype[Any]) -> bool:
     return False
 
 
-def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any]) -> None:
+def _define_hidden_compound(file: h5py.File, group: str, name: str, base: NumpyDType) -> None:
     """Make a compound whose fields are of named types that lie in its group or further out."""
     from h5py import h5t
 
@@ -103,7 +118,7 @@ def _define_hidden_compound(file: Any, group: str, name: str, base: np.dtype[Any
     kind.commit(file[f"/{group}"].id, name.encode())
 
 
-def _nearest(file: Any, group: str, name: str) -> Any:
+def _nearest(file: h5py.File, group: str, name: str) -> Any:
     """Return the committed type of this name in a group or further out."""
     return next(file[f"/{above}"][name] for above in outward(group) if name in file[f"/{above}"])
 
@@ -161,7 +176,7 @@ def without_conversion(variable: Any) -> Any:
     return variable
 
 
-def library_fill(spec: ArraySpec) -> Any:
+def library_fill(spec: ArraySpec) -> object:
     """Return the ``fill_value`` argument: None for netCDF's default."""
     if isinstance(spec.dtype, Compound | VlenArray | VlenBytes | VlenString):
         return None
@@ -177,19 +192,20 @@ def library_fills(spec: ArraySpec, model: str) -> bool:
     to be.
     """
     cell = spec.fill_cell()
-    if isinstance(spec.dtype, Compound | Opaque):
-        return not any(cell.tobytes())
-    if isinstance(spec.dtype, VlenString):
-        return str(cell[()]) == ""
-    if isinstance(spec.dtype, VlenArray | VlenBytes):
-        return not len(cell[()])
+    match spec.dtype:
+        case Compound() | Opaque():
+            return not any(cell.tobytes())
+        case VlenString():
+            return str(cell[()]) == ""
+        case VlenArray() | VlenBytes():
+            return not len(cell[()])
     if not data_model.is_netcdf3(model):
         return True
     fills_with = spec.attrs.get(_FILL, data_model.default_fill(spec.dtype))
     return np.asarray(0 if fills_with is None else fills_with).astype(cell.dtype).tobytes() == cell.tobytes()
 
 
-def _library_type(dataset: Any, spec: ArraySpec, kind: Place | None) -> Any:
+def _library_type(dataset: object, spec: ArraySpec, kind: Place | None) -> Any:
     if isinstance(spec.dtype, VlenString):
         return str
     if kind is None:
@@ -244,7 +260,7 @@ def remove_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec,
 
 
 def _is_h5py_only(spec: ArraySpec | GroupSpec) -> bool:
-    return isinstance(spec, ArraySpec) and data_model.is_h5py_only(spec.dtype)
+    return spec.is_array and data_model.is_h5py_only(spec.dtype)
 
 
 def find_variable(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
@@ -273,13 +289,13 @@ def _is_stored_under_prefix(variable: Any) -> bool:
 
 def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
     """Return the library's group or variable at ``path``."""
-    if isinstance(spec, GroupSpec):
+    if spec.is_group:
         return find_group(work.netcdf(), path)
     parent, _, name = path.rpartition("/")
     return find_group(work.netcdf(), parent).variables[name]
 
 
-def _hdf5_node(file: Any, path: str) -> Any:
+def _hdf5_node(file: h5py.File, path: str) -> h5py.Dataset | h5py.Group:
     """Return h5py's group or dataset at ``path``; a variable that only shares a dimension's name is stored with a
     prefix."""
     parent, _, name = path.rpartition("/")
@@ -291,14 +307,15 @@ def _set(node: Any, name: str, value: Any) -> None:
     """Write one attribute. ``_FillValue`` gets its name last: the library takes it for the fill value of a variable,
     which it is only when nothing else was said."""
     key = _TEMPORARY_FILL if name == _FILL else name
-    if isinstance(value, np.str_):
-        node.setncattr_string(key, str(value))
-    elif isinstance(value, str):
-        node.setncattr(key, _pad_nuls(value.encode()) if key == name else value.encode("latin-1", "replace"))
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "T":
-        node.setncattr_string(key, [str(item) for item in value])
-    else:
-        node.setncattr(key, value)
+    match value:
+        case np.str_():
+            node.setncattr_string(key, str(value))
+        case str():
+            node.setncattr(key, _pad_nuls(value.encode()) if key == name else value.encode("latin-1", "replace"))
+        case np.ndarray() if value.dtype.kind == "T":
+            node.setncattr_string(key, [str(item) for item in value])
+        case _:
+            node.setncattr(key, value)
     if key != name:
         node.renameAttribute(key, name)
 
@@ -323,7 +340,7 @@ def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str,
         handle.write(np.frombuffer(data, f"S{len(data)}").reshape(handle.shape), mtype=handle.get_type())
 
 
-def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind: Place | None) -> None:
+def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: object, kind: Place | None) -> None:
     """Write an attribute of a user type, or of a variable that netCDF4 does not show."""
     from h5py import Empty, string_dtype
 
@@ -341,7 +358,7 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: Any, kind:
         attrs.create(name, cells.reshape(-1))
 
 
-def _set_user_value(attrs: Any, name: str, cells: np.ndarray[Any, Any], named: Any) -> None:
+def _set_user_value(attrs: Any, name: str, cells: Values, named: Any) -> None:
     """Write values of a named type. Their bytes are stored as they are: netCDF's chars are text of HDF5 that ends with
     a NUL, and HDF5, asked to convert, has no room for one."""
     if cells.dtype.hasobject:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, SourceTraits
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingLibrary, StorageError, Unsupported
 from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.hdf5.filters import load_filter_plugin
@@ -87,7 +87,7 @@ _KEPT_OPEN: dict[tuple[int, int], tuple[Version, str]] = {}
 """By device and inode: the version of each file that stays open, and the library's error if it cannot be opened."""
 
 
-def keep_open(dataset: Any, found: os.stat_result, message: str = "") -> None:
+def keep_open(dataset: object, found: os.stat_result, message: str = "") -> None:
     """Keep a file open for ever, also when the process ends: once an attribute could not be decoded, the library frees
     memory twice when it closes the file, which ends the process (netCDF 4.10.1). ``message``: why it cannot be
     opened."""
@@ -133,10 +133,11 @@ def _open_failure(message: str, url: str) -> FormatError:
 
 def _limit_of(error: Exception) -> str | None:
     """Return what a sound file has that netCDF4 opens no file with; None for any other failure."""
-    if isinstance(error, TypeError) and "nested structured dtype arrays" in str(error):
-        return "a compound type has a field that is an array of compounds"
-    if isinstance(error, AttributeError) and "'dimensions'" in str(error):  # which it looked for up to the root
-        return "a variable runs along a dimension of a group that is not above its own"
+    match error:
+        case TypeError() if "nested structured dtype arrays" in str(error):
+            return "a compound type has a field that is an array of compounds"
+        case AttributeError() if "'dimensions'" in str(error):  # which it looked for up to the root
+            return "a variable runs along a dimension of a group that is not above its own"
     return None
 
 
@@ -197,6 +198,8 @@ class LibraryChunks(SlicedArray):
 
 class WorkingChunks(LibraryChunks):
     """The same of a working copy."""
+
+    traits = SourceTraits(locks=True)
 
     def __init__(
         self, find: FindVariable, spec: ArraySpec, url: str, node: str, changing: ChangeGuard, wrote: OnWrite

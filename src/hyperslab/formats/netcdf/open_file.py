@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.hdf5.types import NamedTypes, holds_references
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.stores.files import read_error, version_of
+
+if TYPE_CHECKING:
+    import h5py
 
 # -- Groups and dimensions as h5py sees them ---------------------------------------------------------------------------
 # HDF5 attaches the axes of a dataset to dimension scales, wherever these lie. netCDF4 looks for the dimensions of a
@@ -60,9 +63,9 @@ class ScaleGroup:
 
     data_model = "NETCDF4"
     variables: Mapping[str, Any] = {}
-    cmptypes: Mapping[str, Any] = {}
-    enumtypes: Mapping[str, Any] = {}
-    vltypes: Mapping[str, Any] = {}
+    cmptypes: Mapping[str, object] = {}
+    enumtypes: Mapping[str, object] = {}
+    vltypes: Mapping[str, object] = {}
 
     def __init__(self, parent: ScaleGroup | None = None) -> None:
         self.parent = parent
@@ -86,7 +89,7 @@ Axes = list[ScaleDimension | None]
 class ScaleTree(ScaleGroup):
     """The root of a file. ``axes``: by the path of a dataset, the dimension of each axis, None for a nameless one."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: h5py.File) -> None:
         super().__init__()
         self._by_object: dict[int, ScaleDimension] = {}
         self._by_number: dict[int, ScaleDimension] = {}
@@ -98,19 +101,20 @@ class ScaleTree(ScaleGroup):
             path: [dim and _visible_from(group, dim) for dim in dims] for path, (group, dims) in axes.items()
         }
 
-    def _read_group(self, group: ScaleGroup, stored: Any) -> Iterator[tuple[ScaleGroup, Any]]:
+    def _read_group(self, group: ScaleGroup, stored: h5py.Group) -> Iterator[tuple[ScaleGroup, h5py.Dataset]]:
         """Yield the datasets below a group of h5py, each with its group."""
         from h5py import Dataset, Group
 
         for name in stored:
             node = stored.get(name)
-            if isinstance(node, Dataset) and node.shape is not None:
-                if node.is_scale and node.ndim:
-                    self._declare(group, name.removeprefix(NON_COORDINATE), node)
-                yield group, node
-            elif isinstance(node, Group):
-                group.groups[name] = ScaleGroup(group)
-                yield from self._read_group(group.groups[name], node)
+            match node:
+                case Dataset() if node.shape is not None:
+                    if node.is_scale and node.ndim:
+                        self._declare(group, name.removeprefix(NON_COORDINATE), node)
+                    yield group, node
+                case Group():
+                    group.groups[name] = ScaleGroup(group)
+                    yield from self._read_group(group.groups[name], node)
 
     def _declare(self, group: ScaleGroup, name: str, scale: Any) -> None:
         dim = ScaleDimension(group, name, scale.shape[0], unlimited=scale.maxshape[0] is None)
@@ -118,7 +122,7 @@ class ScaleTree(ScaleGroup):
         if "_Netcdf4Dimid" in scale.attrs:
             self._by_number[int(scale.attrs["_Netcdf4Dimid"])] = dim
 
-    def _axes_of(self, dataset: Any) -> Axes:
+    def _axes_of(self, dataset: h5py.Dataset) -> Axes:
         """Return the dimensions of a dataset. A scale is attached to none: it is its own dimension, and where it has
         several, netCDF keeps their numbers."""
         if not dataset.is_scale:
@@ -323,11 +327,11 @@ class OpenNetcdfFile:
             return False
         return os.path.sameopenfile(self.descriptor, other.descriptor)
 
-    def hdf5_group(self, path: str) -> Any:
+    def hdf5_group(self, path: str) -> h5py.Group:
         """Return h5py's group at ``path``, or None."""
         return None if self.hdf5 is None else self.hdf5[f"/{path}"]
 
-    def hdf5_dataset(self, path: str) -> Any:
+    def hdf5_dataset(self, path: str) -> h5py.Dataset:
         """Return h5py's dataset of the variable at ``path``, or None. A variable named like a dimension that it does
         not run along is stored under a name with a prefix."""
         if self.hdf5 is None:
@@ -396,7 +400,7 @@ def _close_at_collection(opened: OpenNetcdfFile) -> weakref.finalize[..., OpenNe
     return finish
 
 
-def _close_abandoned(descriptor: int, *handles: Any) -> None:
+def _close_abandoned(descriptor: int, *handles: object) -> None:
     """Close a file; called by the garbage collector, which must not wait for the libraries."""
     LOCK.close_later(*handles)
     os.close(descriptor)
@@ -447,7 +451,7 @@ def _read_header(descriptor: int, url: str) -> classic.ClassicHeader:
     return header
 
 
-def _open_hdf5(path: str) -> Any:
+def _open_hdf5(path: str) -> h5py.File:
     module = library.h5py()
     if module is None:
         return None

@@ -8,17 +8,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperslab.errors import Problem
-from hyperslab.formats.base import NAME_PROBLEM, Feature
+from hyperslab.formats.base import NAME_PROBLEM, PROVENANCE, Feature
 from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.hdf5.file import find_external_storage
 from hyperslab.formats.hdf5.filters import read_filters
 from hyperslab.formats.hdf5.types import BYTES_TYPE_NAMES, describe_hdf5_type, holds_references, is_representable
 from hyperslab.formats.netcdf import data_model
+from hyperslab.formats.netcdf.data_model import INTERNAL_ATTRIBUTES
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE, OpenNetcdfFile
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
@@ -27,6 +28,7 @@ from hyperslab.model.dtypes import (
     DataType,
     Enum,
     Extension,
+    NumpyDType,
     Opaque,
     VlenArray,
     VlenBytes,
@@ -38,14 +40,12 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.paths import child, is_name
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
-Kinds = Callable[[Any], Extension | None]
+if TYPE_CHECKING:
+    import h5py
+
+Kinds = Callable[["h5py.h5t.TypeID"], Extension | None]
 """Tells the named type that an HDF5 type is."""
 _NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
-_PROVENANCE = "_NCProperties"
-INTERNAL_ATTRIBUTES = frozenset(
-    {_PROVENANCE, "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict", "_NCCOPY"}
-    | {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
-)
 
 
 def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
@@ -76,12 +76,12 @@ def _add_h5py_variables(opened: OpenNetcdfFile, path: str, variables: list[str])
     return sorted([*variables, *hidden], key=lambda name: stored.get(name, len(stored)))
 
 
-def is_bare_dimension(stored: Any) -> bool:
+def is_bare_dimension(stored: h5py.Dataset) -> bool:
     """Return True if an h5py dataset is no more than a dimension of netCDF."""
     return bytes(stored.attrs.get("NAME", b"")).startswith(_NO_VARIABLE)
 
 
-def _hidden_type(opened: OpenNetcdfFile, group: str, stored: Any) -> DataType | None:
+def _hidden_type(opened: OpenNetcdfFile, group: str, stored: h5py.Dataset) -> DataType | None:
     """Return the type of the cells of an h5py dataset that netCDF4 does not show, None for any other."""
     from h5py import h5t
 
@@ -94,7 +94,7 @@ def _hidden_type(opened: OpenNetcdfFile, group: str, stored: Any) -> DataType | 
         case _ if opened.scales is None:
             return None
         case h5t.TypeIntegerID() | h5t.TypeFloatID():
-            plain: np.dtype[Any] = np.dtype(handle.dtype.str)  # h5py's own says "<" where NumPy says "="
+            plain: NumpyDType = np.dtype(handle.dtype.str)  # h5py's own says "<" where NumPy says "="
             return plain
         case h5t.TypeStringID():
             return VlenString() if handle.is_variable_str() or handle.get_size() > 1 else Char()
@@ -171,7 +171,7 @@ MISREAD = "misread"
 """In the layout of a variable: the netCDF library takes its dimensions for others of the same name."""
 
 
-def _extent(opened: OpenNetcdfFile, group: str, variable: Any, stored: Any) -> list[tuple[str, int]]:
+def _extent(opened: OpenNetcdfFile, group: str, variable: Any, stored: h5py.Dataset | None) -> list[tuple[str, int]]:
     """Return name and length of each dimension of a variable. The library finds them by their names, from the group
     outward, so that where a name is declared again the scales are asked that the cells are attached to."""
     dims = variable.get_dims()
@@ -184,7 +184,7 @@ def _extent(opened: OpenNetcdfFile, group: str, variable: Any, stored: Any) -> l
     return [(_dimension_name(dim), len(dim)) for dim in dims]
 
 
-def _attached_dimension(opened: OpenNetcdfFile, stored: Any, axis: int) -> Any:
+def _attached_dimension(opened: OpenNetcdfFile, stored: h5py.Dataset, axis: int) -> Any:
     """Return the library's dimension whose scale an axis of an h5py dataset is attached to, None where it has none."""
     scales = stored.dims[axis].values()
     owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
@@ -215,7 +215,7 @@ def cell_type(variable: Any) -> DataType:
     return kind.newbyteorder(">") if variable.endian() == "big" and kind.itemsize > 1 else kind
 
 
-def _codecs(variable: Any, stored: Any) -> tuple[Codec, ...]:
+def _codecs(variable: Any, stored: h5py.Dataset | None) -> tuple[Codec, ...]:
     """Return the filters in their order; without h5py those that the library knows."""
     if stored is not None:
         return read_filters(stored)
@@ -235,7 +235,7 @@ def _codecs(variable: Any, stored: Any) -> tuple[Codec, ...]:
     return tuple(found)
 
 
-def _fill_value(variable: Any, stored: Any, dtype: DataType) -> Any:
+def _fill_value(variable: Any, stored: h5py.Dataset | None, dtype: DataType) -> Any:
     """Return what unwritten cells read as; None: zero, or undefined."""
     base = numpy_dtype(dtype)
     if base.names is not None or base.kind not in "iufS":
@@ -249,7 +249,7 @@ def _fill_value(variable: Any, stored: Any, dtype: DataType) -> Any:
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
 
 
-def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: Any) -> ArraySpec:
+def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: h5py.Dataset) -> ArraySpec:
     """Return the spec of a variable of a type that netCDF4 has no cells for, as h5py sees it."""
     group = path.rpartition("/")[0]
     dtype = _hidden_type(opened, group, stored)
@@ -270,7 +270,7 @@ def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: Any) -> ArraySpec:
     )
 
 
-def _hidden_extent(opened: OpenNetcdfFile, stored: Any) -> list[tuple[str | None, int]]:
+def _hidden_extent(opened: OpenNetcdfFile, stored: h5py.Dataset) -> list[tuple[str | None, int]]:
     """Return name and length of each dimension of an h5py dataset."""
     if opened.scales is None:
         return [(_scale_name(stored, axis), size) for axis, size in enumerate(stored.shape)]
@@ -279,15 +279,15 @@ def _hidden_extent(opened: OpenNetcdfFile, stored: Any) -> list[tuple[str | None
     return [(None if dim is None else _dimension_name(dim), size) for dim, size in found]
 
 
-def _scale_name(stored: Any, axis: int) -> str | None:
+def _scale_name(stored: h5py.Dataset, axis: int) -> str | None:
     scales = stored.dims[axis].values()
     return str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
 
 
-def parse_attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, Any]:
+def parse_attributes(node: Any, stored: h5py.Dataset | None, kinds: Kinds | None) -> dict[str, object]:
     """Return the attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``.
     Those of a type that has no form here are left out."""
-    if node is None:
+    if node is None and stored is not None:
         found = {name: _from_hdf5(stored, name, kinds) for name in stored.attrs if name not in INTERNAL_ATTRIBUTES}
     else:
         hidden = INTERNAL_ATTRIBUTES if stored is not None else frozenset()
@@ -298,32 +298,35 @@ def parse_attributes(node: Any, stored: Any, kinds: Kinds | None) -> dict[str, A
 _ABSENT = object()
 
 
-def _with_nuls(opened: OpenNetcdfFile, name: str | None, attrs: dict[str, Any]) -> dict[str, Any]:
+def _with_nuls(opened: OpenNetcdfFile, name: str | None, attrs: dict[str, Any]) -> dict[str, object]:
     """Return the attributes of a variable (None: of the file) with the NULs that the library takes out of netCDF-3."""
     texts = {} if opened.header is None else opened.header.texts.get(name, {})
     with_nuls = {key: data.decode("utf-8", "replace") for key, (_, data) in texts.items() if b"\0" in data != b"\0"}
     return attrs | with_nuls
 
 
-def _attribute(node: Any, stored: Any, name: str, kinds: Kinds | None) -> Any:
-    if kinds is not None and name in stored.attrs and (kind := kinds(_type_of(stored, name))) is not None:
-        return _user_value(stored.attrs[name], kind)
+def _attribute(node: Any, stored: h5py.Dataset | None, name: str, kinds: Kinds | None) -> Any:
+    if kinds is not None and stored is not None and name in stored.attrs:
+        kind = kinds(_type_of(stored, name))
+        if kind is not None:
+            return _user_value(stored.attrs[name], kind)
     try:
         value = node.getncattr(name)
     except KeyError:
         return None if stored is None else _from_hdf5(stored, name, kinds)
-    if isinstance(value, list):
-        return np.array(value, np.dtypes.StringDType())
-    if isinstance(value, str):
-        return _text(value, stored, name)
-    if isinstance(value, bytes):  # the _FillValue of a char variable
-        return value.decode("latin-1")
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.names is not None:
-        return value.astype(packed(value.dtype))
+    match value:
+        case list():
+            return np.array(value, np.dtypes.StringDType())
+        case str():
+            return _text(value, stored, name)
+        case bytes():  # the _FillValue of a char variable
+            return value.decode("latin-1")
+        case np.ndarray() | np.generic() if value.dtype.names is not None:
+            return value.astype(packed(value.dtype))
     return value
 
 
-def _text(value: str, stored: Any, name: str) -> str:
+def _text(value: str, stored: h5py.Dataset | None, name: str) -> str:
     """Return text as it is stored: netCDF4 takes the NULs out of it.
 
     netCDF counts the chars of an attribute, so that a NUL at the end is one of them. In a file that netCDF did not
@@ -341,16 +344,16 @@ def _text(value: str, stored: Any, name: str) -> str:
     cells = np.empty((), f"S{size}")
     handle.read(cells, mtype=kind)
     data = cells.tobytes()
-    is_text = _PROVENANCE in stored.file.attrs and data != b"\0"  # netCDF4 writes a NUL for an empty text
+    is_text = PROVENANCE in stored.file.attrs and data != b"\0"  # netCDF4 writes a NUL for an empty text
     return (data if is_text else data.rstrip(b"\0")).decode("utf-8", "replace")
 
 
-def _type_of(stored: Any, name: str) -> Any:
+def _type_of(stored: h5py.Dataset, name: str) -> h5py.h5t.TypeID:
     """Return the HDF5 type of an attribute's values."""
     return stored.attrs.get_id(name).get_type()
 
 
-def _user_value(value: Any, kind: Extension) -> Any:
+def _user_value(value: Any, kind: Extension) -> object:
     """Return values of a user type, tagged with it."""
     base = numpy_dtype(kind)
     given = np.asarray(value).reshape(-1)
@@ -365,14 +368,14 @@ def _user_value(value: Any, kind: Extension) -> Any:
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
 
 
-def _is_string(stored: Any, name: str) -> bool:
+def _is_string(stored: h5py.Dataset, name: str) -> bool:
     """Return True if the attribute is an NC_STRING: a variable-length string in HDF5."""
     if name not in stored.attrs:
         return False
     return bool(getattr(_type_of(stored, name), "is_variable_str", bool)())
 
 
-def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
+def _from_hdf5(stored: h5py.Dataset, name: str, kinds: Kinds | None) -> Any:
     """Return an attribute that netCDF4 cannot read (of opaque type, say), through h5py."""
     from h5py import Empty
 
@@ -382,16 +385,18 @@ def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
     if not is_representable(handle):
         return _ABSENT
     value = stored.attrs[name]
-    if isinstance(value, Empty):
-        return "" if value.dtype.kind == "S" else np.empty(0, value.dtype)
-    if isinstance(value, np.ndarray) and value.dtype == object and _is_string(stored, name):
-        return np.array([str(item) for item in value.reshape(-1)], np.dtypes.StringDType())
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(-1)[0]
-    if isinstance(value, bytes):
-        return _text(value.decode("utf-8", "replace"), stored, name)
-    if isinstance(value, str):
-        return np.str_(value) if _is_string(stored, name) else value
+    match value:
+        case Empty():
+            return "" if value.dtype.kind == "S" else np.empty(0, value.dtype)
+        case np.ndarray() if value.dtype == object and _is_string(stored, name):
+            return np.array([str(item) for item in value.reshape(-1)], np.dtypes.StringDType())
+        case np.ndarray() if value.size == 1:
+            value = value.reshape(-1)[0]
+    match value:
+        case bytes():
+            return _text(value.decode("utf-8", "replace"), stored, name)
+        case str():
+            return np.str_(value) if _is_string(stored, name) else value
     return value
 
 
@@ -403,7 +408,7 @@ def _from_hdf5(stored: Any, name: str, kinds: Kinds | None) -> Any:
 def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpec) -> Iterator[Problem]:
     """Return the attributes and types of a node that ``spec`` lacks, and the datasets right below it that are no
     variables."""
-    is_group = isinstance(spec, GroupSpec)
+    is_group = spec.is_group
     if is_group:
         yield from _find_bad_names(opened, path)
     stored = opened.hdf5_group(path) if is_group else opened.hdf5_dataset(path)
@@ -413,7 +418,7 @@ def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpe
     for name in stored.attrs:
         if name not in spec.attrs and name not in INTERNAL_ATTRIBUTES:
             yield _omission(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
-    if not isinstance(spec, GroupSpec):
+    if not spec.is_group:
         return
     for name, handle in _datasets(stored):
         shown = name.removeprefix(NON_COORDINATE)
@@ -436,7 +441,7 @@ def _find_bad_names(opened: OpenNetcdfFile, path: str) -> Iterator[Problem]:
             yield Problem(path, NAME_PROBLEM, message)
 
 
-def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: Any) -> Problem:
+def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: h5py.h5t.TypeID) -> Problem:
     text = opened.types.describe(group, kind)
     if holds_references(kind):
         words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
@@ -444,7 +449,7 @@ def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: An
     return Problem(node, Feature.USER_TYPES, f"{what} of a type that is not read here is left out ({text})")
 
 
-def _datasets(group: Any) -> Iterator[tuple[str, Any]]:
+def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yield name and handle of each dataset in an h5py group that is more than the name of a dimension."""
     from h5py import Dataset
 

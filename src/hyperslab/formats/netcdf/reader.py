@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
-from hyperslab.formats.base import omitted_below
+from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
-from hyperslab.formats.hdf5.cells import HAS_PREAD, LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
+from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
 from hyperslab.formats.netcdf import classic, library, parser
 from hyperslab.formats.netcdf.library import LibraryChunks
 from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenNetcdfFile, share_open_file
 from hyperslab.formats.netcdf.parser import find_omissions
 from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.files import version_of
+from hyperslab.stores.files import HAS_PREAD, version_of
+
+if TYPE_CHECKING:
+    import h5py
 
 
-class NetcdfReader:
+class NetcdfReader(Reader):
     """One version of a netCDF file, read-only. ``fast=False`` reads every cell through the library."""
+
+    has_omissions = True
 
     def __init__(self, path: str, url: str, *, fast: bool = True) -> None:
         self._file: OpenNetcdfFile | None = share_open_file(self, path, url)
@@ -109,22 +114,22 @@ class NetcdfReader:
         found = {}
         for path, spec in self._specs.items():
             try:
-                if isinstance(spec, ArraySpec) and spec.codecs:
+                if spec.is_array and spec.codecs:
                     with library.read_locked(self._url, path):
                         self._check_sizes(path)
             except CorruptChunk as error:
                 found[path] = error.locate(node=path)
         return found
 
-    def _find(self, path: str) -> Any:
+    def _find(self, path: str) -> object:
         self._check_sizes(path)
         return self._opened().variable(path)
 
-    def _find_hidden(self, path: str) -> Any:
+    def _find_hidden(self, path: str) -> h5py.Dataset | None:
         self._check_sizes(path)
         stored = self._opened().hdf5_dataset(path)
         spec = self.node(path)
-        return stored.asstr() if isinstance(spec, ArraySpec) and isinstance(spec.dtype, VlenString) else stored
+        return stored.asstr() if spec.is_array and isinstance(spec.dtype, VlenString) else stored
 
     def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
         opened = self._opened()
@@ -135,7 +140,7 @@ class NetcdfReader:
             stored = opened.hdf5_dataset(path)
             return None if stored is None else open_chunk_source(stored, file, spec, self._url, kinds)
 
-    def _stored_in(self) -> tuple[Any, SourceTypes]:
+    def _stored_in(self) -> tuple[object, SourceTypes]:
         """Return what the cells are read from, and the classes that read them."""
         return FileDescriptor.of(self._opened()), LOCAL_SOURCES
 
@@ -147,8 +152,8 @@ class NetcdfReader:
 
     def lost_by_rewriting(self) -> list[Problem]:
         """Return what a file that is made of what is shown of this one would lack."""
-        hidden = list(omitted_below(self, ""))
-        specs = [(path, spec) for path, spec in self._specs.items() if isinstance(spec, ArraySpec)]
+        hidden = list(self.omitted_below(""))
+        specs = [(path, spec) for path, spec in self._specs.items() if spec.is_array]
         lost = [Problem(path, "cells", spec.problem) for path, spec in specs if spec.problem is not None]
         same = "the netCDF library takes its dimensions for others of the same name"
         return [

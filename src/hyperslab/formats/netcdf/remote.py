@@ -16,13 +16,14 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkReader
 from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, SourceTypes
 from hyperslab.formats.hdf5.file import (
@@ -37,19 +38,24 @@ from hyperslab.formats.hdf5.file import (
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.reader import NetcdfReader
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.dtypes import NumpyDType
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import merge
-from hyperslab.stores.remote import RemoteFile
 from hyperslab.stores.requests import each_request
+
+if TYPE_CHECKING:
+    import h5py
 
 # -- Chunks on a server ------------------------------------------------------------------------------------------------
 # What a batch of chunks needs comes by few requests.
 
 
-class FetchedHdf5Chunks:
+class FetchedHdf5Chunks(ChunkReader):
     """Stored bytes of some chunks, to be decoded."""
 
     def __init__(self, chunks: Hdf5Chunks, parts: Mapping[Coords, bytes]) -> None:
+        self.grid = chunks.grid
         self._chunks = chunks
         self._parts = parts
 
@@ -64,10 +70,10 @@ class FetchedHdf5Chunks:
 class RemoteChunks(Hdf5Chunks):
     """A chunked HDF5 dataset whose metadata are here and whose chunks are on a server."""
 
-    def __init__(self, dataset: Any, file: Any, spec: ArraySpec, url: str) -> None:
+    def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
         super().__init__(dataset, file, spec, url)
         self._file: RemoteFile = file
-        self.concurrency = file.concurrency
+        self.traits = replace(self.traits, concurrency=file.concurrency, fetches=True)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -84,16 +90,16 @@ class RemoteChunks(Hdf5Chunks):
 class RemoteCells(ContiguousCells):
     """Cells in one piece on a server: a chunk's rows come together."""
 
-    def __init__(self, file: Any, offset: int | None, spec: ArraySpec, stored: np.dtype[Any], url: str) -> None:
+    def __init__(self, file: Any, offset: int | None, spec: ArraySpec, stored: NumpyDType, url: str) -> None:
         super().__init__(file, offset, spec, stored, url)
         self._file: RemoteFile = file
-        self.concurrency = file.concurrency
+        self.traits = replace(self.traits, concurrency=file.concurrency)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk's rows into ``out``; what reaches past the array's edge holds the fill value."""
         if self._offset is None:
             return False
-        extent = self._grid.extent(coords)
+        extent = self.grid.extent(coords)
         target = self._inside(extent, out)
         rows = list(self._rows(extent))
         size = target[(*rows[0][1], ...)].size * self._stored.itemsize if rows else 0
@@ -264,7 +270,7 @@ class _Stream(io.RawIOBase):
 class MappedChunks(RemoteChunks):
     """Chunks on a server whose map is fetched into the copy at the first use."""
 
-    def __init__(self, dataset: Any, file: Any, spec: ArraySpec, url: str) -> None:
+    def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
         super().__init__(dataset, file, spec, url)
         self._copy: SparseCopy = file
 
@@ -306,7 +312,7 @@ class RemoteNetcdfReader(NetcdfReader):
         waiting = [""]
         while waiting:
             path = waiting.pop()
-            if isinstance(self.node(path), GroupSpec):
+            if self.node(path).is_group:
                 waiting += [f"{path}/{name}".lstrip("/") for name in self.children(path)]
 
     def _stored_in(self) -> tuple[Any, SourceTypes]:
@@ -375,7 +381,7 @@ def _fetch_metadata(copy: SparseCopy) -> None:
         copy.fetch_structures()
 
 
-def _touch_below(group: Any, seen: set[int]) -> None:
+def _touch_below(group: h5py.Group, seen: set[int]) -> None:
     """Read what the libraries read of a group and of all below; h5py's own ``visititems`` would read every map."""
     module: Any = library.h5py()
     seen.add(hash(group.id))
@@ -396,11 +402,12 @@ def _touch(item: Any) -> None:
     """Read what the libraries read of an object: netCDF-C goes by the order of creation, others go by the names."""
     module: Any = library.h5py()
     by_creation = module.h5.INDEX_CRT_ORDER
-    if isinstance(item, module.Group):
-        with suppress(*_FAILURES):  # no order is kept
-            item.id.links.iterate(lambda name: None, idx_type=by_creation)
-    elif isinstance(item, module.Dataset) and not item.dtype.hasobject:
-        _ = item.fillvalue
+    match item:
+        case module.Group():
+            with suppress(*_FAILURES):  # no order is kept
+                item.id.links.iterate(lambda name: None, idx_type=by_creation)
+        case module.Dataset() if not item.dtype.hasobject:
+            _ = item.fillvalue
     with suppress(*_FAILURES):
         module.h5a.iterate(item.id, lambda name: None, index_type=by_creation)
     for name in item.attrs:
@@ -421,7 +428,7 @@ def _fetch_header(copy: SparseCopy) -> None:
             size *= 4
 
 
-def _datasets(file: Any) -> Iterator[Any]:
+def _datasets(file: h5py.File) -> Iterator[h5py.Dataset]:
     """Return every dataset of the file, once."""
     module: Any = library.h5py()
     found: list[Any] = []
@@ -429,7 +436,7 @@ def _datasets(file: Any) -> Iterator[Any]:
     return (item for item in found if isinstance(item, module.Dataset))
 
 
-def _cells_left_remote(dataset: Any) -> list[Span]:
+def _cells_left_remote(dataset: h5py.Dataset) -> list[Span]:
     """Return where the cells lie that stay on the server: of fixed size, and many."""
     if _is_outside_chunks(dataset):
         return []
@@ -440,12 +447,12 @@ def _cells_left_remote(dataset: Any) -> list[Span]:
     ]
 
 
-def _is_outside_chunks(dataset: Any) -> bool:
+def _is_outside_chunks(dataset: h5py.Dataset) -> bool:
     """Return True if cells lie elsewhere than in the chunks: in heaps, or in other datasets or files."""
     return bool(dataset.dtype.hasobject or dataset.dtype.metadata or dataset.is_virtual or dataset.external)
 
 
-def _cell_spans(dataset: Any) -> Iterator[Span]:
+def _cell_spans(dataset: h5py.Dataset) -> Iterator[Span]:
     """Yield where the cells of a dataset lie."""
     if dataset.chunks is None:
         start = dataset.id.get_offset()

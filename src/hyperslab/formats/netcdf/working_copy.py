@@ -13,9 +13,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, Invalid, StorageError
@@ -27,13 +25,16 @@ from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.opening import already_exists
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, numpy_dtype, tag_of
+from hyperslab.model.dtypes import Compound, Enum, Extension, NumpyDType, Opaque, VlenArray, numpy_dtype, tag_of
 from hyperslab.model.paths import is_within, outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
-from hyperslab.stores.leftovers import remove_leftovers
 from hyperslab.stores.locks import hold_folder
+from hyperslab.stores.unexpected_files import remove_leftovers
+
+if TYPE_CHECKING:
+    import h5py
 
 Version = tuple[int, int, int, int]
 
@@ -105,7 +106,7 @@ class WorkingCopy:
             self._dataset = self._close_when_abandoned(library.open_dataset(self.path, "r+", self._url)[0])
         return self._dataset
 
-    def hdf5(self) -> Any:
+    def hdf5(self) -> h5py.File:
         """Return h5py's file of the working copy; MissingLibrary without h5py."""
         if self._hdf5 is None:
             module = library.require_h5py("opaque and structured values", self._url)
@@ -126,7 +127,7 @@ class WorkingCopy:
                 file.seek(start)
                 file.write(data)
 
-    def _close_when_abandoned(self, handle: Any) -> Any:
+    def _close_when_abandoned(self, handle: object) -> Any:
         """Return the handle, which is closed under the lock once the working copy is abandoned."""
         self._abandoned = weakref.finalize(self, LOCK.close_later, handle)
         self._abandoned.atexit = False
@@ -270,7 +271,7 @@ class Types(DeclaredDimensions[Extension]):
             raise Invalid(f"the group has another type named {name!r}", remedy="give the type another name")
         return (group, name), True
 
-    def kind_of(self, group: str, dtype: np.dtype[Any]) -> Extension:
+    def kind_of(self, group: str, dtype: NumpyDType) -> Extension:
         """Return the type of an attribute's values: the one that they are tagged with; else one of such cells that is
         seen from the group; else a new one, ``attribute_<n>_t``."""
         kind = tag_of(dtype)
@@ -317,7 +318,7 @@ class Contents:
 
     def _load_group(self, reader: Reader, path: str) -> None:
         spec = reader.node(path)
-        if not isinstance(spec, GroupSpec):
+        if not spec.is_group:
             raise Invalid("an array stands where a group should", node=path)
         self.specs[path] = spec
         self.children[path] = list(reader.children(path))
@@ -326,7 +327,7 @@ class Contents:
         for name in self.children[path]:
             child = f"{path}/{name}" if path else name
             node = reader.node(child)
-            if not isinstance(node, ArraySpec):  # netCDF has no links
+            if not node.is_array:  # netCDF has no links
                 self._load_group(reader, child)
                 continue
             self.specs[child] = node
@@ -338,7 +339,7 @@ class Contents:
         """Return the group or array at ``path`` now: an array grows with its unlimited dimensions, whoever made them
         grow."""
         spec = self.specs.get(path)
-        if isinstance(spec, GroupSpec):
+        if spec is not None and spec.is_group:
             return replace(spec, dims=tuple(self.dims.of(path).values()), types=self.types.of(path))
         if spec is None or len(self.dimension_places[path]) != len(spec.shape):
             return spec
@@ -347,7 +348,7 @@ class Contents:
     def array(self, path: str) -> ArraySpec:
         """Return the array at ``path``."""
         spec = self.node(path)
-        if not isinstance(spec, ArraySpec):
+        if spec is None or not spec.is_array:
             raise Invalid("there is no such array", node=path)
         return spec
 
@@ -356,7 +357,7 @@ class Contents:
         parent, _, name = path.rpartition("/")
         self.specs[path] = spec
         self.children[parent].append(name)
-        if isinstance(spec, GroupSpec):
+        if spec.is_group:
             self.children[path] = []
 
     def remove(self, path: str) -> None:

@@ -13,6 +13,7 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, StorageError, Unsupported
+from hyperslab.formats.base import Writer
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import data_model, definitions, library
@@ -124,11 +125,15 @@ def _extents_outside(spec: ArraySpec, old: Shape) -> list[tuple[slice, ...]]:
     return parts
 
 
-class NetcdfWriter:
+class NetcdfWriter(Writer):
     """A netCDF file being made (modes ``w``, ``x``) or changed (``r+``); seen by others when it is closed.
 
     Specs are kept in memory: h5py, which tells char from string, cannot look while the library writes.
     """
+
+    has_omissions = True
+
+    is_written_whole = True
 
     def __init__(self, path: str, url: str, mode: str, model: str, settings: Settings = DEFAULTS) -> None:
         self._url = url
@@ -204,7 +209,7 @@ class NetcdfWriter:
         if given is not None:
             self._contents.written_lengths[path] = tuple(map(max, given, stops))
 
-    def _find(self, path: str) -> Any:
+    def _find(self, path: str) -> object:
         self._check_open()
         if path not in self._contents.dimension_places:
             raise node_not_found(path, self._url)
@@ -253,9 +258,9 @@ class NetcdfWriter:
 
         Nothing else of a variable can be changed in netCDF: Unsupported.
         """
-        if isinstance(spec, Link):
+        if spec.is_link:
             raise Unsupported("format netcdf has no links", url=self._url, node=path)
-        if not path and isinstance(spec, ArraySpec):
+        if not path and spec.is_array:
             raise Unsupported(
                 "a netCDF file is a group, no array can stand in its place",
                 remedy="convert the dataset that holds the array, or write the array with get -o",
@@ -267,7 +272,7 @@ class NetcdfWriter:
                 raise Invalid("a group and an array cannot replace one another", remedy="delete the old one first")
             if known is None and self._needs_rewrite:
                 self._rewrite()
-            if isinstance(spec, GroupSpec):
+            if spec.is_group:
                 self._put_group(path, spec)
             elif known is None:
                 self._make_array(path, spec)
@@ -290,7 +295,7 @@ class NetcdfWriter:
     def _make_groups(self, path: str) -> None:
         for above in reversed(list(outward(path))):
             found = self._contents.specs.get(above)
-            if isinstance(found, ArraySpec):
+            if found is not None and found.is_array:
                 raise Invalid(f"/{above} is an array and holds no other nodes")
             if found is None:
                 parent, _, name = above.rpartition("/")
@@ -304,11 +309,11 @@ class NetcdfWriter:
         definitions.define_dimension(self._work, group, made)
         self._contents.dims.items[group, dim.name] = made
 
-    def _put_attributes(self, path: str, wanted: dict[str, Any]) -> None:
+    def _put_attributes(self, path: str, wanted: dict[str, object]) -> None:
         """Write attributes: what is equal at the beginning stays, all after it is written anew, in the order of
         ``wanted``."""
         spec = self._contents.specs[path]
-        group = path if isinstance(spec, GroupSpec) else path.rpartition("/")[0]
+        group = path if spec.is_group else path.rpartition("/")[0]
         wanted, types = self._with_types(group, wanted)
         kept = 0
         for (old, value), (new, other) in zip(spec.attrs.items(), wanted.items(), strict=False):
@@ -319,7 +324,7 @@ class NetcdfWriter:
         definitions.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]), types)
         self._contents.specs[path] = replace(spec, attrs=wanted)
 
-    def _with_types(self, group: str, attrs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Place]]:
+    def _with_types(self, group: str, attrs: dict[str, Any]) -> tuple[dict[str, object], dict[str, Place]]:
         """Return the attributes, those of user types tagged with a type of the file, and where these types lie."""
         typed, places = {}, {}
         for name, value in attrs.items():
@@ -400,7 +405,7 @@ class NetcdfWriter:
         self._needs_rewrite = True
         self._omissions = [problem for problem in self._find_omissions() if not is_within(problem.node, path)]
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> bool:
         """Rename a node with all below it, by a copy of it."""
         self._raise_if_rewriting_loses()
         waiting = [(source, target)]
@@ -408,11 +413,12 @@ class NetcdfWriter:
             old, new = waiting.pop()
             spec = self.node(old)
             self.put(new, spec)
-            if isinstance(spec, ArraySpec):
+            if spec.is_array:
                 self._copy_cells(self._work, old, new, self._contents.array(old))
             below = reversed(self.children(old))
             waiting += [(child(old, name), child(new, name)) for name in below]
         self.drop(source)
+        return True
 
     def omitted(self, path: str) -> list[Problem]:
         """Return what the file that was opened has at a node, or right below it, and is not shown."""
@@ -457,7 +463,7 @@ class NetcdfWriter:
                 spec = contents.node(path)
                 if spec is not None:
                     self.put(path, spec)
-                if isinstance(spec, ArraySpec):
+                if spec is not None and spec.is_array:
                     self._copy_cells(work, path, path, spec)
             self._contents.written_lengths = contents.written_lengths
         except BaseException:
@@ -501,7 +507,7 @@ class NetcdfWriter:
         for path, spec in self._contents.specs.items():
             if texts := data_model.texts_that_end_with_nul(spec.attrs):
                 with self._changing(path):
-                    definitions.write_nuls(self._work, path, isinstance(spec, GroupSpec), texts)
+                    definitions.write_nuls(self._work, path, spec.is_group, texts)
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""

@@ -14,10 +14,11 @@ import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.errors import Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
-from hyperslab.formats.single_array.document import StoredCoordinate, Values, cells_to_json
+from hyperslab.formats.single_array.document import cells_to_json
+from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec
 
 MOST_COORDINATE_BYTES = 64 << 20
@@ -29,12 +30,7 @@ class CoordinateCells(ReadOnlyChunks):
 
     def __init__(self, cells: Values) -> None:
         self._cells = cells
-        self._grid = Grid.of(cells.shape, whole_chunks(cells.shape))
-
-    @property
-    def grid(self) -> Grid:
-        """The grid of one chunk."""
-        return self._grid
+        self.grid = Grid.of(cells.shape, whole_chunks(cells.shape))
 
     def read(self, coords: Coords) -> Block:
         """Return the cells, in memory of their own."""
@@ -83,23 +79,18 @@ def resize_cells(cells: Block, spec: ArraySpec) -> Block:
     return out
 
 
-class CoordinateChunk:
+class CoordinateChunk(ChunkSource):
     """One chunk that holds all cells: ``get`` gives them as they are now, ``put`` takes new ones."""
 
     def __init__(self, spec: ArraySpec, get: Callable[[], Values], put: Callable[[Values], None]) -> None:
         self._spec = spec
         self._get = get
         self._put = put
-        self._grid = Grid.of(spec.shape, whole_chunks(spec.shape))
-
-    @property
-    def grid(self) -> Grid:
-        """The grid of one chunk."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, whole_chunks(spec.shape))
 
     def read(self, coords: Coords) -> Block:
         """Return the cells, in memory of their own."""
-        return resize_cells(self._get(), self._spec).reshape(self._grid.chunk_shape(coords))
+        return resize_cells(self._get(), self._spec).reshape(self.grid.chunk_shape(coords))
 
     def write(self, coords: Coords, block: Block) -> None:
         """Replace all cells."""
@@ -111,7 +102,7 @@ class CoordinateChunk:
 
 
 class LockedCoordinateChunk(CoordinateChunk):
-    """The same, where ``hold`` locks the document that the cells stand in."""
+    """The same, where ``hold`` locks the document that the cells stand in; ``locks``: against other processes."""
 
     def __init__(
         self,
@@ -119,8 +110,11 @@ class LockedCoordinateChunk(CoordinateChunk):
         get: Callable[[], Values],
         put: Callable[[Values], None],
         hold: Callable[[], AbstractContextManager[None]],
+        *,
+        locks: bool,
     ) -> None:
         super().__init__(spec, get, put)
+        self.traits = SourceTraits(locks=locks)
         self._hold = hold
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -131,12 +125,6 @@ class LockedCoordinateChunk(CoordinateChunk):
 def coordinate_spec(spec: ArraySpec) -> ArraySpec:
     """Return the spec of a coordinate: its cells are not chunked or encoded."""
     return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={}, indexes={})
-
-
-def blank_coordinate(spec: ArraySpec) -> StoredCoordinate:
-    """Return a coordinate of nothing but fill values; Unsupported when it is too large."""
-    check_size("", spec)
-    return StoredCoordinate(coordinate_spec(spec), spec.filled())
 
 
 def coordinate_bytes(spec: ArraySpec) -> int:

@@ -32,8 +32,9 @@ from hyperslab.formats.metadata_json.nodes import (
     attrs_to_json,
     get_object,
 )
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import DataType, VlenString, describe, numpy_dtype
+from hyperslab.model.dtypes import DataType, NumpyDType, VlenString, describe, numpy_dtype
 from hyperslab.model.paths import check_name
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -67,9 +68,7 @@ STRING = "string"
 # Numbers that stand as text in a document; more are base64, which is shorter and faster to read.
 _MANY = 1000
 
-Values = np.ndarray[Any, Any]
 """Cells of any type and rank."""
-NumPyDType = np.dtype[Any]
 """A NumPy type of cells."""
 Doc = dict[str, Any]
 """A JSON object that is made, or was parsed."""
@@ -152,14 +151,14 @@ def cells_to_json(cells: Values) -> Doc:
     return {"cells": [cell_to_json(cell) for cell in cells.reshape(-1)]}
 
 
-def _little(dtype: NumPyDType) -> NumPyDType:
+def _little(dtype: NumpyDType) -> NumpyDType:
     return dtype.newbyteorder("<") if dtype.names is None else dtype
 
 
 # -- from JSON ----------------------------------------------------------------------------------------------------
 
 
-def is_label(key: str, value: Any) -> bool:
+def is_label(key: str, value: object) -> bool:
     """Return whether a key of ours has the kind of value that we write; one of another kind is a user's own word."""
     match key:
         case "name":

@@ -12,7 +12,8 @@ from typing import Self
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats.single_array.coordinates import MOST_COORDINATE_BYTES, coordinate_bytes, resize_cells
-from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate, Values, text_not_main
+from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate, text_not_main
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -101,11 +102,16 @@ class SingleArrayDraft:
         name = spec.dims[axis] if spec is not None and spec.dims else None
         return any(dim.name == name and dim.unlimited for dim in self.group.dims)
 
+    @property
+    def coords(self) -> dict[str, StoredCoordinate]:
+        """The arrays whose cells are in memory, in the order in which they were made."""
+        return {name: StoredCoordinate(self.specs[name], self.cells[name]) for name in self.specs if name in self.cells}
+
     def labelled_so_far(self) -> LabelledArray:
         """Return what is known of the main array by now."""
         path = self.main or ""
-        coords = {name: StoredCoordinate(self.specs[name], cells) for name, cells in self.cells.items()}
-        return LabelledArray(path, self.specs[path], coords, GroupSpec(attrs=self.group.attrs, dims=self._dims()))
+        group = GroupSpec(attrs=self.group.attrs, dims=self._dims())
+        return LabelledArray(path, self.specs[path], self.coords, group)
 
     def labelled(self, main: str | None = None) -> LabelledArray:
         """Return the whole dataset; Invalid lists the arrays when there are several, Unsupported for one of text.
@@ -120,15 +126,23 @@ class SingleArrayDraft:
         unlimited = tuple(dim for dim in self._dims() if dim.unlimited and dim.name in spec.dims)
         return LabelledArray(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))
 
-    def put_coordinate(self, path: str, spec: ArraySpec) -> None:
-        """Make or change an array whose cells are in memory; those that it had stay, as far as they fit."""
-        check_small(spec, path)
-        old = self.cells.get(path)
-        cells = spec.filled()
-        if old is not None and old.dtype == cells.dtype and old.ndim == cells.ndim:
-            cells = resize_cells(old, spec)
+    def put_coordinate(self, path: str, spec: ArraySpec, cells: Values | None = None) -> None:
+        """Make or change an array whose cells are in memory: ``cells``, else those that it had, as far as they fit."""
+        old = self.cells.get(path) if cells is None else cells
+        new = spec.filled()
+        if old is not None and old.dtype == new.dtype and old.ndim == new.ndim:
+            new = resize_cells(old, spec)
         self.specs[path] = spec.evolve(chunks=whole_chunks(spec.shape), codecs=())
-        self.cells[path] = cells
+        self.cells[path] = new
+
+    def rename(self, source: str, target: str) -> None:
+        """Give an array another name; it keeps its place among the others."""
+        self.node(source)
+        self.specs = {target if name == source else name: spec for name, spec in self.specs.items()}
+        if source in self.cells:
+            self.cells[target] = self.cells.pop(source)
+        if self.main == source:
+            self.main = target
 
     def drop(self, path: str) -> None:
         """Forget an array."""

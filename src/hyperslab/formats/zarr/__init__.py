@@ -7,8 +7,8 @@
     A dataset open for reading, for writing, and how one is opened or made.
 ``commit``
     One change of documents, by which consolidated metadata is never stale.
-``damage``
-    What is wrong with documents, made into remedies that look again before they act.
+``rules``
+    Rules about documents: what they find is mended after a new look.
 ``chunks``, ``shards``
     Where chunks lie, how they are read and written, one per object or many in one.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 from math import prod
@@ -21,16 +22,16 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ReadsInto
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.blosc import container
-from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.checksums import CRC32C, Checksum
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
-from hyperslab.stores.scratch import Scratch
+from hyperslab.stores.base import Scratch, Store
 
 KeyOf = Callable[[Coords], str]
 
@@ -40,63 +41,52 @@ _NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
 class ChunkKeys:
     """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them.
 
-    ``stamp(key)``: what identifies the stored version; None when missing or when the store cannot tell.
+    ``stamp(key)``: what identifies the stored version; None when missing, or always where the store cannot tell
+    (``has_stamps``). ``uses_compare_and_swap``: True if there are versions to compare in place of locks.
     """
 
     def __init__(self, store: Store, folder: str, key_of: KeyOf, settings: Settings) -> None:
-        self.store: Any = store
+        self.store = store
         self.folder = folder
         self.prefix = f"{folder}/" if folder else ""
         self.key_of = key_of
         self.settings = settings
-        # one buffer per thread serves all chunks; stores of remote objects make bytes anyhow, and have no get_into
-        self.scratch = Scratch() if hasattr(store, "get_into") else None
-        self.concurrency: int | None = getattr(store, "concurrency", None)
-        self.stamp: Callable[[str], Any] = getattr(store, "stamp", _unknown)
-
-    @property
-    def has_stamps(self) -> bool:
-        """Return whether a key without a stamp is one that is missing."""
-        return self.stamp is not _unknown
+        self.scratch = Scratch()  # one buffer per thread serves all chunks
+        traits = store.traits
+        self.concurrency = traits.concurrency
+        self.has_stamps = traits.stamped
+        self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else _no_stamp
+        self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
+        self.source_traits = SourceTraits(
+            concurrency=traits.concurrency,
+            stamped=traits.stamped,
+            locks=traits.locks_chunks,
+            lists_chunks=True,
+        )
+        """What the store makes of a source of these chunks, whatever they are."""
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
-        if not hasattr(self.store, "lock_chunks"):
-            return nullcontext()
         # ascending, so that two writers of the same chunks never wait for one another; writers of chunks whose keys
         # have one checksum queue without need, which is rare and does no harm
         slots = sorted({crc32(self.key_of(place).encode()) for place in coords})
-        lock: AbstractContextManager[None] = self.store.lock_chunks(self.folder, slots, timeout)
-        return lock
+        return self.store.lock_chunks(self.folder, slots, timeout)
 
     def get(self, key: str, most: int | None = None) -> Any:
         """Return the whole stored value, in the calling thread's buffer where the store can; None when missing.
 
         One of more than ``most`` bytes is not read into a buffer: ``CorruptChunk``.
         """
-        return self.store.get(key) if self.scratch is None else self.store.get_into(key, self.scratch, most)
-
-    @property
-    def uses_compare_and_swap(self) -> bool:
-        """Return whether there are versions to compare in place of locks."""
-        return hasattr(self.store, "get_version") and not hasattr(self.store, "lock_chunks")
+        return self.store.get_into(key, self.scratch, most)
 
     def size(self, key: str) -> int | None:
         """Return bytes stored under the key; None when missing."""
-        if hasattr(self.store, "size"):
-            size: int | None = self.store.size(key)
-            return size
-        value = self.store.get(key)
-        return None if value is None else len(value)
+        return self.store.size(key)
 
     def put_many(self, pairs: Iterable[tuple[str, Any]], durable: bool) -> None:
         """Store encoded chunks by one group commit where the store has it."""
         self.require_writable()
-        if hasattr(self.store, "put_many"):
-            self.store.put_many(pairs, durable=durable)
-            return
-        for key, value in pairs:
-            self.store.put(key, value, durable=durable)
+        self.store.put_many(pairs, durable=durable)
 
     def require_writable(self) -> None:
         """ReadOnly when the store takes no writes."""
@@ -126,7 +116,7 @@ class ChunkKeys:
         return self.size(key) is not None
 
 
-def _unknown(key: str) -> None:
+def _no_stamp(key: str) -> None:
     """The stamp of a store that tells none."""
 
 
@@ -150,24 +140,19 @@ def is_filled_with(block: Block, cell: bytes | None) -> bool:
     return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())
 
 
-class KeyedChunks:
+class KeyedChunks(ChunkSource):
     """One stored object per chunk, under a chain of codecs."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
         self._keys = keys
-        self.concurrency = keys.concurrency
-        self._grid = grid
+        self.traits = keys.source_traits
+        self.grid = grid
         self._spec = spec
         self._fill = spec.fill_cell()
         # without a fill value, cells that are not there are not defined to all readers of Zarr v2
         self._zero = None if spec.fill_value is None else fill_cell_bytes(self._fill)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
-
-    @property
-    def grid(self) -> Grid:
-        """Return how the array is cut."""
-        return self._grid
 
     @property
     def direct(self) -> bool:
@@ -181,7 +166,7 @@ class KeyedChunks:
         return self._chains[shape]
 
     def _chain_at(self, coords: Coords) -> Chain:
-        return self._chain or self._chain_for(self._grid.chunk_shape(coords))
+        return self._chain or self._chain_for(self.grid.chunk_shape(coords))
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -196,9 +181,8 @@ class KeyedChunks:
     def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
-        scratch = keys.scratch
         try:  # keys.get, without its calls: this is done for every chunk
-            data = keys.store.get(key) if scratch is None else keys.store.get_into(key, scratch, most)
+            data = keys.store.get_into(key, keys.scratch, most)
             if data is None:
                 return False
             decode(data)
@@ -208,18 +192,18 @@ class KeyedChunks:
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
-        self.write_many([(coords, block)], durable=self._keys.settings.durable)
+        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
         self._keys.put_many(self._encoded(pairs), durable)
 
-    def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, Any]]:
+    def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, object]]:
         """Yield keys and stored bytes, one at a time: the memory of one chunk serves the next."""
         keys = self._keys
         for coords, block in pairs:
@@ -229,11 +213,11 @@ class KeyedChunks:
                 yield key, self._chain_at(coords).encode(block)
 
     @cached_property
-    def container(self) -> Any:
+    def blosc_container(self) -> Hashable | None:
         """Return what lies in the chunks, where each is one Blosc buffer, with a checksum or bare; None where it is
         not."""
         steps = {codec.name: codec.config for codec in self._spec.codecs}
-        fixed = self._grid.fixed
+        fixed = self.grid.fixed
         names = [name for name in steps if name not in ("bytes", "crc32c")]
         if fixed is None or names != ["blosc"] or steps.get("crc32c") or not is_fixed(self._spec.dtype):
             return None
@@ -244,11 +228,11 @@ class KeyedChunks:
         return container(dtype.newbyteorder(endian) if endian in ("little", "big") else dtype, fixed)
 
     @property
-    def pads(self) -> bool:
+    def pads_edges(self) -> bool:
         """Return whether a chunk at the edge is stored whole."""
         return True
 
-    def raw(self, coords: Coords) -> bytes | None:
+    def read_blosc(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, without its checksum, which is verified."""
         key = self._keys.prefix + self._keys.key_of(coords)
         data = self._keys.get(key)
@@ -264,7 +248,7 @@ class KeyedChunks:
         """Return the checksum behind the compressor."""
         return CRC32C if self._spec.codecs and self._spec.codecs[-1].name == "crc32c" else None
 
-    def put_raw(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
+    def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Store chunks as they are, with a checksum where the documents ask for one."""
         keys, checksum = self._keys, self._checksum
         values = ((coords, data if checksum is None else checksum.encode(data)) for coords, data in pairs)
@@ -272,9 +256,9 @@ class KeyedChunks:
 
     def erase(self, coords: Coords) -> None:
         """Forget the chunk."""
-        self.erase_many([coords])
+        self.erase_batch([coords])
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks: the last one of each folder has the medium keep what was removed from it."""
         keys = [self._keys.prefix + self._keys.key_of(place) for place in coords]
         # one flush of a folder keeps all removals from it
@@ -283,17 +267,17 @@ class KeyedChunks:
             durable = self._keys.settings.durable and last[key.rpartition("/")[0]] == key
             self._keys.store.delete(key, durable=durable)
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version; None for a chunk that is missing."""
         return self._keys.stamp(self._keys.prefix + self._keys.key_of(coords))
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Return the coordinates of every chunk that is stored, in the order of their keys."""
-        return self._keys.stored(len(self._grid.axes))
+        return self._keys.stored(len(self.grid.axes))
 
     def nbytes_stored(self) -> int:
         """Return bytes that all chunks take."""
-        return self.stored_sizes(self.stored())
+        return self.stored_sizes(self.stored_coords())
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold these chunks against other writers."""
@@ -309,6 +293,10 @@ _SLAB = 256 << 10  # bytes read at a time when cells are copied on: they are sti
 
 class UncompressedChunks(KeyedChunks):
     """:class:`KeyedChunks` without codecs in a store whose values are files."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        super().__init__(keys, spec, grid)
+        self.traits = replace(self.traits, reads_parts=True)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk straight into ``out``; False when it was never written."""
@@ -329,14 +317,14 @@ class UncompressedChunks(KeyedChunks):
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return size is not None
 
-    def read_part(self, coords: Coords, within: tuple[Any, ...], out: Block) -> bool:
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read the cells ``within`` (slices, steps forward) into ``out``, slab by slab; False when never written."""
         keys = self._keys
         key = keys.prefix + keys.key_of(coords)
         descriptor = keys.store.descriptor(key)
         if descriptor is None:
             return False
-        shape = self._grid.chunk_shape(coords)
+        shape = self.grid.chunk_shape(coords)
         try:
             expected = prod(shape) * out.dtype.itemsize
             size = os.fstat(descriptor).st_size
@@ -386,7 +374,7 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
 # -- stores without locks ----------------------------------------------------------------------------------------------
 
 
-def decode_fetched(stored: ReadsInto, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
+def decode_fetched(stored: ChunkReader, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
     """Return chunks that were fetched, each in memory of its own; None for one that was never written."""
     blocks: list[Block | None] = []
     for place in coords:
@@ -397,6 +385,10 @@ def decode_fetched(stored: ReadsInto, coords: Sequence[Coords], grid: Grid, spec
 
 class CasChunks(KeyedChunks):
     """One stored object per chunk."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        super().__init__(keys, spec, grid)
+        self.traits = replace(self.traits, swaps=True, reads_stamps=True)
 
     def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
         keys = self._keys
@@ -410,7 +402,7 @@ class CasChunks(KeyedChunks):
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
 
-    def read_newer(self, coords: Coords, known: object = None) -> tuple[Block | None, Any]:
+    def read_newer(self, coords: Coords, known: object = None) -> tuple[Block | None, object]:
         """Return the chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when
         missing."""
         keys = self._keys
@@ -423,13 +415,13 @@ class CasChunks(KeyedChunks):
             # the store answers without the value where its stamp is the known one
             if found.data is None:
                 return None, known
-            block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+            block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
             chain.decode_into(found.data, out=block)
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return block, found.stamp
 
-    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
         """Return one chunk, and what identifies this version of it."""
         (place,) = coords
         block, stamp = self.read_newer(place)

@@ -14,7 +14,7 @@ from hyperslab.errors import FormatError
 from hyperslab.formats.documents import JsonMapping, JsonObject, check_limits, large_copy, read_document, write_again
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.paths import child, is_within, relative, split
-from hyperslab.stores.base import PutMany, WritableStore
+from hyperslab.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class DocumentChange:
 class DocumentCommits:
     """Changes to the documents of one dataset. ``consolidated``: the root gets a copy even where there was none."""
 
-    def __init__(self, store: WritableStore, dialect: MetadataDialect, *, durable: bool, consolidated: bool) -> None:
+    def __init__(self, store: Store, dialect: MetadataDialect, *, durable: bool, consolidated: bool) -> None:
         self._store = store
         self._dialect = dialect
         self._durable = durable
@@ -177,12 +177,7 @@ class DocumentCommits:
         )
 
     def _put_documents(self, pairs: Iterable[tuple[str, JsonMapping]]) -> None:
-        encoded = [(place, write_again(doc)) for place, doc in pairs]
-        if isinstance(self._store, PutMany):
-            self._store.put_many(encoded, durable=self._durable)
-            return
-        for place, data in encoded:
-            self._store.put(place, data, durable=self._durable)
+        self._store.put_many([(place, write_again(doc)) for place, doc in pairs], durable=self._durable)
 
 
 def _holders(touched: Iterable[str]) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 from hyperslab.errors import FormatError, Problem
 from hyperslab.formats.documents import JsonMapping, JsonObject, LargeCopy, large_copy
@@ -96,16 +95,6 @@ def strip_consolidated(dialect: MetadataDialect, name: str, doc: JsonObject) -> 
     """Return a document of a node without the copy of others that it may hold; as it is where it holds nothing else."""
     own = dialect.without_consolidated(doc) if name == dialect.consolidated_name else doc
     return doc if own is None else own
-
-
-@runtime_checkable
-class FormatOfDocuments(Protocol):
-    """A format of documents and chunks under keys: its datasets can be checked and mended key by key."""
-
-    @property
-    def metadata_dialect(self) -> MetadataDialect:
-        """Return the dialect of its documents: what they are called and how they read."""
-        ...
 
 
 # -- consolidated metadata as it is read ------------------------------------------------------------------------------

@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
-from hyperslab.formats.base import Mode
+from hyperslab.formats.base import Feature, Format, Mode, Reader
 from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
-from hyperslab.stores.base import Store, WritableStore
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
+_EXTENDED = "in the attribute `_hyperslab`, which other readers pass over"
+EXTENDED_NOTES = dict.fromkeys(
+    (Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _EXTENDED
+)
+"""Notes of each format that says in ``_hyperslab`` what Zarr has no word for."""
+PLAIN_NOTES = EXTENDED_NOTES | {
+    Feature.LABELS: _EXTENDED,
+    Feature.LINKS: "no word for them; format hdmf has",
+    Feature.REFERENCES: "no word for them; format hdmf has",
+}
+"""Notes of plain Zarr, of either version."""
 
-@runtime_checkable
-class FormatWithReader(Protocol):
-    """A format of documents under keys with a reader and a writer of its own."""
 
-    def reader(self, store: Store, dialect: MetadataDialect, settings: Settings, where: Location) -> ZarrReader:
-        """Return a reader of the dataset at ``where``, which has not looked at anything yet."""
-        ...
+class ZarrFormat(Format):
+    """A format of documents and chunks under keys: its datasets can be checked and mended key by key."""
 
-    def writer(self, store: WritableStore, dialect: MetadataDialect, settings: Settings, where: Location) -> ZarrWriter:
-        """Return a writer of such a dataset."""
-        ...
+    @property
+    @abstractmethod
+    def metadata_dialect(self) -> MetadataDialect:
+        """Return the dialect of its documents: what they are called and how they read."""
+
+    @property
+    def is_known_by_root(self) -> bool:
+        """Return whether the documents of the root alone tell it: nodes below are as those of another format."""
+        return False
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Mapping[str, bytes | None] | None = None,
+        consolidated: bool = False,
+    ) -> Reader:
+        """Open or make a dataset. ``consolidated``: write consolidated metadata even where there is none."""
+        dialect = self.metadata_dialect
+        return open_zarr(dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered)
+
+    def reader(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrReader:
+        """Return a reader of the documents at ``where``, which has not looked at anything yet."""
+        return ZarrReader(store, dialect, settings)
+
+    def writer(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrWriter:
+        """Return a writer of such documents."""
+        return ZarrWriter(store, dialect, settings)
 
 
 def open_zarr(

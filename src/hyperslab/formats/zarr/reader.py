@@ -12,20 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
+from hyperslab.formats.base import Reader
 from hyperslab.formats.documents import JsonMapping, JsonObject, read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import List, Stamp, Stamps, Store
+from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.keys import UNFINISHED
 
 # so many folders without a document make no dataset; on a server each of them is a request
 _MOST_FOLDERS = 1000
 
 
-class ZarrReader:
+class ZarrReader(Reader):
     """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
 
     def __init__(
@@ -35,7 +36,7 @@ class ZarrReader:
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        self._store = store
+        self.store: Store = store
         self._dialect = dialect
         self._settings = settings
         self._remembered = dict(remembered or {})
@@ -48,14 +49,9 @@ class ZarrReader:
         self._in_consolidated: set[str] = set()
         self._mutex = threading.RLock()
 
-    @property
-    def store(self) -> Store:
-        """Return the store that the dataset lies in."""
-        return self._store
-
     def close(self) -> None:
         """Let go of the store."""
-        self._store.close()
+        self.store.close()
 
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node; it is read from its own documents from now on."""
@@ -68,8 +64,8 @@ class ZarrReader:
 
     def stamp(self, path: str) -> Stamp | None:
         """Return what identifies the present version of a node's own document; None where the store cannot tell."""
-        store = self._store
-        if not isinstance(store, Stamps):
+        store = self.store
+        if not store.traits.stamped:
             return None
         stamps = (store.stamp(child(path, name)) for name in self._dialect.nodes)
         return next((stamp for stamp in stamps if stamp is not None), None)
@@ -94,7 +90,7 @@ class ZarrReader:
         try:
             return self._dialect.parse(docs, path)
         except HyperslabError as error:
-            raise error.locate(url=self._store.url, node=path) from error.__cause__
+            raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def _docs(self, path: str) -> Docs | None:
         """Return the documents of a node, from a copy where one has it."""
@@ -133,7 +129,7 @@ class ZarrReader:
         try:
             doc = read_document(data, place)
         except FormatError as error:
-            raise error.locate(url=self._store.url, node=path) from None
+            raise error.locate(url=self.store.url, node=path) from None
         if name in self._dialect.nodes and name != self._dialect.consolidated_name:
             self._known_documents[data] = doc
         return doc
@@ -141,7 +137,7 @@ class ZarrReader:
     def _value(self, path: str, name: str) -> bytes | None:
         """Return the bytes of a document, those that were read before once."""
         place = child(path, name)
-        return self._remembered.pop(place) if place in self._remembered else self._store.get(place)
+        return self._remembered.pop(place) if place in self._remembered else self.store.get(place)
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
@@ -191,12 +187,12 @@ class ZarrReader:
 
     def children(self, path: str) -> Iterable[str]:
         """Return names of the nodes right below a group: in the order of consolidated metadata, else sorted."""
-        if isinstance(self.node(path), ArraySpec):
+        if self.node(path).is_array:
             return []
         copied = self._consolidated_names(path)
         if copied is not None:
             return copied
-        return [name for name in self._store.list_dir(path)[1] if self._is_node(child(path, name))]
+        return [name for name in self.store.list_dir(path)[1] if self._is_node(child(path, name))]
 
     def _is_node(self, path: str) -> bool:
         try:
@@ -209,9 +205,9 @@ class ZarrReader:
 
     def _implicit(self, path: str) -> GroupSpec:
         """Return a group that has no document of its own: something below it has."""
-        if self._consolidated_names(path) or holds_nodes(self._store, path, self._dialect.nodes):
+        if self._consolidated_names(path) or holds_nodes(self.store, path, self._dialect.nodes):
             return GroupSpec()
-        raise node_not_found(path, self._store.url)
+        raise node_not_found(path, self.store.url)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
@@ -226,25 +222,25 @@ class ZarrReader:
                 self._specs.pop(path, None)
                 self._without_copy_paths.add(path)
                 raise NodeNotFound(
-                    "the array is gone; only consolidated metadata speaks of it", url=self._store.url, node=path
+                    "the array is gone; only consolidated metadata speaks of it", url=self.store.url, node=path
                 )
             if docs != self._consolidated_docs(path):
                 copied, spec = spec, self._parse(path, docs)
                 self._raise_if_stale(path, copied, spec)  # as often as it is asked for: an array keeps what it has
                 self._specs[path] = spec
             self._in_consolidated.discard(path)
-        spec = require_array(path, spec, self._store.url)
+        spec = require_array(path, spec, self.store.url)
         return self.chunks_as(path, spec)
 
     def _raise_if_stale(self, path: str, copied: GroupSpec | ArraySpec, own: GroupSpec | ArraySpec) -> None:
         """Refuse cells whose rank or type consolidated metadata says otherwise: who asks has shape and type from it."""
-        if isinstance(copied, ArraySpec) and isinstance(own, ArraySpec):
+        if copied.is_array and own.is_array:
             if len(copied.shape) == len(own.shape) and copied.numpy_dtype == own.numpy_dtype:
                 return
             said = f"{copied.numpy_dtype} of shape {copied.shape}"
             raise FormatError(
                 f"consolidated metadata is stale: it says {said}, the array's own {own.numpy_dtype} of {own.shape}",
-                url=self._store.url,
+                url=self.store.url,
                 node=path,
                 remedy="repair makes it anew; refresh() of the array reads its own document",
             )
@@ -252,12 +248,12 @@ class ZarrReader:
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks as they are under ``spec``, whatever the documents say."""
         try:
-            return open_chunks(self._store, path, self._dialect.key_of(spec), spec, self._settings)
+            return open_chunks(self.store, path, self._dialect.key_of(spec), spec, self._settings)
         except HyperslabError as error:
-            raise error.locate(url=self._store.url, node=path) from error.__cause__
+            raise error.locate(url=self.store.url, node=path) from error.__cause__
 
 
-def holds_nodes(store: List, path: str, documents: Iterable[str]) -> bool:
+def holds_nodes(store: Store, path: str, documents: Iterable[str]) -> bool:
     """Return whether a folder that is no node has one below; gives up after so many folders that it must be
     something else.
     """

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -23,11 +24,12 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.bounds import most_stored
-from hyperslab.codecs.chain import Chain, as_codecs, build_chain
-from hyperslab.codecs.shard_index import MISSING, Entries, Part, ShardIndex
+from hyperslab.codecs.buffers import most_stored
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import as_codecs, build_chain
+from hyperslab.codecs.sharding import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.zarr.chunks import (
@@ -43,9 +45,8 @@ from hyperslab.formats.zarr.chunks import (
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Store, Unversioned, Version
+from hyperslab.stores.base import Scratch, Store, Unversioned, Version
 from hyperslab.stores.ranges import fetch_coalesced
-from hyperslab.stores.scratch import Scratch
 
 # a bound on memory alone: an index that is forgotten costs another request
 MOST = 64 << 20
@@ -76,11 +77,12 @@ _TRIES = 20  # a shard replaced this often while its parts are fetched has a wri
 _PAGE = 4096
 
 
-class FetchedInnerChunks:
+class FetchedInnerChunks(ChunkReader):
     """Stored inner chunks, to be decoded; the ``version`` of their shard where it came with them."""
 
     def __init__(self, shards: ShardedChunks, chain: Chain, parts: Mapping[Coords, Part], version: Any = None) -> None:
         self.version = version
+        self.grid = shards.grid
         self._shards = shards
         self._chain = chain
         self._parts = parts
@@ -104,10 +106,8 @@ class FetchedInnerChunks:
         return partial(self.read_into, out=out, decode=self._chain.decoder(out))
 
 
-class ShardedChunks:
+class ShardedChunks(ChunkSource):
     """The inner chunks of an array of shards."""
-
-    fetches_across = True
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
         inner = tuple(int(size) for size in config["chunk_shape"])
@@ -115,9 +115,9 @@ class ShardedChunks:
         if shard is None or len(inner) != len(shard) or any(a % b for a, b in zip(shard, inner, strict=True)):
             raise FormatError(f"shards of {shard} are no whole numbers of chunks of {inner}")
         self._keys = keys
-        self.concurrency = keys.concurrency
+        self.traits = replace(keys.source_traits, fetches=True, fetches_across=True)
         self._spec = spec
-        self._grid = Grid.of(spec.shape, inner, outer)
+        self.grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_cell_bytes(spec.fill_cell())
         self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
@@ -131,11 +131,6 @@ class ShardedChunks:
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
-
-    @property
-    def grid(self) -> Grid:
-        """Return how the array is cut: the inner chunks, with the shards as the outer grid."""
-        return self._grid
 
     @property
     def dtype(self) -> NumpyDType:
@@ -186,7 +181,7 @@ class ShardedChunks:
         keys, prefix, most = self._keys, self._keys.prefix, self._most
         shards = self._group_by_shard(coords)
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
-        if room is not None and len(shards) > 1:
+        if len(shards) > 1:
             # an estimate of what the parts take: where it is too small, the buffer is replaced by a larger one
             room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + _PAGE)
         parts: dict[Coords, Part] = {}
@@ -196,11 +191,11 @@ class ShardedChunks:
                 # few chunks: the index and their ranges; from half of the shard on it is fetched whole, by one request
                 if 2 * len(members) < self._chunks_per_shard:
                     found = self._from_ranges(key, numbers)
-                elif (shard := keys.store.get_into(key, room, most) if room else keys.store.get(key)) is None:
+                elif (shard := keys.store.get_into(key, room, most)) is None:
                     found = [None] * len(members)
                 else:
                     found = self._index.cut(shard, numbers)
-                    if len(shards) > 1 and room is not None:
+                    if len(shards) > 1:
                         room.buffer = room.buffer[len(shard) :]
             except HyperslabError as error:
                 raise error.locate(url=keys.store.url, key=key) from error.__cause__
@@ -226,13 +221,15 @@ class ShardedChunks:
             wanted = entries.reshape(-1, 2)[numbers].tolist()
             ranges = [(start, start + size) for start, size in wanted if start != MISSING]
             get_ranges = self._keys.store.get_ranges
-            found = get_ranges(key, ranges) if len(ranges) == 1 else fetch_coalesced(partial(get_ranges, key), ranges)
+            found: Sequence[Part] | None = (
+                get_ranges(key, ranges) if len(ranges) == 1 else fetch_coalesced(partial(get_ranges, key), ranges)
+            )
             if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
                 rest = iter(found)
                 return [None if start == MISSING else next(rest) for start, _ in wanted]
         raise _replaced()
 
-    def _index_now(self, key: str) -> tuple[Any, Entries | None]:
+    def _index_now(self, key: str) -> tuple[object, Entries | None]:
         """Return the shard's stamp and its index. A shard's length and the index behind it may be of two versions:
         again."""
         for _ in range(_TRIES):
@@ -264,7 +261,7 @@ class ShardedChunks:
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -275,17 +272,17 @@ class ShardedChunks:
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one inner chunk; the others of its shard are kept as they are stored."""
-        self.write_many([(coords, block)], durable=self._keys.settings.durable)
+        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
         encoded = self.encoded(pairs)
         if encoded:
             self._replace(list(encoded), list(encoded.values()), durable)
 
-    def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[Coords, Any]:
+    def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[Coords, object]:
         """Return inner chunks as they are stored; None for those of nothing but fill values."""
-        encoded: dict[Coords, Any] = {}
+        encoded: dict[Coords, object] = {}
 
         def encode(pair: tuple[Coords, Block]) -> None:
             coords, block = pair
@@ -297,13 +294,13 @@ class ShardedChunks:
 
     def erase(self, coords: Coords) -> None:
         """Forget one inner chunk."""
-        self.erase_many([coords])
+        self.erase_batch([coords])
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget inner chunks of one shard by one write."""
         self._replace(coords, [None] * len(coords), self._keys.settings.durable)
 
-    def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
+    def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
         key, _ = self._locate(coords)
         shard = self.merge_shard(coords, values, None if self.is_whole_shard(coords) else self._keys.store.get(key))
         if shard is not None:
@@ -315,7 +312,7 @@ class ShardedChunks:
         """Return whether these chunks of one shard are all that it has."""
         return len(coords) == self._chunks_per_shard
 
-    def merge_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: object) -> memoryview | None:
+    def merge_shard(self, coords: Sequence[Coords], values: Sequence[object], old: object) -> memoryview | None:
         """Return the shard with some inner chunks replaced, valid until this thread makes another; None: it holds
         nothing."""
         parts = self._new_parts(self._locate(coords)[1], values, old)
@@ -336,7 +333,7 @@ class ShardedChunks:
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's shard."""
         return self._keys.stamp(self._key(self.place(coords)))
 
@@ -344,9 +341,9 @@ class ShardedChunks:
         """Hold the shards of these chunks against other writers."""
         return self._keys.lock({self.place(place) for place in coords}, timeout)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every inner chunk that is written."""
-        for place in self._keys.stored(len(self._grid.axes)):
+        for place in self._keys.stored(len(self.grid.axes)):
             yield from self.stored_in(place)
 
     def stored_in(self, place: Coords) -> Iterator[Coords]:
@@ -360,7 +357,7 @@ class ShardedChunks:
 
     def nbytes_stored(self) -> int:
         """Return bytes that all shards take."""
-        return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self._grid.axes)))
+        return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self.grid.axes)))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of these chunks within their shards, of which the indexes are read."""
@@ -382,8 +379,10 @@ def _replaced() -> Conflict:
 class CasShards(ShardedChunks):
     """Inner chunks of shards. A shard is read by its index and ranges of that very version, and swapped whole."""
 
-    fetches_stamps = True
-    fetches_across = False
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
+        super().__init__(keys, spec, outer, config)
+        # of one shard at a time: the version is that of all that is fetched
+        self.traits = replace(self.traits, swaps=True, reads_stamps=True, fetches_across=False)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -402,13 +401,13 @@ class CasShards(ShardedChunks):
         found = dict(zip(coords, parts if stamp is not None else [None] * count, strict=True))
         return FetchedInnerChunks(self, self._chain, found, stamp)
 
-    def _parts_of_whole(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], Any]:
+    def _parts_of_whole(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], object]:
         found = self._keys.store.get_version(key, most=self._most)
         if found is None:
             return [], None
         return self._index.cut(found.data, numbers), found.stamp
 
-    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], Any]:
+    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], object]:
         store = self._keys.store
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
@@ -433,7 +432,7 @@ class CasShards(ShardedChunks):
                 return [None if start == MISSING else next(rest) for start, _ in wanted], stamp
         raise AssertionError
 
-    def _fetch_index(self, key: str) -> tuple[Any, Entries] | None:
+    def _fetch_index(self, key: str) -> tuple[object, Entries] | None:
         size = self._index.nbytes
         part = (0, size) if self._index.location == "start" else (-size, 0)
         found = self._keys.store.get_version(key, part)
@@ -446,13 +445,13 @@ class CasShards(ShardedChunks):
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
         """Return chunks of one shard, and the shard that they are of."""
         key, _ = self._locate(coords)
         version = self._keys.store.get_version(key, most=self._most)
         if version is None:
             return [None] * len(coords), None
-        return decode_fetched(self.inner_chunks_of(coords, version.data), coords, self._grid, self._spec), version
+        return decode_fetched(self.inner_chunks_of(coords, version.data), coords, self.grid, self._spec), version
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""
@@ -466,7 +465,7 @@ class CasShards(ShardedChunks):
         data, durable = self._join_shard(parts), self._keys.settings.durable
         self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
 
-    def _replace(self, coords: Sequence[Coords], values: Sequence[Any], durable: bool) -> None:
+    def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
         """A shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it."""
         self._keys.require_writable()
         key, numbers = self._locate(coords)
@@ -495,7 +494,7 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
     if keys.uses_compare_and_swap:
         return CasChunks(keys, spec, grid)
     chunks = KeyedChunks(keys, spec, grid)
-    return UncompressedChunks(keys, spec, grid) if chunks.direct and hasattr(store, "descriptor") else chunks
+    return UncompressedChunks(keys, spec, grid) if chunks.direct and store.traits.descriptors else chunks
 
 
 def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:

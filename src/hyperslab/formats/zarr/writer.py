@@ -9,22 +9,23 @@ from functools import partial
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
-from hyperslab.formats.base import BatchBlocks
+from hyperslab.formats.base import BatchBlocks, Node, Writer
 from hyperslab.formats.documents import JsonMapping, check_limits, write_again
+from hyperslab.formats.format_errors import require_no_link
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import LocksNodes, Rename, WritableStore
+from hyperslab.stores.base import Store
 
 
-class ZarrWriter(ZarrReader):
+class ZarrWriter(ZarrReader, Writer):
     """A dataset open for writing. ``consolidated``: keep consolidated metadata even where there was none."""
 
     def __init__(
         self,
-        store: WritableStore,
+        store: Store,
         dialect: MetadataDialect,
         settings: Settings,
         remembered: Mapping[str, bytes | None] | None = None,
@@ -42,14 +43,14 @@ class ZarrWriter(ZarrReader):
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def put(self, path: str, spec: GroupSpec | ArraySpec) -> None:
+    def put(self, path: str, spec: Node) -> None:
         """Make or replace a node's documents; missing groups above are made. Within a batch, at its end."""
-        path = normalize(path)
+        path, spec = normalize(path), require_no_link(spec, path, self._dialect.format)
         docs = self._documents_of(path, spec)
         for name, doc in docs.items():
             check_document(doc, name, path)
         # what a dead writer left must not become cells of the new array
-        if isinstance(spec, ArraySpec):
+        if spec.is_array:
             self._clear(path)
         with self._mutex:
             changes = {above: self._documents_of(above, GroupSpec()) for above in self._missing_above(path)}
@@ -84,8 +85,8 @@ class ZarrWriter(ZarrReader):
                 break
             found = self._specs.get(above) if above in self._without_copy_paths else None
             spec = self.stored_node(above) if found is None else found
-            if isinstance(spec, ArraySpec):
-                raise Invalid("an array holds no other nodes", url=self._store.url, node=above)
+            if spec is not None and spec.is_array:
+                raise Invalid("an array holds no other nodes", url=self.store.url, node=above)
             if spec is not None:
                 self._specs[above] = spec
                 self._without_copy_paths.add(above)
@@ -105,22 +106,23 @@ class ZarrWriter(ZarrReader):
     def _remove(self, path: str) -> None:
         self._target.delete_prefix(path, durable=self._settings.durable)
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str) -> bool:
         """Rename a node with all below it; AlreadyExists when the target is taken."""
         source, target = normalize(source), normalize(target)
         self._flush()
         self.node(source)
         if self._stored_docs(target) is not None:
-            raise AlreadyExists("the target of the move is taken", url=self._store.url, node=target)
+            raise AlreadyExists("the target of the move is taken", url=self.store.url, node=target)
         above = {place: self._documents_of(place, GroupSpec()) for place in self._missing_above(target)}
         act = partial(self._move_keys, source, target)
         self._commit(DocumentChange(above, gone=(source,), act=act, arrived=(target,)))
         self._forget(source)
         self._forget(target)
+        return True
 
     def _move_keys(self, source: str, target: str) -> None:
         store = self._target
-        if isinstance(store, Rename):
+        if store.traits.renames:
             store.rename(source, target)
             return
         names = {*self._dialect.extras, *self._dialect.nodes}
@@ -191,10 +193,10 @@ class ZarrWriter(ZarrReader):
         """Hold the node's lock in the store, once per thread."""
         held: set[str] = self._thread_locks.__dict__.setdefault("paths", set())
         # the store's locks are not taken twice by one thread, and a batch holds its own until its end
-        if path in held or path in self._batch_locks or not isinstance(self._store, LocksNodes):
+        if path in held or path in self._batch_locks or not self.store.traits.locks_nodes:
             yield
             return
-        with self._store.lock_node(path, self._settings.lock_timeout):
+        with self.store.lock_node(path, self._settings.lock_timeout):
             held.add(path)
             try:
                 yield

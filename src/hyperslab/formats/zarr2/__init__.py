@@ -21,13 +21,11 @@ Specification: https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html ::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
-from hyperslab.formats.zarr.opening import open_zarr
-from hyperslab.formats.zarr.reader import ZarrReader
+from hyperslab.formats.base import Feature, FormatInfo, FormatTraits, Variant
+from hyperslab.formats.zarr.opening import PLAIN_NOTES, ZarrFormat
 from hyperslab.formats.zarr2.document import CONSOLIDATED, ZARRAY, ZGROUP, Zarr2
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.location import Probe
 
 _LACKS = frozenset(
     {
@@ -38,21 +36,16 @@ _LACKS = frozenset(
         Feature.SPARSE,
     }
 )
-_OURS = "in the attribute `_hyperslab`, which other readers pass over"
-_NOTES = {
+_NOTES = PLAIN_NOTES | {
     Feature.DIMENSIONS: "in the attribute `_ARRAY_DIMENSIONS`, as xarray reads them",
-    **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
-    Feature.LABELS: _OURS,
     Feature.STRINGS: "objects with the filter `vlen-utf8`",
     Feature.VLEN: "objects with the filter `vlen-bytes` or `vlen-array`",
     Feature.VARYING_CHUNKS: "a document has one length per dimension",
-    Feature.LINKS: "no word for them; format hdmf has",
-    Feature.REFERENCES: "no word for them; format hdmf has",
 }
 
 
 @dataclass(frozen=True)
-class Zarr2Format:
+class Zarr2Format(ZarrFormat):
     """Zarr format 2, read and written."""
 
     @property
@@ -72,6 +65,8 @@ class Zarr2Format:
         known_by = "a .zgroup, .zarray or .zmetadata"
         return FormatInfo("zarr2", "trees of groups and chunked arrays", known_by, True, variants)
 
+    traits = FormatTraits(keeps_consolidated=True, fill_value="missing", native_kinds="b")
+
     @property
     def metadata_dialect(self) -> Zarr2:
         """Return the dialect of its documents."""
@@ -80,10 +75,6 @@ class Zarr2Format:
     def sniff(self, probe: Probe) -> bool:
         """Return whether the root has one of the documents; a consolidated dataset is known by one request."""
         return any(probe.get(name) is not None for name in (CONSOLIDATED, ZGROUP, ZARRAY))
-
-    def open(self, where: Location, mode: Mode, **options: Any) -> ZarrReader:
-        """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""
-        return open_zarr(Zarr2(), where, mode, **options)
 
 
 FORMAT = Zarr2Format()

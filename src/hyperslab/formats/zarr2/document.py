@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.codecs.chain import try_chain
-from hyperslab.codecs.registry import VIEWING, canonical
+from hyperslab.codecs.chain import VIEWING, canonical
+from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import (
     ARRAY,
     BYTES,
     COMPRESSORS,
+    HDMF_CODECS,
     SERIAL,
     serial_codec,
     undecodable_reasons,
@@ -68,10 +69,8 @@ from hyperslab.stores.keys import is_key
 
 _NAMES = {"packbits": "numcodecs.packbits"}
 _IDS = {name: id for id, name in _NAMES.items()}
-_OF_OTHERS = frozenset(
-    {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
-    | {"fixed_utf8", "utf8_bytes", "iso_time", "enum_members", "record_text", "reference_pickle", "reference_text"}
-)
+_OF_OTHERS = HDMF_CODECS | {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
+_OF_OTHERS |= {"fixed_utf8", "iso_time", "enum_members"}
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
@@ -117,7 +116,7 @@ def _read_codec(said: JsonMapping) -> Codec:
     return Codec(name, {key: number_of_text(value) for key, value in said.items() if key != "id"})
 
 
-def number_of_text(value: object) -> Any:
+def number_of_text(value: object) -> object:
     """Return the number that a text is: netCDF-C 4.9.3 writes the numbers of codecs as text."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
 
@@ -184,7 +183,7 @@ def read_dtype(name: object, codecs: Sequence[Codec]) -> DataType:
     raise TypeError("cells of type 'object' need one of the codecs vlen-utf8, vlen-bytes, vlen-array, json2, msgpack2")
 
 
-def write_dtype(dtype: DataType) -> Any:
+def write_dtype(dtype: DataType) -> object:
     """Return the ``dtype`` of a type; Unsupported when Zarr v2 has none."""
     match dtype:
         case VlenString() | VlenBytes() | VlenArray():
@@ -201,7 +200,7 @@ def write_dtype(dtype: DataType) -> Any:
     )
 
 
-def read_fill(value: object, dtype: DataType) -> Any:
+def read_fill(value: object, dtype: DataType) -> object:
     """Return the fill value as a cell; null is None: such cells read as the type's zero. TypeError when it does not
     fit."""
     if value is None:
@@ -217,7 +216,7 @@ def read_fill(value: object, dtype: DataType) -> Any:
             return _read_cell(value, numpy_dtype(dtype))
 
 
-def _read_cell(value: object, dtype: NumpyDType) -> Any:
+def _read_cell(value: object, dtype: NumpyDType) -> object:
     if dtype.kind == "U":
         text = _text(value)
         if len(text) > dtype.itemsize // 4:
@@ -252,7 +251,7 @@ def _short_bytes(value: object, size: int) -> bytes:
     return raw
 
 
-def _raw(value: object, dtype: NumpyDType) -> Any:
+def _raw(value: object, dtype: NumpyDType) -> object:
     if value in ("", 0):
         return np.zeros((), dtype)[()]
     raw = base64_to_bytes(value)
@@ -261,18 +260,19 @@ def _raw(value: object, dtype: NumpyDType) -> Any:
     return np.frombuffer(raw, dtype)[0]
 
 
-def write_fill(value: Any, dtype: DataType) -> Any:
+def write_fill(value: Any, dtype: DataType) -> object:
     """Return the JSON of a fill value; structured ones are base64 of the cell's bytes in the array's own byte order."""
     if value is None:
         return None
-    if isinstance(dtype, VlenArray):
-        if len(value):
-            raise Unsupported("format zarr2 has no fill value for arrays of variable length", remedy="leave it out")
-        return None
-    if isinstance(dtype, VlenString):
-        return str(value)
-    if isinstance(dtype, VlenBytes):
-        return bytes_to_base64(bytes(value))
+    match dtype:
+        case VlenArray():
+            if len(value):
+                raise Unsupported("format zarr2 has no fill value for arrays of variable length", remedy="leave it out")
+            return None
+        case VlenString():
+            return str(value)
+        case VlenBytes():
+            return bytes_to_base64(bytes(value))
     stored = numpy_dtype(dtype)
     match stored.kind:
         case "U":
@@ -349,7 +349,7 @@ def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> Arr
     )
 
 
-def _cells(doc: JsonMapping, codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, Any]:
+def _cells(doc: JsonMapping, codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, object]:
     try:
         dtype = apply_described_type(read_dtype(doc.get("dtype"), codecs), marks.dtype)
     except TypeError as error:
@@ -383,7 +383,7 @@ def _dims(attrs: JsonObject, ndim: int, problems: Problems) -> tuple[str | None,
 def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     """Return the documents of a node; Unsupported names what Zarr v2 cannot hold."""
     old: JsonMapping = spec.layout.get("zarr2", {})
-    if isinstance(spec, GroupSpec):
+    if spec.is_group:
         return {
             ZATTRS: write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types)),
             ZGROUP: {"zarr_format": 2, **{key: value for key, value in old.items() if key != "zarr_format"}},
@@ -446,7 +446,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
 
 def _parsed(docs: Documents) -> ArraySpec:
     spec = parse(docs)
-    if not isinstance(spec, ArraySpec):
+    if not spec.is_array:
         raise TypeError("no array")
     return spec
 

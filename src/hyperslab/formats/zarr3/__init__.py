@@ -21,31 +21,25 @@ Specification: https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html ::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from hyperslab.formats.base import Feature, FormatInfo, Mode, Variant
-from hyperslab.formats.zarr.opening import open_zarr
-from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
+from hyperslab.formats.base import Feature, FormatInfo, FormatTraits, Variant
+from hyperslab.formats.zarr.opening import PLAIN_NOTES, ZarrFormat
+from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.formats.zarr3.document import NAME, Zarr3
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.location import Probe
 
 _LACKS = frozenset({Feature.SUBARRAYS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE})
 _FORMAT_2 = (".zmetadata", ".zgroup", ".zarray")
-_OURS = "in the attribute `_hyperslab`, which other readers pass over"
-_NOTES = {
+_NOTES = PLAIN_NOTES | {
     Feature.DIMENSIONS: "`dimension_names`",
-    **dict.fromkeys((Feature.UNLIMITED, Feature.TYPED_ATTRIBUTES, Feature.USER_TYPES, Feature.CHAR), _OURS),
-    Feature.LABELS: _OURS,
     Feature.VARYING_CHUNKS: "the grid `rectilinear`",
     Feature.SUBARRAYS: "`struct` has no arrays as fields",
-    Feature.LINKS: "no word for them; format hdmf has",
-    Feature.REFERENCES: "no word for them; format hdmf has",
 }
 
 
 @dataclass(frozen=True)
-class Zarr3Format:
+class Zarr3Format(ZarrFormat):
     """Zarr format 3, read and written."""
 
     @property
@@ -59,15 +53,12 @@ class Zarr3Format:
         return frozenset(Feature) - _LACKS
 
     @property
-    def common_codecs(self) -> frozenset[str]:
-        """Return the codecs that the specification has."""
-        return COMMON
-
-    @property
     def info(self) -> FormatInfo:
         """Return its line of ``list_formats``."""
         variants = (Variant("zarr3", self.features, notes=_NOTES),)
         return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True, variants)
+
+    traits = FormatTraits(keeps_consolidated=True, fill_value="apart", native_kinds="b", common_codecs=COMMON)
 
     @property
     def metadata_dialect(self) -> Zarr3:
@@ -83,10 +74,6 @@ class Zarr3Format:
         if not probe.where.is_dir() or any(probe.get(name) is not None for name in _FORMAT_2):
             return False
         return holds_nodes(probe.store, "", (NAME,))
-
-    def open(self, where: Location, mode: Mode, **options: Any) -> ZarrReader:
-        """Open or make a dataset; options: ``settings``, ``consolidated``, ``remembered``."""
-        return open_zarr(Zarr3(), where, mode, **options)
 
 
 FORMAT = Zarr3Format()

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.codecs.chain import INDEX_CODECS
-from hyperslab.codecs.registry import VIEWING, canonical
+from hyperslab.codecs.chain import VIEWING, canonical
+from hyperslab.codecs.registry import INDEX_CODECS
 from hyperslab.errors import Unsupported
-from hyperslab.formats.codec_kinds import ARRAY, BYTES, SERIAL
+from hyperslab.formats.codec_kinds import ARRAY, BYTES, HDMF_CODECS, SERIAL
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
@@ -34,12 +34,13 @@ _SEPARATORS = {"default": "/", "v2": "."}
 
 def read_extension(said: object) -> tuple[str, JsonObject] | None:
     """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
-    if isinstance(said, str):
-        return said, {}
-    if isinstance(said, dict) and isinstance(said.get("name"), str):
-        config = said.get("configuration")
-        if config is None or isinstance(config, dict):
-            return said["name"], config or {}
+    match said:
+        case str():
+            return said, {}
+        case dict() if isinstance(said.get("name"), str):
+            config = said.get("configuration")
+            if config is None or isinstance(config, dict):
+                return said["name"], config or {}
     return None
 
 
@@ -109,7 +110,7 @@ def write_grid(chunks: Chunks) -> JsonObject:
     return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
 
 
-def _runs(sizes: Sequence[int]) -> list[Any]:
+def _runs(sizes: Sequence[int]) -> list[object]:
     runs = [(size, len(list(group))) for size, group in groupby(sizes)]
     return [size if count == 1 else [size, count] for size, count in runs]
 
@@ -147,9 +148,7 @@ COMMON = frozenset(["gzip", "zstd", "blosc", "crc32c"])
 _NAMED = frozenset(
     ["bytes", "transpose", "gzip", "zstd", "blosc", "vlen-utf8", "vlen-bytes", "packbits", "cast_value", "scale_offset"]
 )
-_UNSAID = frozenset(
-    ["json2", "categorize", "vlen-array", "utf8_bytes", "record_text", "reference_pickle", "reference_text"]
-)
+_UNSAID = HDMF_CODECS | {"json2", "categorize", "vlen-array"}
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _BY_VALUE = ("astype", "fixedscaleoffset")
 """Filters that make nothing of cells in the wrong byte order; ``delta`` of whole numbers is undone in any."""

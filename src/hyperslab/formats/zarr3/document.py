@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.chain import INDEX_CODECS, try_chain
+from hyperslab.codecs.registry import INDEX_CODECS, try_chain
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import ARRAY, serial_codec, undecodable_reasons, with_serial
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.attributes import Code, encode_attribute
 from hyperslab.formats.metadata_json.cells import (
@@ -77,7 +77,7 @@ FILL_VALUE = "_FillValue"
 _SHAPED = re.compile(r"\[[\d,]*\]$")
 
 
-def write_missing_value(value: object, dtype: DataType) -> tuple[Any, Code | None] | None:
+def write_missing_value(value: object, dtype: DataType) -> tuple[object, Code | None] | None:
     """Return the value as xarray reads it, and its code; None when xarray would fail on it."""
     cell = value.reshape(-1)[0] if isinstance(value, np.ndarray) and value.size == 1 else value
     if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
@@ -118,7 +118,7 @@ def read_missing_value(stored: JsonMapping, dtype: DataType) -> JsonMapping:
     said = stored.get(ATTRIBUTE)
     mark = said if isinstance(said, dict) else {"version": VERSION}
     codes = mark.get("attrs")
-    codes = codes if isinstance(codes, dict) else {}
+    codes = object_or_empty(codes)
     cells = numpy_dtype(dtype)
     value, code = stored[FILL_VALUE], codes.get(FILL_VALUE)
     number = _unpack(value, cells.kind)
@@ -132,7 +132,7 @@ def read_missing_value(stored: JsonMapping, dtype: DataType) -> JsonMapping:
     return {**stored, FILL_VALUE: value, ATTRIBUTE: {**mark, "attrs": {**codes, FILL_VALUE: code}}}
 
 
-def _unpack(value: object, kind: str) -> Any:
+def _unpack(value: object, kind: str) -> object:
     """Return the number of xarray's spelling as JSON; None when it is not spelled so."""
     try:
         match value:
@@ -251,14 +251,14 @@ def _check_codecs(doc: JsonMapping, codecs: tuple[Codec, ...], problems: Problem
     for reason in [] if problems.is_fatal else undecodable_reasons(codecs):
         problems.undecodable("unknown-codec", reason)
     transformers = doc.get("storage_transformers") or []
-    for said in transformers if isinstance(transformers, list) else [transformers]:
+    for said in as_list(transformers):
         found = read_extension(said)
         problems.undecodable(
             "storage_transformer", f"storage transformer {shorten(found[0] if found else said)} is not known"
         )
 
 
-def _read_fill(doc: JsonMapping, dtype: DataType, problems: Problems) -> Any:
+def _read_fill(doc: JsonMapping, dtype: DataType, problems: Problems) -> object:
     if "fill_value" not in doc:
         problems.fatal("fill_value", "fill_value is missing")
         return None
@@ -293,7 +293,7 @@ def _dims(names: object, ndim: int, problems: Problems) -> tuple[str | None, ...
 def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
     old: JsonMapping = spec.layout.get("zarr3", {})
-    if isinstance(spec, GroupSpec):
+    if spec.is_group:
         attributes = write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types))
         return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
     spelled, hidden = {}, []
@@ -353,7 +353,7 @@ def _stored_type(dtype: DataType) -> DataType:
     return read_dtype("bytes") if isinstance(dtype, VlenArray) else plain_type(dtype)
 
 
-def _stored_fill(spec: ArraySpec) -> Any:
+def _stored_fill(spec: ArraySpec) -> object:
     if isinstance(spec.dtype, VlenArray):
         return spec.fill_value.tobytes()
     return spec.fill_value
@@ -391,7 +391,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         found = parse(render(spec))
     except FormatError as error:
         raise Invalid(error.message, remedy="choose other codecs for these cells") from None
-    if not isinstance(found, ArraySpec):
+    if not found.is_array:
         raise Invalid("this is no array")
     try_chain(found)
     return found
@@ -428,7 +428,7 @@ def _ordered(dtype: DataType) -> bool:
     return isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
 
 
-def _zero(dtype: DataType) -> Any:
+def _zero(dtype: DataType) -> object:
     match dtype:
         case VlenString():
             return ""

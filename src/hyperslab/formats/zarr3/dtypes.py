@@ -137,7 +137,7 @@ def _struct(config: JsonObject, depth: int) -> NumpyDType:
     return np.dtype(fields)
 
 
-def write_dtype(dtype: DataType) -> Any:
+def write_dtype(dtype: DataType) -> object:
     """Return the ``data_type`` of a type; Unsupported when Zarr v3 has none."""
     match dtype:
         case VlenString():
@@ -153,7 +153,7 @@ def write_dtype(dtype: DataType) -> Any:
     return said
 
 
-def _name_of(dtype: NumpyDType) -> Any:
+def _name_of(dtype: NumpyDType) -> object:
     if is_small(dtype) or dtype.name in CORE:
         return dtype.name
     if dtype.names is not None and dtype.fields is not None:
@@ -201,7 +201,7 @@ def has_byte_order(dtype: DataType) -> bool:
 # Read strictly, for it is what every unwritten cell reads as.
 
 
-def read_fill(value: object, dtype: DataType) -> Any:
+def read_fill(value: object, dtype: DataType) -> object:
     """Return the fill value as a cell; TypeError or OverflowError when it does not fit the type."""
     match dtype:
         case VlenString():
@@ -226,7 +226,7 @@ def _bytes(value: object) -> bytes:
     return base64_to_bytes(value)
 
 
-def _read_cell(value: object, dtype: NumpyDType) -> Any:
+def _read_cell(value: object, dtype: NumpyDType) -> object:
     if is_small(dtype):
         return _read_small(value, dtype)
     if dtype.names is not None and dtype.fields is not None:
@@ -269,7 +269,7 @@ def _read_struct(value: object, dtype: NumpyDType) -> Any:
     return cell[()]
 
 
-def _read_small(value: object, dtype: NumpyDType) -> Any:
+def _read_small(value: object, dtype: NumpyDType) -> object:
     if isinstance(value, str) and value.startswith("0x"):
         return cell_from_bits(value[2:], dtype)
     if "int" in dtype.name:
@@ -282,7 +282,7 @@ def _read_small(value: object, dtype: NumpyDType) -> Any:
     return cell
 
 
-def write_fill(value: Any, dtype: DataType) -> Any:
+def write_fill(value: Any, dtype: DataType) -> object:
     """Return the JSON of a fill value."""
     match dtype:
         case VlenString():
@@ -295,7 +295,7 @@ def write_fill(value: Any, dtype: DataType) -> Any:
             return _write_cell(value, numpy_dtype(dtype))
 
 
-def _write_cell(value: Any, dtype: NumpyDType) -> Any:
+def _write_cell(value: Any, dtype: NumpyDType) -> object:
     if is_small(dtype):
         return _write_small(value)
     if dtype.names is not None:
@@ -320,7 +320,7 @@ def _unpadded(value: object, dtype: NumpyDType) -> bytes:
     return raw.tobytes()
 
 
-def _write_small(value: Any) -> Any:
+def _write_small(value: Any) -> object:
     if "int" in value.dtype.name:
         return int(value)
     number = float(value)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.model import dims
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import (
     AttributeSchema,
@@ -85,7 +86,7 @@ class ArraySchema:
                 remedy=f"add AttributeSchema({dimension.attribute!r}, datetime, ...) to the schema",
             )
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return self.dimensions, self.dtype.char, self.attributes, fill_text(self.fill_value)
 
     def __eq__(self, other: object) -> bool:
@@ -120,11 +121,11 @@ class ArraySchema:
         return prod(self.shape) * self.dtype.itemsize
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The schema as a collection document has it."""
         return self._to_dict()
 
-    def _to_dict(self) -> dict[str, Any]:
+    def _to_dict(self) -> dict[str, object]:
         return {
             "dimensions": [dimension.as_dict for dimension in self.dimensions],
             "dtype": dtype_name(self.dtype),
@@ -132,7 +133,7 @@ class ArraySchema:
             "fill_value": fill_text(self.fill_value),
         }
 
-    def indexes(self, values: Mapping[str, Any], shape: Sequence[int] | None = None) -> dict[str, dims.Index]:
+    def indexes(self, values: Mapping[str, object], shape: Sequence[int] | None = None) -> dict[str, dims.Index]:
         """Return the labels of one array's dimensions by name, from the values of its attributes (for ``$`` starts).
 
         ``shape`` is the array's own where the schema has unlimited dimensions. A time axis whose attribute is unset
@@ -203,7 +204,7 @@ class VArraySchema(ArraySchema):
                 )
         return tuple(-(-size // length) for size, length in zip(self.shape, shape, strict=True))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (*ArraySchema._key(self), self.vgrid, self.arrays_shape)
 
     @property
@@ -218,7 +219,7 @@ class VArraySchema(ArraySchema):
         """Bytes that the cells of one tile take in memory."""
         return prod(self.arrays_shape) * self.dtype.itemsize
 
-    def _to_dict(self) -> dict[str, Any]:
+    def _to_dict(self) -> dict[str, object]:
         """Return the stored form, with ``arrays_shape`` where ``vgrid`` does not tell it."""
         said = {**ArraySchema._to_dict(self), "vgrid": list(self.vgrid)}
         return said if self.is_regular else {**said, "arrays_shape": list(self.arrays_shape)}
@@ -261,9 +262,7 @@ def _check_unique(names: list[str], what: str) -> None:
 
 def _counts(word: str, given: Any, schema: ArraySchema) -> tuple[int, ...]:
     """Return one positive whole number per dimension."""
-    whole = isinstance(given, list | tuple) and all(
-        isinstance(count, int | np.integer) and not isinstance(count, bool) and count > 0 for count in given
-    )
+    whole = isinstance(given, list | tuple) and all(is_whole_number(count) and count > 0 for count in given)
     if not whole:
         raise SchemaError(f"{word} is {given!r}", remedy="give a tuple of whole numbers from 1 on")
     if len(given) != len(schema.dimensions):
@@ -285,7 +284,7 @@ _LONGEST_COMPONENT = 255
 _LONGEST_NAME = 250
 
 
-Values = Mapping[str, Any]
+AttributeValues = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +295,8 @@ class Record:
     """
 
     id: str
-    primary: Values = field(hash=False)
-    custom: Values = field(hash=False)
+    primary: AttributeValues = field(hash=False)
+    custom: AttributeValues = field(hash=False)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -318,8 +317,8 @@ def check_id(id: object) -> str:
 
 
 def check_new(
-    schema: ArraySchema, primary: Values | None, custom: Values | None, *, strict: bool = True
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    schema: ArraySchema, primary: AttributeValues | None, custom: AttributeValues | None, *, strict: bool = True
+) -> tuple[dict[str, object], dict[str, object]]:
     """Return the values of a new array, complete and in the schema's order; SchemaError names the attribute.
 
     Every primary value is needed. Custom ones are None unless given, but for datetimes, which are needed when
@@ -340,7 +339,7 @@ def check_new(
     return key, rest
 
 
-def update_record(schema: ArraySchema, record: Record, update: Values, *, strict: bool = True) -> Record:
+def update_record(schema: ArraySchema, record: Record, update: AttributeValues, *, strict: bool = True) -> Record:
     """Return the record with other custom values, those first; SchemaError when nothing or something else is asked
     for."""
     update = _mapping(update, "custom")
@@ -357,40 +356,41 @@ def update_record(schema: ArraySchema, record: Record, update: Values, *, strict
     return Record(record.id, record.primary, made)
 
 
-def check_key(schema: ArraySchema, values: Values) -> dict[str, Any]:
+def check_key(schema: ArraySchema, values: AttributeValues) -> dict[str, object]:
     """Return values of attributes to look arrays up by, primary or custom, in the types of the schema; SchemaError."""
     values = _mapping(values, "searched")
     _check_known(schema.attributes, values, "searched")
     return {known.name: check_sought(known, values[known.name]) for known in schema.attributes if known.name in values}
 
 
-def check_sought(attribute: AttributeSchema, value: object) -> Any:
+def check_sought(attribute: AttributeSchema, value: object) -> object:
     """Return one value to look arrays up by; a complex number inside a tuple may be given as text."""
     if attribute.dtype is tuple and isinstance(value, tuple):
         value = with_complex(value)
     return convert_value(attribute, value)
 
 
-def key_of(schema: ArraySchema, values: Record | Values) -> tuple[Any, ...]:
+def key_of(schema: ArraySchema, values: Record | AttributeValues) -> tuple[object, ...]:
     """Return the primary values in the schema's order, alike for a record just made and the same one read back."""
     primary = values.primary if isinstance(values, Record) else values
     return tuple(canonical_value(primary[known.name]) for known in schema.primary_attributes)
 
 
-def canonical_value(value: object) -> Any:
+def canonical_value(value: object) -> object:
     """Return a value as it compares: inside tuples complex numbers and datetimes are text, as they are stored; no
     -0.0."""
-    if isinstance(value, tuple):
-        return tuple(_canonical_member(part) for part in value)
-    if isinstance(value, float):
-        return NAN if isnan(value) else value + 0.0
+    match value:
+        case tuple():
+            return tuple(_canonical_member(part) for part in value)
+        case float():
+            return NAN if isnan(value) else value + 0.0
     return value + 0j if isinstance(value, complex) else value
 
 
 NAN = float("nan")
 
 
-def _canonical_member(value: object) -> Any:
+def _canonical_member(value: object) -> object:
     if isinstance(value, complex):
         return str(value)
     return iso_text(value) if isinstance(value, datetime) else canonical_value(value)
@@ -433,7 +433,7 @@ def _brief(text: str) -> str:
     return repr(text) if len(text) <= 60 else f"{text[:57]!r}..."
 
 
-def _mapping(values: object, what: str) -> dict[str, Any]:
+def _mapping(values: object, what: str) -> dict[str, object]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -441,14 +441,14 @@ def _mapping(values: object, what: str) -> dict[str, Any]:
     return dict(values)
 
 
-def _check_known(attributes: tuple[AttributeSchema, ...], values: Values, what: str) -> None:
+def _check_known(attributes: tuple[AttributeSchema, ...], values: AttributeValues, what: str) -> None:
     names = [known.name for known in attributes]
     for name in values:
         if name not in names:
             raise SchemaError(f"no attribute {name!r} among the {what} ones", remedy=meant(str(name), names))
 
 
-def _custom(schema: ArraySchema, attribute: AttributeSchema, value: object, strict: bool) -> Any:
+def _custom(schema: ArraySchema, attribute: AttributeSchema, value: object, strict: bool) -> object:
     if value is not None:
         return convert_value(attribute, value)
     if attribute.name in schema.start_attributes or (strict and attribute.dtype is datetime):
@@ -456,7 +456,7 @@ def _custom(schema: ArraySchema, attribute: AttributeSchema, value: object, stri
     return None
 
 
-def _check_times(schema: ArraySchema, values: Values) -> None:
+def _check_times(schema: ArraySchema, values: AttributeValues) -> None:
     for dimension in schema.time_dimensions:
         if dimension.attribute is not None and (start := dimension.start_of(values)) is not None:
             check_span(dimension.name, start, dimension.step, dimension.size)

@@ -284,7 +284,7 @@ class AttributeSchema:
             raise SchemaError(f"attribute {self.name!r}: primary is {self.primary!r}", remedy="give True or False")
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The attribute as a collection document has it."""
         return {"name": self.name, "primary": self.primary, "dtype": type_name(self.dtype)}
 
@@ -301,7 +301,7 @@ def type_of(name: object) -> type:
     return dtype_of(name).type
 
 
-def convert_value(attribute: AttributeSchema, value: object) -> Any:
+def convert_value(attribute: AttributeSchema, value: object) -> object:
     """Return a value of the attribute's type as a plain Python value; SchemaError names the attribute.
 
     NumPy numbers are taken by value, whole numbers for floats as well; never a bool. Times may be datetimes, dates, ISO
@@ -362,29 +362,30 @@ def _to_datetime(value: object) -> datetime:
     return as_moment(value)
 
 
-def _to_tuple(value: object) -> tuple[Any, ...]:
+def _to_tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, tuple):
         raise TypeError("a tuple is needed")
     return tuple(_to_tuple_member(part) for part in value)
 
 
-def _to_tuple_member(value: object) -> Any:
-    if isinstance(value, tuple):
-        return _to_tuple(value)
-    if isinstance(value, str) and _spells_complex(value):
-        raise TypeError(f"inside a tuple the text {value!r} cannot be told from the complex number")
+def _to_tuple_member(value: object) -> object:
+    match value:
+        case tuple():
+            return _to_tuple(value)
+        case str() if _spells_complex(value):
+            raise TypeError(f"inside a tuple the text {value!r} cannot be told from the complex number")
     for kinds, make in _MEMBERS:
         if _is_number(value, *kinds):
             return make(value)
     raise TypeError(f"a tuple holds texts, numbers, datetimes and tuples, not {type(value).__name__}")
 
 
-def with_complex(value: tuple[Any, ...]) -> tuple[Any, ...]:
+def with_complex(value: tuple[object, ...]) -> tuple[object, ...]:
     """Return a stored tuple with the numbers for the texts inside it that spell complex numbers."""
     return tuple(map(_with_complex, value))
 
 
-def _with_complex(member: object) -> Any:
+def _with_complex(member: object) -> object:
     if isinstance(member, tuple):
         return with_complex(member)
     return complex(member) if isinstance(member, str) and _spells_complex(member) else member
@@ -400,7 +401,7 @@ def _spells_complex(text: str) -> bool:
         return False
 
 
-_MEMBERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
+_MEMBERS: tuple[tuple[tuple[type, ...], Callable[[object], object]], ...] = (
     ((str,), _to_text),
     ((int, np.integer), _to_int),
     ((float, np.floating), _to_float),
@@ -409,7 +410,7 @@ _MEMBERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
 )
 
 
-_MAKERS: dict[type, Callable[[Any], Any]] = {
+_MAKERS: dict[type, Callable[[object], object]] = {
     int: _to_int,
     float: _to_float,
     complex: _to_complex,
@@ -419,7 +420,7 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _numpy_number(value: object, dtype: np.dtype[np.generic]) -> Any:
+def _numpy_number(value: object, dtype: np.dtype[np.generic]) -> object:
     """Return a value of a NumPy type: whole numbers within its limits, others rounded to it, as plain Python
     numbers."""
     if dtype.kind in "iu":

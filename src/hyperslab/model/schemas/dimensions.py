@@ -12,6 +12,8 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.model import dims
+from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.cells import Values
 
 LARGEST = 2**63 - 1
 
@@ -42,7 +44,7 @@ def check_size(size: object, name: str) -> int | None:
     """Return a count of cells from 1 on; None for a dimension that grows."""
     if size is None:
         return None
-    if isinstance(size, bool | np.bool_) or not isinstance(size, int | np.integer) or not 0 < size <= LARGEST:
+    if not is_whole_number(size) or not 0 < size <= LARGEST:
         raise SchemaError(
             f"dimension {name!r} has the size {size!r}",
             remedy="a size is a whole number from 1 on, or None for an unlimited dimension",
@@ -87,7 +89,7 @@ class DimensionSchema:
         return 1
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The dimension as a collection document has it."""
         return {
             "name": self.name,
@@ -138,7 +140,7 @@ class TimeDimensionSchema:
         return self.start_value[1:] if isinstance(self.start_value, str) else None
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The dimension as a collection document has it."""
         return {
             "name": self.name,
@@ -283,14 +285,15 @@ def get_utc(value: datetime | str) -> datetime:
 
 def as_moment(value: date | str | np.datetime64) -> datetime:
     """Return the datetime in UTC of a datetime, a date (its midnight), ISO 8601 text or a datetime64; SchemaError."""
-    if isinstance(value, np.datetime64):
-        exact = value.astype("M8[us]")
-        moment = exact.item()
-        if np.isnat(value) or exact != value or not isinstance(moment, datetime):
-            raise SchemaError(f"{value!r} is no whole microsecond", remedy="the years go from 1 to 9999")
-        return get_utc(moment)
-    if isinstance(value, datetime | str):
-        return get_utc(value)
+    match value:
+        case np.datetime64():
+            exact = value.astype("M8[us]")
+            moment = exact.item()
+            if np.isnat(value) or exact != value or not isinstance(moment, datetime):
+                raise SchemaError(f"{value!r} is no whole microsecond", remedy="the years go from 1 to 9999")
+            return get_utc(moment)
+        case datetime() | str():
+            return get_utc(value)
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
@@ -313,7 +316,7 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def as_nanoseconds(times: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def as_nanoseconds(times: Values) -> Values:
     """Return times in microseconds (datetime64) as datetime64[ns], as xarray has them; as they are where some are too
     far."""
     known = times[~np.isnat(times)].view("i8")

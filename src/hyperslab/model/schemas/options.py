@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.errors import SchemaError
+from hyperslab.model.amounts import is_whole_number
 
 # The filters of HDF5 that h5py knows by name.
 _NAMED = ("gzip", "lzf", "szip")
-Values = int | tuple[int | str, ...] | None
+FilterValues = int | tuple[int | str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -23,7 +24,7 @@ class HDF5CompressionOpts:
     """
 
     compression: str | int | None
-    compression_opts: Values
+    compression_opts: FilterValues
 
     def __init__(
         self, compression: str | int | None = None, compression_opts: int | Sequence[int | str] | None = None
@@ -41,7 +42,7 @@ class HDF5CompressionOpts:
             object.__setattr__(self, "compression_opts", level)
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The filter as a collection document has it: every value is text."""
         if self.compression is None:
             return {"compression": "none", "options": []}
@@ -75,7 +76,7 @@ class HDF5Options:
         object.__setattr__(self, "compression_opts", compression_opts or HDF5CompressionOpts())
 
     @property
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The options as a collection document has them."""
         if self.chunks is None:
             mode: dict[str, Any] = {"mode": "none"}
@@ -141,17 +142,17 @@ def _number(text: Any) -> Any:
 def _check_filter(given: object) -> str | int | None:
     if given is None or given in _NAMED:
         return str(given) if given is not None else None
-    if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 < given < 2**16:
+    if is_whole_number(given) and 0 < given < 2**16:
         return int(given)
     raise SchemaError(
         f"compression is {given!r}", remedy=f"choose {', '.join(_NAMED)} or the number of a registered filter"
     )
 
 
-def _check_values(given: object) -> Values:
+def _check_values(given: object) -> FilterValues:
     if given is None:
         return None
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+    if is_whole_number(given):
         return int(given)
     if not isinstance(given, list | tuple):
         raise SchemaError(f"compression_opts is {given!r}", remedy="give a whole number or a tuple of filter values")
@@ -165,6 +166,6 @@ def _check_chunks(given: object) -> tuple[int, ...] | Literal[True] | None:
         return given if given is None else True
     if not isinstance(given, list | tuple) or not given:
         raise SchemaError(f"chunks is {given!r}", remedy="give None, True or the lengths of a chunk")
-    if any(isinstance(part, bool) or not isinstance(part, int | np.integer) or part < 1 for part in given):
+    if any(not is_whole_number(part) or part < 1 for part in given):
         raise SchemaError(f"chunks is {given!r}", remedy="lengths are whole numbers from 1 on")
     return tuple(int(part) for part in given)

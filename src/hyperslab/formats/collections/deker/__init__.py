@@ -17,7 +17,7 @@ file per tile. ``weather.json`` is the document of a collection; ``<id>.hdf5`` h
 Files: ``folder`` (where things lie, files that are replaced whole), ``links`` and ``locks``; ``data_file`` (an HDF5
 file, open for reading), ``hdf5_parser`` (the same without the library, ten times faster), ``file_writer`` (new files);
 ``arrays`` (records, by id and key), ``array_cells`` and ``tiles`` (chunk sources); ``store`` (collections and
-their arrays made, changed, removed), ``problems`` (what a check finds, and its remedies).
+their arrays made, changed, removed), ``rules`` (what a check finds, and what mends it).
 """
 
 from __future__ import annotations
@@ -28,13 +28,6 @@ from hyperslab.formats.base import Feature, FormatInfo, Variant
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.format import FEATURES, NOTES, CollectionTreeFormat
 
-
-def _layouts() -> Sequence[Layout]:
-    from hyperslab.formats.collections.deker.store import LAYOUT
-
-    return (LAYOUT,)
-
-
 _HOLDS = FEATURES | {Feature.CODECS}
 _NOTES = NOTES | {
     Feature.UNLIMITED: "every array of a collection has the shape of its schema, and DEKER refuses any other",
@@ -43,16 +36,27 @@ _NOTES = NOTES | {
     Feature.STRINGS: f"{NOTES[Feature.STRINGS]}, where DEKER does not look: its arrays hold numbers alone",
     Feature.SCALARS: f"{NOTES[Feature.SCALARS]}, where DEKER does not look: its arrays have dimensions",
 }
-FORMAT = CollectionTreeFormat(
-    "deker",
-    _HOLDS,
-    FormatInfo(
+
+
+class DekerFormat(CollectionTreeFormat):
+    """Format ``deker``: all collections have DEKER's layout."""
+
+    name = "deker"
+    features = _HOLDS
+    info = FormatInfo(
         "deker",
         "collections of arrays in HDF5 files, as DEKER stores them",
         "collections/<name>/<name>.json",
         True,
         (Variant("deker", _HOLDS, notes=_NOTES),),
-    ),
-    _layouts,
-    only="deker",
-)
+    )
+    only = "deker"
+
+    def layouts(self) -> Sequence[Layout]:
+        """Return DEKER's."""
+        from hyperslab.formats.collections.deker.store import LAYOUT
+
+        return (LAYOUT,)
+
+
+FORMAT = DekerFormat()

@@ -11,13 +11,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.collections.deker.data_file import (
     Box,
@@ -30,9 +31,8 @@ from hyperslab.formats.collections.deker.data_file import (
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite
 from hyperslab.formats.collections.deker.folder import translate_errors
 from hyperslab.formats.collections.deker.locks import lock_file
-from hyperslab.formats.hdf5.cells import pread_into
 from hyperslab.stores.attempts import kept_waiting
-from hyperslab.stores.files import READ, read_error, write_errors
+from hyperslab.stores.files import READ, pread_into, read_error, write_errors
 
 # Files that are kept open: each takes a descriptor, of which a process has few.
 _MOST_OPEN = 64
@@ -106,10 +106,11 @@ class OpenFiles:
             self._contiguous.pop(path, None)
 
 
-class FileCells:
+class FileCells(ChunkReader):
     """Cells of one file as it is now, by pieces of a grid; changed in place by the peer meanwhile it is read anew."""
 
     def __init__(self, files: OpenFiles, path: str, form: DatasetForm, fill: Block, settings: Settings) -> None:
+        self.grid = form.grid
         self._files = files
         self._form = form
         self._fill = fill
@@ -177,8 +178,10 @@ def shift_box(grid: Grid, coords: Coords, within: Box) -> Box:
 
 
 @translate_errors(lambda cells: "")
-class ArrayCells:
+class ArrayCells(ChunkSource):
     """The cells of the Array whose file ``path`` tells (NodeNotFound when it is gone)."""
+
+    traits = SourceTraits(fetches=True, transacts=True, lists_chunks=True)
 
     def __init__(
         self,
@@ -189,6 +192,7 @@ class ArrayCells:
         settings: Settings,
         writable: Callable[[], None],
     ) -> None:
+        self.grid = form.grid
         self._files = files
         self._path = path
         self._form = form
@@ -197,11 +201,6 @@ class ArrayCells:
         self._writable = writable
         self._busy = threading.RLock()
         self._written: dict[Coords, Block] | None = None
-
-    @property
-    def grid(self) -> Grid:
-        """The HDF5 chunks, or blocks."""
-        return self._form.grid
 
     def fetch(self, coords: Sequence[Coords]) -> FileCells:
         """Return the file as it is now."""
@@ -265,7 +264,7 @@ class ArrayCells:
                 raise error.locate(url=path) from error.__cause__
         self._files.forget(path)
 
-    def stored_sizes(self, coords: Any) -> int:
+    def stored_sizes(self, coords: object) -> int:
         """Return bytes that the file takes: all pieces lie in it."""
         return self.nbytes_stored()
 
@@ -273,7 +272,7 @@ class ArrayCells:
         """Return bytes that the file takes."""
         return file_stamp(self._path())[2]
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Return every piece, where the file has ``data``."""
         return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
 
@@ -281,6 +280,8 @@ class ArrayCells:
 @translate_errors(lambda cells: "")
 class FlatArrayCells(ArrayCells):
     """Cells in one piece, any part of which is read alone."""
+
+    traits = replace(ArrayCells.traits, reads_parts=True)
 
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""

@@ -152,7 +152,7 @@ class Records:
         return [found for found in links.places(self._folder.path, self._folder.kind) if found[1] == id]
 
 
-class DekerCells:
+class DekerSources:
     """Specs and sources of one collection's arrays."""
 
     def __init__(self, folder: CollectionFolder, document: CollectionDocument, records: Records) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, finalize
 
 import numpy as np
@@ -25,7 +25,7 @@ from hyperslab.chunks.execute import read
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.codecs.base import Buffer
 from hyperslab.errors import (
     Conflict,
@@ -40,12 +40,15 @@ from hyperslab.errors import (
 from hyperslab.formats.collections.deker.hdf5_parser import parse_data_file
 from hyperslab.formats.collections.deker.locks import is_locked_elsewhere
 from hyperslab.formats.documents import LIMITS
-from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, open_chunk_source, pread
+from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, open_chunk_source
 from hyperslab.formats.hdf5.filters import codec_from_filter, load_filter_plugin, read_filters
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.selection.region import Range, Region
-from hyperslab.stores.files import READ, read_error
+from hyperslab.stores.files import READ, pread, read_error
+
+if TYPE_CHECKING:
+    import h5py
 
 Box = tuple[slice, ...]
 
@@ -104,12 +107,12 @@ class DekerFile:
 
     def _read_at_once(self, box: Box, out: Block) -> bool:
         """Read from a file whose cells are one chunk: nothing is to be planned. False where it takes a plan."""
-        cells: Any = self.cells
-        if out.dtype != self.dtype or cells.grid.fixed != self.shape or not out.size:
+        cells = self.cells
+        if cells is None or out.dtype != self.dtype or cells.grid.fixed != self.shape or not out.size:
             return False
         if out.shape == self.shape and out.flags.c_contiguous:
             found = cells.read_into((0,) * out.ndim, out)
-        elif hasattr(cells, "read_part"):
+        elif cells.traits.reads_parts:
             found = cells.read_part((0,) * out.ndim, box, out)
         else:
             return False
@@ -204,7 +207,7 @@ def _fill_quickly(opened: DekerFile, descriptor: int) -> bool:
     return True
 
 
-def _fill(opened: DekerFile, file: Any, descriptor: int) -> None:
+def _fill(opened: DekerFile, file: h5py.File, descriptor: int) -> None:
     """Fill ``opened`` with what the file holds and where."""
     meta, count, data = (file.get(name) for name in ("meta", "empty_cells", "data"))
     if meta is not None:
@@ -290,6 +293,8 @@ def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 class ContiguousDekerCells(ContiguousCells):
     """Such cells, of which a part can be read."""
 
+    traits = SourceTraits(reads_parts=True)
+
     @property
     def where(self) -> tuple[int | None, tuple[int, ...], np.dtype[np.generic]]:
         """The byte that the cells begin at, their shape, and their type as it is stored."""
@@ -299,7 +304,7 @@ class ContiguousDekerCells(ContiguousCells):
         """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""
         if self._offset is None:
             return False
-        origin = self._grid.origin(coords)
+        origin = self.grid.origin(coords)
         itemsize = self._stored.itemsize
         strides = [itemsize * prod(self._spec.shape[axis + 1 :]) for axis in range(len(origin))]
         start = self._offset
@@ -354,7 +359,7 @@ class DekerChunks(Hdf5Chunks):
         return None if stored is None else (pread(self._descriptor, stored[1], stored[0]), stored[2])
 
 
-def require_filters(dataset: Any) -> None:
+def require_filters(dataset: h5py.Dataset) -> None:
     """Have the library know the filters of a dataset; Unsupported names the extra that brings them."""
     from h5py import h5z
 
@@ -402,7 +407,7 @@ class _Bytes(io.RawIOBase):
         return count
 
 
-def h5_file(descriptor: int) -> Any:
+def h5_file(descriptor: int) -> h5py.File:
     """Return the file that is open as ``descriptor`` as an h5py file of its own: it stays the same file whatever its
     name is given to, and whoever else has it open in this process, locked or not, is no matter."""
     import h5py
@@ -410,25 +415,22 @@ def h5_file(descriptor: int) -> Any:
     return h5py.File(_Bytes(descriptor), "r")
 
 
-class LibraryCells:
+class LibraryCells(ChunkSource):
     """Cells read by h5py, one thread at a time; the file is open for as long as these are used. Read-only."""
 
-    def __init__(self, dataset: Any, descriptor: int, spec: ArraySpec, url: str) -> None:
+    traits = SourceTraits(reads_parts=True)
+
+    def __init__(self, dataset: h5py.Dataset, descriptor: int, spec: ArraySpec, url: str) -> None:
         require_filters(dataset)
         self._descriptor = descriptor
-        self._dataset: Any = None
+        self._dataset: h5py.Dataset = None
         self._spec = spec
         self._url = url
-        self._grid = Grid.of(spec.shape, spec.chunks)
-
-    @property
-    def grid(self) -> Grid:
-        """The chunks of the file, or blocks."""
-        return self._grid
+        self.grid = Grid.of(spec.shape, spec.chunks)
 
     def read_part(self, coords: Coords, within: tuple[slice, ...], out: Block) -> bool:
         """Read the cells ``within`` a chunk into ``out``; always True."""
-        origin = self._grid.origin(coords)
+        origin = self.grid.origin(coords)
         box = tuple(slice(a + p.start, a + p.stop, p.step) for a, p in zip(origin, within, strict=True))
         try:
             with LOCK:
@@ -455,12 +457,12 @@ class LibraryCells:
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read a chunk; what reaches past the edge is left alone. Always True."""
-        inside = tuple(slice(0, part.stop - part.start) for part in self._grid.extent(coords))
+        inside = tuple(slice(0, part.stop - part.start) for part in self.grid.extent(coords))
         return self.read_part(coords, inside, out[inside])
 
     def read(self, coords: Coords) -> Block | None:
         """Return a chunk in memory of its own."""
-        out = np.empty(self._grid.chunk_shape(coords), self._spec.numpy_dtype)
+        out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, out)
         return out
 

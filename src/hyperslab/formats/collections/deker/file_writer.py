@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import Chain, build_chain
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.collections.deker.data_file import DekerFile, block_shape, import_h5py, require_plugin
 from hyperslab.formats.collections.deker.folder import put_file, put_in_place, temporary_path
@@ -35,6 +36,9 @@ from hyperslab.model.schemas.options import HDF5Options
 from hyperslab.model.spec import Codec
 from hyperslab.stores.files import discard
 from hyperslab.stores.keys import temporary_name
+
+if TYPE_CHECKING:
+    import h5py
 
 # Bytes of room that the peer leaves after ``meta``.
 _PADDING = 33
@@ -47,7 +51,7 @@ class DatasetForm:
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    create_options: tuple[tuple[str, Any], ...]
+    create_options: tuple[tuple[str, object], ...]
     chunks: tuple[int, ...] | None
     codecs: tuple[Codec, ...]
 
@@ -71,7 +75,7 @@ class DatasetForm:
         except Unsupported:
             return None
 
-    def create(self, file: Any) -> Any:
+    def create(self, file: h5py.File) -> h5py.Dataset:
         """Make ``data`` in an h5py file; Unsupported for what the library, as it is in this process, cannot make."""
         if isinstance(dict(self.create_options).get("compression"), int):
             require_plugin()
@@ -88,7 +92,7 @@ def dataset_form(options: HDF5Options | None, shape: tuple[int, ...], dtype: np.
     filter."""
     if options is None:
         return DatasetForm(shape, dtype, (), None, ())
-    create_options: dict[str, Any] = {}
+    create_options: dict[str, object] = {}
     if options.chunks is not None:
         create_options["chunks"] = options.chunks
     filters = options.compression_opts
@@ -120,8 +124,8 @@ def _form(
 
 
 def _create_dataset(
-    file: Any, shape: tuple[int, ...], dtype: np.dtype[np.generic], create_options: tuple[tuple[str, Any], ...]
-) -> Any:
+    file: h5py.File, shape: tuple[int, ...], dtype: np.dtype[np.generic], create_options: tuple[tuple[str, Any], ...]
+) -> h5py.Dataset:
     try:
         return file.create_dataset("data", shape, dtype, **dict(create_options))
     except (ValueError, TypeError, RuntimeError) as error:
@@ -132,7 +136,7 @@ def _create_dataset(
 
 
 @contextmanager
-def _in_memory() -> Iterator[Any]:
+def _in_memory() -> Iterator[h5py.File]:
     """Yield an h5py file in memory, under the library's lock."""
     h5py = import_h5py()
     with LOCK, h5py.File(temporary_name("form"), "w", driver="core", backing_store=False) as file:
@@ -172,12 +176,12 @@ def _image(size: int, shape: tuple[int, ...] | None, dtype: np.dtype[np.generic]
         return [part.id.get_offset() for part in made], file.id.get_file_image()
 
 
-def _meta(file: Any, text: bytes, size: int) -> Any:
+def _meta(file: h5py.File, text: bytes, size: int) -> h5py.Dataset:
     return file.create_dataset("meta", data=np.array(text, f"S{size}"))
 
 
 @contextmanager
-def new_file(path: str, text: str, *, durable: bool, old: str | None = None) -> Iterator[Any]:
+def new_file(path: str, text: str, *, durable: bool, old: str | None = None) -> Iterator[h5py.File]:
     """Yield an h5py file with ``meta`` that takes the place of ``path`` when the block ends well.
 
     What the file ``old`` holds besides the objects of the format is copied. When the block fails nothing is left.
@@ -203,7 +207,7 @@ def new_file(path: str, text: str, *, durable: bool, old: str | None = None) -> 
         discard(temporary)
 
 
-def _copy_others(h5py: Any, old: str, file: Any) -> None:
+def _copy_others(h5py: Any, old: str, file: h5py.File) -> None:
     """Objects and attributes of others, as far as they can be read."""
     with suppress(OSError, RuntimeError, ValueError, KeyError), h5py.File(old, "r", locking=False) as source:
         for name in source:
@@ -280,7 +284,7 @@ class FileRewrite:
             with LOCK:
                 file["empty_cells"][()] = empty
 
-    def _fill(self, file: Any) -> int:
+    def _fill(self, file: h5py.File) -> int:
         """Write all pieces; the number of cells that hold the fill value."""
         with LOCK:
             data = self.form.create(file)
@@ -293,7 +297,7 @@ class FileRewrite:
         nbytes = int(np.prod(self.form.shape, dtype=object)) * self.form.dtype.itemsize
         return min(self.settings.threads, self.form.grid.size) if nbytes > 1 << 20 else 1
 
-    def _piece(self, data: Any, coords: Coords) -> int:
+    def _piece(self, data: h5py.Dataset, coords: Coords) -> int:
         """Write one piece; how many of its cells within the array hold the fill value."""
         extent = self.form.grid.extent(coords)
         inside = tuple(slice(0, part.stop - part.start) for part in extent)

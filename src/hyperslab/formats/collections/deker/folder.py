@@ -204,7 +204,7 @@ def make_empty(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
 
 
-def read_json_file(path: str) -> Any:
+def read_json_file(path: str) -> object:
     """Return a document as JSON values; FormatError."""
     try:
         data = read_bounded(path)
@@ -334,9 +334,9 @@ def translate_errors(url: Callable[[Any], str], *, bare: Collection[str] = ()) -
     return decorate
 
 
-def _function(method: Callable[..., Any], url: Callable[[Any], str]) -> Callable[..., Any]:
+def _function(method: Callable[..., object], url: Callable[[Any], str]) -> Callable[..., object]:
     @wraps(method)
-    def call(self: Any, *args: Any, **options: Any) -> Any:
+    def call(self: object, *args: object, **options: Any) -> object:
         try:  # not read_errors, which costs more than the rest where a cell is read
             return method(self, *args, **options)
         except HyperslabError:
@@ -347,9 +347,9 @@ def _function(method: Callable[..., Any], url: Callable[[Any], str]) -> Callable
     return call
 
 
-def _generator(method: Callable[..., Any], url: Callable[[Any], str]) -> Callable[..., Any]:
+def _generator(method: Callable[..., Any], url: Callable[[Any], str]) -> Callable[..., object]:
     @wraps(method)
-    def call(self: Any, *args: Any, **options: Any) -> Any:
+    def call(self: Any, *args: Any, **options: Any) -> object:
         with read_errors(url(self)):
             yield from method(self, *args, **options)
 

@@ -30,7 +30,6 @@ from hyperslab.errors import (
     StorageError,
     Unsupported,
 )
-from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections.base import (
     CollectionDocument,
     CollectionStore,
@@ -42,7 +41,7 @@ from hyperslab.formats.collections.base import (
 )
 from hyperslab.formats.collections.deker import links, locks
 from hyperslab.formats.collections.deker.array_cells import FileCells
-from hyperslab.formats.collections.deker.arrays import DekerCells, Key, Records
+from hyperslab.formats.collections.deker.arrays import DekerSources, Key, Records
 from hyperslab.formats.collections.deker.file_writer import FileRewrite, empty_file
 from hyperslab.formats.collections.deker.folder import (
     FOLDERS,
@@ -63,8 +62,9 @@ from hyperslab.formats.collections.deker.folder import (
     write_beside,
 )
 from hyperslab.formats.collections.deker.locks import lock_folder
-from hyperslab.formats.collections.deker.problems import CollectionSurvey, root_orphans
+from hyperslab.formats.collections.deker.rules import RULES, CollectionSurvey, root_orphans
 from hyperslab.formats.metadata_json import records
+from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name, check_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Unversioned
@@ -123,7 +123,7 @@ class DekerLayout(Layout):
                 _publish(path, document_bytes(document), settings)
         return holding
 
-    def remedies(self, where: Location) -> Iterator[Remedy]:
+    def find_damage(self, where: Location) -> Iterator[Finding]:
         """Folders and files that belong to no collection, with what mends that."""
         folder = _collections(where)
         if folder is None:
@@ -207,7 +207,7 @@ class DekerCollectionStore(CollectionStore):
         relative = document.extra.get(RELATIVE) is True
         self.folder = CollectionFolder(path, document.kind, settings, writable, relative)
         self.stored = Records(self.folder, document)
-        self.cells = DekerCells(self.folder, document, self.stored)
+        self.cells = DekerSources(self.folder, document, self.stored)
         self.document = document
 
     def exists(self) -> bool:
@@ -384,14 +384,14 @@ class DekerCollectionStore(CollectionStore):
 
     # -- health -----------------------------------------------------------------------------------------------------
 
-    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
+    def find_damage(self, *, deep: bool) -> Iterable[Finding]:
         """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return CollectionSurvey(self.folder, self.document, self.stored, self.cells, deep).run()
+        return map(RULES.with_rule, CollectionSurvey(self.folder, self.document, self.stored, self.cells, deep).run())
 
     def document_problems(self) -> Iterable[Problem]:
         """Return every problem of the collection itself, whatever its arrays are like."""
         survey = CollectionSurvey(self.folder, self.document, self.stored, self.cells, False)
-        return (remedy.problem for remedy in survey.examine_document())
+        return (finding.problem for finding in survey.examine_document())
 
     def clear_locks(self) -> None:
         """Remove the lock files of the peer whose processes are dead."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.errors import HyperslabError, MissingChunks, NodeNotFound
 from hyperslab.formats.collections.deker import links
 from hyperslab.formats.collections.deker.array_cells import FileCells, OpenFiles
@@ -50,8 +50,10 @@ _PAUSES = (0.01, 0.05, 0.2)
 
 @translate_errors(lambda tiles: tiles.folder, bare=("find", "read_into"))
 @dataclass(frozen=True)
-class TileCells:
+class TileCells(ChunkSource):
     """The tiles of the VArray ``id`` of the collection at ``place``. ``meta`` makes the text of a new tile."""
+
+    traits = SourceTraits(reads_parts=True, locks=True, lists_chunks=True)
 
     place: CollectionFolder
     id: str
@@ -143,7 +145,7 @@ class TileCells:
         block = np.empty(self.form.shape, self.form.dtype)
         return block if self.read_into(coords, block) else None
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Return the tiles that have a file, in the order of the grid."""
         found = set(self.unlinked.positions(self.id))
         with suppress(FileNotFoundError), os.scandir(f"{self.folder}/{tile_folder(self.id)}") as entries:
@@ -169,7 +171,7 @@ class TileCells:
 
     def nbytes_stored(self) -> int:
         """Return bytes that the files of all tiles take."""
-        return self.stored_sizes(self.stored())
+        return self.stored_sizes(self.stored_coords())
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

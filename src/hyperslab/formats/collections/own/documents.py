@@ -37,7 +37,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
 from hyperslab.formats.metadata_json.records import key_to_bytes
 from hyperslab.formats.zarr3.document import NAME, new_array, parse, render, type_to_name
 from hyperslab.model.schemas import VArraySchema
-from hyperslab.model.schemas.arrays import ArraySchema, Record, Values
+from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record
 from hyperslab.model.schemas.options import check_options
 from hyperslab.model.spec import ArraySpec
 
@@ -58,6 +58,10 @@ INDEX = "index"
 
 LARGEST_INDEX = 1 << 26
 """Bytes of an index that is stored."""
+
+
+BATCH = 1024
+"""Documents that are in memory at once: they are fetched by many requests at once where they are such."""
 
 
 ARRAYS, KEYS, GENERATIONS, UNSETTLED = "arrays", "keys", "generations", "unsettled"
@@ -127,7 +131,7 @@ class CollectionKeys:
         """Return the key of the value that tells what became of the arrays made together under this name."""
         return f"{COLLECTIONS}/{self.name}/{BATCHES}/{txn}"
 
-    def entry(self, schema: ArraySchema, values: Record | Values) -> str:
+    def entry(self, schema: ArraySchema, values: Record | AttributeValues) -> str:
         """Return the key entry of primary values: BLAKE2b of 16 bytes of their canonical JSON."""
         digest = hashlib.blake2b(key_to_bytes(schema, values), digest_size=16).hexdigest()
         return f"{COLLECTIONS}/{self.name}/{KEYS}/{digest}"
@@ -215,8 +219,8 @@ READ_STATE = "collections"
 
 class _Attributes(msgspec.Struct):
     id: Any = None
-    primary_attributes: Any = None
-    custom_attributes: Any = None
+    primary_attributes: object = None
+    custom_attributes: object = None
     mark: msgspec.Raw = msgspec.field(name=ATTRIBUTE, default=msgspec.Raw())
 
 
@@ -249,7 +253,7 @@ class ArrayDocuments:
         """The marks of all arrays, where they are the same."""
         return None if self.document.schema.start_attributes else self._marks_of({})
 
-    def _marks_of(self, values: Mapping[str, Any]) -> ExtendedMetadata:
+    def _marks_of(self, values: Mapping[str, object]) -> ExtendedMetadata:
         spec = self.template
         indexes = write_indexes(self.document.schema.indexes(values), spec.dims)
         return ExtendedMetadata(dtype=type_to_name(spec.dtype), indexes=indexes)
@@ -278,7 +282,7 @@ class ArrayDocuments:
     def parse_spec(self, data: bytes, id: str) -> ArraySpec:
         """Return the array of a stored document; FormatError."""
         spec = parse({NAME: read_document(data, NAME)}, f"{self.document.name}/{id}")
-        if not isinstance(spec, ArraySpec) or len(spec.shape) != len(self.document.schema.dimensions):
+        if not spec.is_array or len(spec.shape) != len(self.document.schema.dimensions):
             message = "the document is not that of an array of this collection"
             raise FormatError(message, problems=(Problem(f"{self.document.name}/{id}", "array", message),))
         own = {name: spec.attrs.get(name) for name in RECORD_ATTRIBUTES}
@@ -288,7 +292,7 @@ class ArrayDocuments:
     def _template_as_stored(self) -> ArraySpec:
         """A new array as its document reads."""
         spec = parse(render(self.template), self.document.name)
-        if not isinstance(spec, ArraySpec):
+        if not spec.is_array:
             raise TypeError("no array")
         return spec
 
@@ -333,7 +337,7 @@ class ArrayDocuments:
             raise Invalid(message, remedy="only unlimited dimensions grow and shrink")
 
 
-def _own_attributes(data: bytes) -> Mapping[str, Any]:
+def _own_attributes(data: bytes) -> Mapping[str, object]:
     """Return the attributes of a document that are the record; the whole document is read only where it is odd."""
     try:
         found = _decode(data).attributes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,6 @@ from hyperslab.errors import (
     SchemaError,
     StorageError,
 )
-from hyperslab.formats.base import Remedy
 from hyperslab.formats.collections import base
 from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, LayoutName, record_of
 from hyperslab.formats.collections.own.documents import (
@@ -31,14 +30,14 @@ from hyperslab.formats.collections.own.documents import (
     CollectionKeys,
     part_of,
 )
-from hyperslab.formats.collections.own.health import CollectionHealth
+from hyperslab.formats.collections.own.rules import RULES, CollectionDamage
 from hyperslab.formats.collections.own.store import CollectionCreation, StoredCollection
-from hyperslab.formats.collections.own.store_fallbacks import keep_folder, lock_node, put_new, size_of, touch
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import Problems
+from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Size, Store
+from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
 NAME: LayoutName = "hyperslab"
@@ -75,19 +74,19 @@ class OwnLayout(Layout):
         taken = AlreadyExists(f"the collection {document.name!r} exists", url=where.url, node=document.name)
         if _is_taken(store, keys):  # before a folder is made for the lock
             raise taken
-        with lock_node(store, keys.base, settings.lock_timeout):
+        with store.lock_node(keys.base, settings.lock_timeout):
             if _is_taken(store, keys):
                 raise taken
             for folder in FOLDERS:  # of one that was not removed to the end
                 store.delete_prefix(keys.folder(folder))
             store.delete(f"{keys.base}/{INDEX}")
             try:
-                put_new(store, [(keys.document, data)], durable=settings.durable)
+                store.put_new([(keys.document, data)], durable=settings.durable)
             except Conflict:
                 raise taken from None
         return made
 
-    def remedies(self, where: Location) -> Iterable[Remedy]:
+    def find_damage(self, where: Location) -> Iterable[Finding]:
         """Yield what a reader of collection documents survives, folders whose names are not those of collections, and
         what is left of a collection whose remover died."""
         try:
@@ -95,11 +94,11 @@ class OwnLayout(Layout):
         except NotFound:
             return
         for name in store.list_dir(COLLECTIONS)[1]:
-            yield from map(Remedy, _problems_of(store, name))
+            yield from map(Finding, _problems_of(store, name))
             if _is_left_over(store, name):
                 base = CollectionKeys(name).base
                 problem = Problem(name, "leftover", f"a collection was not removed to the end [key={base}]")
-                yield Remedy(problem, "remove what is left", partial(_remove_rest, where, name), at=base)
+                yield Finding(problem, "remove what is left", partial(_remove_rest, where, name), key=base)
 
 
 LAYOUT = OwnLayout()
@@ -115,7 +114,7 @@ def _names(where: Location) -> Iterator[str]:
 
 def _is_taken(store: Store, keys: CollectionKeys) -> bool:
     """Return whether a collection of this name is there, in this layout or in DEKER's."""
-    return any(size_of(store, key) is not None for key in (keys.document, f"{keys.base}/{keys.name}.json"))
+    return any(store.size(key) is not None for key in (keys.document, f"{keys.base}/{keys.name}.json"))
 
 
 def _is_there(store: Store, key: str) -> bool:
@@ -123,7 +122,7 @@ def _is_there(store: Store, key: str) -> bool:
     tells.
     """
     try:
-        return size_of(store, key) is not None
+        return store.size(key) is not None
     except StorageError:
         return True
 
@@ -137,9 +136,14 @@ def _is_left_over(store: Store, name: str) -> bool:
 def _remove_rest(where: Location, name: str) -> None:
     """Unless the collection was made anew meanwhile."""
     store, timeout = where.store(read_only=False), DEFAULTS.lock_timeout
-    with keep_folder(store, COLLECTIONS, timeout), lock_node(store, CollectionKeys(name).base, timeout):
+    with _keep_folder(store, COLLECTIONS, timeout), store.lock_node(CollectionKeys(name).base, timeout):
         if _is_left_over(store, name):
             store.delete_prefix(CollectionKeys(name).base)
+
+
+def _keep_folder(store: Store, folder: str, timeout: float | None) -> AbstractContextManager[None]:
+    """Keep the folder when all in it is removed, where the store removes empty ones: one that is held stays."""
+    return store.lock_node(folder, timeout) if store.traits.locks_chunks else nullcontext()
 
 
 def _is_name(name: Any) -> bool:
@@ -226,7 +230,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                 return
             self.store.put(self.keys.unsettled(id), b"", durable=durable)
             self.store.put(self.keys.array_document(id), new, durable=durable)
-            touch(self.store, self.keys.generation(part_of(id)), durable=durable)
+            self.store.touch(self.keys.generation(part_of(id)), durable=durable)
             self.store.delete(self.keys.unsettled(id))
 
     def remove(self, id: str) -> None:
@@ -237,7 +241,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
 
     def _mark_part_changed(self, part: str, removed: Iterable[str]) -> None:
         """Have whoever knows a part look at it anew; until then what was removed is among the unsettled."""
-        touch(self.store, self.keys.generation(part), durable=self.settings.durable)
+        self.store.touch(self.keys.generation(part), durable=self.settings.durable)
         for id in removed:
             self.store.delete(self.keys.unsettled(id))
 
@@ -282,7 +286,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         if not self.exists():
             return
         timeout = self.settings.lock_timeout
-        with keep_folder(self.store, COLLECTIONS, timeout), lock_node(self.store, self.keys.base, timeout):
+        with _keep_folder(self.store, COLLECTIONS, timeout), self.store.lock_node(self.keys.base, timeout):
             if self.exists():
                 self.store.delete(self.keys.document, durable=self.settings.durable)
                 self.store.delete_prefix(self.keys.base, durable=self.settings.durable)
@@ -296,7 +300,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
 
     def read_index(self) -> bytes | None:
         """Return the index that was stored last; None when there is nothing, or too much."""
-        size = self.store.size(self.keys.index) if isinstance(self.store, Size) else 0
+        size = self.store.size(self.keys.index)
         return self.store.get(self.keys.index) if size is not None and size <= LARGEST_INDEX else None
 
     def write_index(self, data: bytes) -> None:
@@ -307,6 +311,6 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def remedies(self, *, deep: bool) -> Iterable[Remedy]:
+    def find_damage(self, *, deep: bool) -> Iterable[Finding]:
         """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return CollectionHealth(self, deep=deep).remedies()
+        return map(RULES.with_rule, CollectionDamage(self, deep=deep).find_damage())

@@ -20,9 +20,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from typing import Any, cast
 
-from hyperslab.chunks.pool import batched
+from hyperslab.chunks.plan import batched
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import (
@@ -33,10 +32,12 @@ from hyperslab.errors import (
     HyperslabError,
     NodeNotFound,
     ReadOnly,
+    StorageError,
 )
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
+    BATCH,
     CREATING,
     GENERATIONS,
     JOURNAL,
@@ -47,20 +48,10 @@ from hyperslab.formats.collections.own.documents import (
     CollectionKeys,
     part_of,
 )
-from hyperslab.formats.collections.own.store_fallbacks import (
-    BATCH,
-    entries,
-    get_many,
-    lock_node,
-    nbytes_below,
-    put_new,
-    stamp_of,
-    touch,
-)
 from hyperslab.formats.collections.own.tiles import open_shard, open_tiles
 from hyperslab.model.schemas.arrays import Record, is_id, new_id
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Flushes, PutLast, Stamp, Store, Unversioned, WritableStore
+from hyperslab.stores.base import Stamp, Store, Unversioned
 
 LOGGER = logging.getLogger("hyperslab.database")
 
@@ -69,19 +60,19 @@ class StoredCollection:
     """The arrays of one collection. ``data``: the collection's document as it is stored."""
 
     def __init__(self, store: Store, document: CollectionDocument, data: bytes, settings: Settings) -> None:
-        self.store = cast(WritableStore, store)
+        self.store = store
         self.settings = settings
         self.keys = CollectionKeys(document.name)
         self.documents = ArrayDocuments(document)
         self.document = document
         self._data = data
-        self._stamp = stamp_of(store, self.keys.document)
+        self._stamp = store.stamp(self.keys.document)
         self.batches = BatchCommits(self.store, self.keys)
         self.has_key = bool(document.schema.primary_attributes)
 
     def exists(self) -> bool:
         """Return whether the collection is still there, and no other one in its place."""
-        stamp = stamp_of(self.store, self.keys.document)
+        stamp = self.store.stamp(self.keys.document)
         if stamp is None or (stamp == self._stamp and not isinstance(stamp, Unversioned)):
             return stamp is not None
         if self.store.get(self.keys.document) != self._data:
@@ -139,7 +130,7 @@ class StoredCollection:
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
         """Yield the records of these arrays; those that are gone or damaged are left out, and damage is logged."""
         for batch in batched((id for id in ids if is_id(id)), BATCH):
-            found = get_many(self.store, [self.keys.array_document(id) for id in batch])
+            found = _readable_values(self.store, [self.keys.array_document(id) for id in batch])
             for id, data in zip(batch, found, strict=True):
                 try:
                     record = None if data is None else self.documents.parse_record(data, id)
@@ -156,7 +147,7 @@ class StoredCollection:
             yield from records
             return
         for batch in batched(records, BATCH):
-            found = get_many(self.store, [self.key_entry(record) for record in batch])
+            found = _readable_values(self.store, [self.key_entry(record) for record in batch])
             for record, id in zip(batch, self.batches.ids(found), strict=True):
                 if id == record.id:
                     yield record
@@ -176,7 +167,7 @@ class StoredCollection:
         """Hold the document of an array; NodeNotFound, Conflict."""
         self.read_document(id)
         folder = self.keys.array(id)
-        with lock_node(self.store, folder, self.settings.lock_timeout):
+        with self.store.lock_node(folder, self.settings.lock_timeout):
             if self.store.get(self.keys.array_document(id)) is None:
                 self.store.delete_prefix(folder)  # which the lock may have made
                 raise self.not_found_error(id)
@@ -207,12 +198,12 @@ class StoredCollection:
 
     def generations(self) -> Mapping[str, Stamp]:
         """Return the parts that the arrays are listed by, each with what changes when one of its arrays does."""
-        found = entries(self.store, self.keys.folder(GENERATIONS))
+        found = self.store.entries(self.keys.folder(GENERATIONS))
         return {name: stamp for name, stamp, _ in found if len(name) == PART}
 
     def list_part(self, part: str) -> Mapping[str, Stamp]:
         """Return the ids of a part with the stamps of their documents, those included that are not committed yet."""
-        found = entries(self.store, self.keys.part(part), ARRAY)
+        found = self.store.entries(self.keys.part(part), ARRAY)
         return {name: stamp for name, stamp, _ in found if is_id(name) and part_of(name) == part}
 
     def ids(self, part: str) -> Iterable[str]:
@@ -241,11 +232,11 @@ class StoredCollection:
 
     def stamp(self, id: str) -> Stamp | None:
         """Return a value that identifies the present version of an array's document."""
-        return stamp_of(self.store, self.keys.array_document(id)) if is_id(id) else None
+        return self.store.stamp(self.keys.array_document(id)) if is_id(id) else None
 
     def nbytes_stored(self) -> int:
         """Return bytes that all that belongs to the collection takes."""
-        return nbytes_below(self.store, self.keys.base)
+        return self.store.nbytes_below(self.keys.base)
 
 
 # -- creation of arrays -----------------------------------------------------------------------------------------------
@@ -253,6 +244,11 @@ class StoredCollection:
 
 _MANY = 64
 """Arrays for which one flush of all takes less time than one of each."""
+
+
+def _readable_values(store: Store, keys: Sequence[str]) -> Sequence[bytes | None]:
+    """Return the values of the keys; None for a file that cannot be read, too."""
+    return [None if isinstance(value, StorageError) else value for value in store.get_many(keys)]
 
 
 _ENTRIES = 1 << 14
@@ -275,10 +271,8 @@ class CollectionCreation:
         settings = collection.settings
         self._timeout = settings.lock_timeout
         self._lasting = settings.durable
-        self._waits = self._has_key and isinstance(self._store, PutLast)
-        self._at_once = (
-            settings.durable and len(records) >= _MANY and isinstance(self._store, Flushes) and self._store.flushes
-        )
+        self._waits = self._has_key and self._store.traits.puts_last
+        self._at_once = settings.durable and len(records) >= _MANY and self._store.traits.flushes
         self._each = settings.durable and not self._at_once and not self._waits
 
     def _commit_key(self, record: Record) -> str:
@@ -291,7 +285,7 @@ class CollectionCreation:
         """AlreadyExists names the id or the key that is taken; CollectionNotFound."""
         self._check_distinct()
         for keys in batched(self._entries, BATCH):
-            for key, value in zip(keys, get_many(self._store, keys), strict=True):
+            for key, value in zip(keys, _readable_values(self._store, keys), strict=True):
                 if value is not None and not (self._has_key and self._collection.batches.release(key, value)):
                     raise self._taken(key)
         with self._batch_under_way():
@@ -339,7 +333,7 @@ class CollectionCreation:
             if not self._has_key:
                 self._unsettle(batch)
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
-            put_new(self._store, pairs, durable=self._each)
+            self._store.put_new(pairs, durable=self._each)
             self._made += batch
 
     def _unsettle(self, batch: Sequence[Record]) -> None:
@@ -349,8 +343,8 @@ class CollectionCreation:
 
     def _touch(self) -> None:
         for part in sorted({part_of(record.id) for record in self._records}):
-            touch(self._store, self._keys.generation(part), durable=self._each)
-        if self._at_once and not self._waits and isinstance(self._store, Flushes):
+            self._store.touch(self._keys.generation(part), durable=self._each)
+        if self._at_once and not self._waits:
             self._store.flush()
         if not self._has_key:
             for record in self._records:
@@ -360,10 +354,10 @@ class CollectionCreation:
         if self._has_key:
             for batch in batched(self._entries.items(), _ENTRIES):
                 pairs = [(key, entry_value(record.id, self._batch)) for key, record in batch]
-                if isinstance(self._store, PutLast):
+                if self._waits:
                     self._store.put_last(pairs, self._led_to(batch), durable=self._lasting)
                 else:
-                    put_new(self._store, pairs, durable=self._lasting)
+                    self._store.put_new(pairs, durable=self._lasting)
                 self._committed += batch
         if not self._collection.exists():
             raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._keys.name)
@@ -387,7 +381,7 @@ class CollectionCreation:
                 self._store.delete_prefix(self._keys.array(record.id))
                 self._store.delete(self._keys.unsettled(record.id))
             for part in sorted({part_of(record.id) for record in self._made}):
-                touch(self._store, self._keys.generation(part), durable=False)
+                self._store.touch(self._keys.generation(part), durable=False)
 
 
 # -- markers of creations under way -----------------------------------------------------------------------------------
@@ -397,12 +391,12 @@ _MARK = "mark"
 
 
 @contextmanager
-def creation_marker(store: Any, keys: CollectionKeys, timeout: float, name: str) -> Iterator[None]:
+def creation_marker(store: Store, keys: CollectionKeys, timeout: float, name: str) -> Iterator[None]:
     """Mark a creation as under way for the block; a marker that nobody holds is that of a dead one.
     ``name``: one that no other creation has."""
     folder = f"{keys.folder(CREATING)}/{name}"
     with ExitStack() as held:
-        held.enter_context(lock_node(store, folder, timeout))
+        held.enter_context(store.lock_node(folder, timeout))
         try:
             store.put(f"{folder}/{_MARK}", b"")
             yield
@@ -413,18 +407,17 @@ def creation_marker(store: Any, keys: CollectionKeys, timeout: float, name: str)
                 store.delete(f"{folder}/{_MARK}")
 
 
-def creation_names(store: Any, keys: CollectionKeys) -> list[str]:
+def creation_names(store: Store, keys: CollectionKeys) -> Sequence[str]:
     """Return the names of those that are under way, or whose makers died."""
-    names: list[str] = store.list_dir(keys.folder(CREATING))[1]
-    return names
+    return store.list_dir(keys.folder(CREATING))[1]
 
 
-def is_under_way(store: Any, keys: CollectionKeys) -> bool:
+def is_under_way(store: Store, keys: CollectionKeys) -> bool:
     """Return whether any is, as far as the store can tell."""
     return not all(is_dead(store, keys, name) for name in creation_names(store, keys))
 
 
-def is_dead(store: Any, keys: CollectionKeys, name: str) -> bool:
+def is_dead(store: Store, keys: CollectionKeys, name: str) -> bool:
     """Return whether the maker of this name is at work no more.
 
     A store that was opened for reading takes no locks and cannot tell; the maker counts as dead there, and problems say
@@ -433,16 +426,16 @@ def is_dead(store: Any, keys: CollectionKeys, name: str) -> bool:
     if store.read_only or name not in creation_names(store, keys):
         return True
     try:
-        with lock_node(store, f"{keys.folder(CREATING)}/{name}", 0):
+        with store.lock_node(f"{keys.folder(CREATING)}/{name}", 0):
             return True
     except Conflict:
         return False
 
 
-def remove_creation_marker(store: Any, keys: CollectionKeys, name: str) -> None:
+def remove_creation_marker(store: Store, keys: CollectionKeys, name: str) -> None:
     """Remove what a creation left whose maker died; held meanwhile, as one may just be about to hold it."""
     folder = f"{keys.folder(CREATING)}/{name}"
-    with suppress(Conflict), lock_node(store, folder, 0):
+    with suppress(Conflict), store.lock_node(folder, 0):
         store.delete_prefix(folder)
 
 
@@ -466,7 +459,7 @@ def read_entry(value: bytes) -> tuple[str, str | None]:
 class BatchCommits:
     """The batches of one collection. A batch that was committed stays so, and is asked for once."""
 
-    def __init__(self, store: WritableStore, keys: CollectionKeys) -> None:
+    def __init__(self, store: Store, keys: CollectionKeys) -> None:
         self._store = store
         self._keys = keys
         self._committed: set[str] = set()
@@ -490,7 +483,7 @@ class BatchCommits:
 
     def commit(self, txn: str, *, durable: bool) -> None:
         """Let all entries of a batch count; ``Conflict`` when another writer has taken its maker for dead."""
-        put_new(self._store, [(self._keys.batch(txn), _COMMITTED)], durable=durable)
+        self._store.put_new([(self._keys.batch(txn), _COMMITTED)], durable=durable)
 
     def release(self, entry: str, value: bytes) -> bool:
         """Remove a key entry whose batch was not committed and whose maker died; False for any other."""
@@ -498,7 +491,7 @@ class BatchCommits:
         if txn is None or self._is_committed(txn) or not is_dead(self._store, self._keys, txn):
             return False
         try:
-            put_new(self._store, [(self._keys.batch(txn), _ABORTED)], durable=True)
+            self._store.put_new([(self._keys.batch(txn), _ABORTED)], durable=True)
         except Conflict:
             if self._is_committed(txn):
                 return False

@@ -24,7 +24,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -35,7 +35,7 @@ from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.document import NAME
-from hyperslab.stores.base import Stamp
+from hyperslab.stores.base import Stamp, Store
 
 _ARRAY = 1 << 32
 """The slot of the array, above those of its tiles."""
@@ -54,7 +54,7 @@ class TileTransaction:
     @property
     def uses_lease(self) -> bool:
         """Return whether a lease of the array stands for the slots of its tiles."""
-        return not hasattr(self.keys.store, "lock_chunks")
+        return not self.keys.store.traits.locks_chunks
 
     def tile(self, place: Coords) -> str:
         """Return the key of a tile as it stands below the array's folder."""
@@ -104,12 +104,8 @@ class TileTransaction:
         store = self.keys.store
         if not self.uses_lease:
             slots = {crc32(tile.encode()) for tile in tiles} | ({_ARRAY} if array else set())
-            lock: AbstractContextManager[None] = store.lock_chunks(self.keys.folder, sorted(slots), timeout)
-            return lock
-        lease: AbstractContextManager[None] = (
-            store.lock_node(self.staging_folder, timeout) if hasattr(store, "lock_node") else nullcontext()
-        )
-        return lease
+            return store.lock_chunks(self.keys.folder, sorted(slots), timeout)
+        return store.lock_node(self.staging_folder, timeout)
 
     def complete(self, entry: JournalEntry, timeout: float | None) -> None:
         """Do what the dead writer of a pending entry left undone, unless another one did it meanwhile."""
@@ -134,10 +130,7 @@ class TileTransaction:
         keys, store = self.keys, self.keys.store
         pairs = [(self.staged_key(entry.txn, tile), keys.prefix + tile) for tile in entry.tiles]
         removed = [(keys.prefix + tile, self.staged_key(entry.txn, tile)) for tile in entry.removed]
-        if not hasattr(store, "move"):
-            for source, target in pairs:
-                self._copy(source, target)
-        elif keys.settings.durable and not keys.uses_compare_and_swap:
+        if keys.settings.durable and not keys.uses_compare_and_swap:
             # what is moved away does not come back after a power cut
             store.move([*pairs, *removed], durable=True)
             removed = [(source, target) for target, source in removed]
@@ -146,16 +139,10 @@ class TileTransaction:
         for doomed, _ in removed:
             store.delete(doomed, durable=keys.settings.durable)
 
-    def _copy(self, source: str, target: str) -> None:
-        value = self.keys.store.get(source)
-        if value is not None:
-            self.keys.store.put(target, value, durable=self.keys.settings.durable)
-            self.keys.store.delete(source)
-
     def remove_abandoned(self) -> None:
         """Remove what writers left aside who died before their commit; only the holder of the array may."""
         store = self.keys.store
-        if any(store.list_dir(self.staging_folder)) or (hasattr(store, "strays") and store.strays(self.staging_folder)):
+        if any(store.list_dir(self.staging_folder)) or store.strays(self.staging_folder):
             store.delete_prefix(self.staging_folder)
 
 
@@ -234,29 +221,23 @@ def parse_journal(data: bytes, key: str) -> JournalEntry | None:
 class WriteJournal:
     """The journal under one key of a store. Several threads may ask it."""
 
-    def __init__(self, store: Any, key: str) -> None:
+    def __init__(self, store: Store, key: str) -> None:
         self.key = key
         self._store = store
+        # a look at a file's status costs little; where it is a request, it is one with that for the value
+        traits = store.traits
+        self._stamp_of = store.stamp if traits.stamped and traits.concurrency is None else None
         self._known: tuple[Stamp | None, JournalEntry | None] = None, None
 
     def read(self) -> tuple[Stamp | None, JournalEntry | None]:
         """Return the stamp of the journal and what it says now, by one request where nothing has changed."""
         store, (stamp, entry) = self._store, self._known
-        if hasattr(store, "get_version"):
-            found = store.get_version(self.key, unless=stamp)
-            if found is not None and found.data is None:
-                return stamp, entry
-            return self._remember(None if found is None else found.stamp, None if found is None else found.data)
-        if not hasattr(store, "stamp"):
-            data = store.get(self.key)
-            return data, None if data is None else parse_journal(data, self.key)
-        while True:
-            now = store.stamp(self.key)
-            if now == stamp:
-                return stamp, entry
-            data = store.get(self.key)
-            if store.stamp(self.key) == now:
-                return self._remember(now, data)
+        if self._stamp_of is not None and self._stamp_of(self.key) == stamp:
+            return stamp, entry
+        found = store.get_version(self.key, unless=stamp)
+        if found is not None and found.data is None:
+            return stamp, entry
+        return self._remember(None if found is None else found.stamp, None if found is None else found.data)
 
     def _remember(self, stamp: Stamp | None, data: Any) -> tuple[Stamp | None, JournalEntry | None]:
         known = stamp, None if data is None else parse_journal(bytes(data), self.key)

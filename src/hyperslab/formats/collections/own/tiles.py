@@ -13,15 +13,17 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.collections.own.tile_transaction import GuardedChunkKeys, JournalEntry, TileTransaction, new_txn
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import CasShards, FetchedInnerChunks, ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
@@ -68,20 +70,15 @@ def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -
     )
 
 
-class Tiles:
+class Tiles(ChunkSource):
     """The chunks of all tiles, in a store with locks."""
 
     def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
         self._shards: Any = shards
-        self._grid = shards.grid
+        self.grid = shards.grid
         self.tile_transaction = transaction
         self._settings = transaction.keys.settings
-        self.concurrency = shards.concurrency
-
-    @property
-    def grid(self) -> Grid:
-        """The chunks of the array, with the tiles as the outer grid."""
-        return self._grid
+        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, swaps=False, multi_shard=True)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -100,7 +97,7 @@ class Tiles:
         now = self._current()
         return now if isinstance(now, PendingTiles) else None
 
-    def steady(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
+    def snapshot(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
         """Yield the tiles as of one moment; anew when a write over several of these showed while they were read."""
         if len(outer) == 1:
             yield self._as_of(self.tile_transaction.journal.read()[1])
@@ -151,7 +148,7 @@ class Tiles:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def together(self, outer: Sequence[Coords], timeout: float | None) -> Iterator[ChunkSource]:
+    def multi_shard_write(self, outer: Sequence[Coords], timeout: float | None) -> Iterator[ChunkSource]:
         """Hold these tiles for one write, which shows as one."""
         if len(outer) == 1 and not self.tile_transaction.uses_lease:
             yield self
@@ -181,17 +178,17 @@ class Tiles:
         """Store one chunk."""
         self._shards.write(coords, block)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace chunks of one tile, at one stroke."""
-        self._shards.write_many(pairs, durable=durable)
+        self._shards.write_batch(pairs, durable=durable)
 
     def erase(self, coords: Coords) -> None:
         """Forget one chunk."""
         self._shards.erase(coords)
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks of one tile, at one stroke; a tile of which nothing is left is removed."""
-        self._shards.erase_many(coords)
+        self._shards.erase_batch(coords)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
@@ -199,9 +196,9 @@ class Tiles:
         """Return a value that identifies the stored version of the chunk's tile."""
         return self._current().stamp(coords)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Return the coordinates of every chunk that is written."""
-        stored: Iterator[Coords] = self._current().stored()
+        stored: Iterator[Coords] = self._current().stored_coords()
         return stored
 
     def nbytes_stored(self) -> int:
@@ -216,7 +213,11 @@ class Tiles:
 class CasTiles(Tiles):
     """The chunks of all tiles, in a store where a tile is put back if it is still the version that was read."""
 
-    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
+    def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
+        super().__init__(shards, transaction)
+        self.traits = replace(self.traits, swaps=True)
+
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
         """Chunks of one tile, and what identifies this version of it."""
         found: tuple[list[Block | None], Any] = self._shards.read_stamped(coords)
         return found
@@ -233,12 +234,13 @@ _WAITING = 8 << 20
 """Bytes of tiles that wait to be made durable together."""
 
 
-class TileStaging:
+class TileStaging(ChunkSource):
     """The chunks of the tiles that one write holds. Nothing that is written here shows before :meth:`commit`."""
 
     def __init__(
         self, shards: ShardedChunks, transaction: TileTransaction, stamp: Stamp | None, last: JournalEntry | None
     ) -> None:
+        self.grid = shards.grid
         self._shards = shards
         self._transaction = transaction
         self._store = transaction.keys.store
@@ -250,15 +252,10 @@ class TileStaging:
         self._mutex = threading.Lock()
         self._tiles: dict[str, None] = {}
         self._removed: dict[str, None] = {}
-        self._old: dict[Coords, Any] = {}
+        self._old: dict[Coords, object] = {}
         self._waiting: list[tuple[str, bytes]] = []
         self._bytes = 0
         self._committed = False
-
-    @property
-    def grid(self) -> Grid:
-        """That of the array."""
-        return self._shards.grid
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +273,7 @@ class TileStaging:
     def _key(self, coords: Coords) -> str:
         return self._transaction.keys.prefix + self._transaction.tile(self._shards.place(coords))
 
-    def _shard(self, place: Coords) -> Any:
+    def _shard(self, place: Coords) -> object:
         """Return the bytes of a tile; kept until it is written, for its other chunks."""
         if place not in self._old:
             tile = self._transaction.tile(place)
@@ -291,9 +288,9 @@ class TileStaging:
 
     def write(self, coords: Coords, block: Block) -> None:
         """Change one chunk."""
-        self.write_many([(coords, block)], durable=self._durable)
+        self.write_batch([(coords, block)], durable=self._durable)
 
-    def write_many(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Change chunks of one tile."""
         encoded = self._shards.encoded(pairs)
         if encoded:
@@ -301,13 +298,13 @@ class TileStaging:
 
     def erase(self, coords: Coords) -> None:
         """Forget one chunk."""
-        self.erase_many([coords])
+        self.erase_batch([coords])
 
-    def erase_many(self, coords: Sequence[Coords]) -> None:
+    def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks of one tile."""
         self._replace(coords, [None] * len(coords))
 
-    def _replace(self, coords: Sequence[Coords], values: Sequence[Any]) -> None:
+    def _replace(self, coords: Sequence[Coords], values: Sequence[object]) -> None:
         place = self._shards.place(coords[0])
         tile = self._transaction.tile(place)
         old = None if self._shards.is_whole_shard(coords) else self._shard(place)
@@ -387,7 +384,7 @@ class TileStaging:
 # -- reading while committed tiles are moved to their keys ------------------------------------------------------------
 
 
-class PendingTiles:
+class PendingTiles(ReadOnlyChunks):
     """Reads what a pending entry says. A tile is asked for aside first: when it is not there it has its key by now."""
 
     def __init__(self, shards: ShardedChunks, transaction: TileTransaction, entry: JournalEntry) -> None:
@@ -397,12 +394,8 @@ class PendingTiles:
         self._removed = frozenset(entry.removed)
         self._keys = transaction.staged_keys(entry.txn)
         self._staged = shards.with_keys(self._keys)
-        self.concurrency = shards.concurrency
-
-    @property
-    def grid(self) -> Grid:
-        """That of the array."""
-        return self._shards.grid
+        self.grid = shards.grid
+        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, locks=False, swaps=False)
 
     def _is_staged(self, place: Coords) -> bool:
         return self._transaction.tile(place) in self._tiles and self._keys.exists(self.staged_key(place))
@@ -427,7 +420,7 @@ class PendingTiles:
         block = np.empty(self.grid.chunk_shape(coords), self._shards.dtype)
         return block if self.read_into(coords, block) else None
 
-    def stamp(self, coords: Coords) -> Any:
+    def stamp(self, coords: Coords) -> object:
         """Return a value that identifies the version of the chunk's tile, wherever it lies."""
         place = self._shards.place(coords)
         if self._transaction.tile(place) in self._removed:
@@ -456,7 +449,7 @@ class PendingTiles:
         """Return whether what has a tile's key is not what is read."""
         return self._transaction.tile(place) in self._removed or self._is_staged(place)
 
-    def stored(self) -> Iterator[Coords]:
+    def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that is written."""
         for place in self._places():
             yield from self.stored_in(place)

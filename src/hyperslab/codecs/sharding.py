@@ -1,0 +1,240 @@
+"""``sharding_indexed`` of Zarr v3: a chunk of chunks, and the index that says where each inner chunk lies.
+
+The index is an array of uint64 of shape ``(*counts, 2)``, an offset and a length for each inner chunk, under a codec
+chain of fixed size, at the start or the end of the shard. Both numbers 2^64 - 1: the inner chunk was never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from struct import Struct
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from google_crc32c import value as crc32c
+
+from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
+from hyperslab.codecs.buffers import contiguous
+from hyperslab.codecs.chain import REGISTRY, Chain, assemble
+from hyperslab.errors import CorruptChunk, FormatError
+from hyperslab.model.cells import Values
+from hyperslab.model.spec import ArraySpec, Codec
+
+MISSING = 2**64 - 1
+Entries = Values
+Part = Buffer | None
+"""An inner chunk as it is stored; None: never written."""
+_FEW = 16  # entries that are sooner looked at one by one
+
+
+def _fresh(size: int) -> memoryview:
+    return np.empty(size, np.uint8).data
+
+
+@dataclass(frozen=True)
+class ShardIndex:
+    """How the index of each shard of an array is stored: chunks per axis, codecs and place.
+
+    ``most``: the most bytes that an inner chunk may take, None for any number.
+    """
+
+    counts: tuple[int, ...]
+    codecs: tuple[Codec, ...]
+    location: Literal["start", "end"] = "end"
+    most: int | None = None
+
+    @classmethod
+    def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
+        """A checked index; FormatError when its codecs give no fixed size or the location is unknown."""
+        if location not in ("start", "end"):
+            raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
+        index = cls(counts, tuple(codecs), "start" if location == "start" else "end", most)
+        if index.chain.size is None:
+            raise FormatError("the codecs of a shard's index must give a fixed size")
+        return index
+
+    @property
+    def size(self) -> int:
+        """Inner chunks in a shard."""
+        return prod(self.counts)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The codecs of the index."""
+        return assemble(self.codecs, ChunkLayout(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of the encoded index."""
+        return self.chain.size or 0
+
+    def parse(self, data: Buffer, total: int | None = None) -> Entries:
+        """The entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in it."""
+        entries: Entries = self.chain.decode(data)
+        if total is not None:
+            bad = self.unsound(entries, total)
+            if bad.any():
+                self._refuse(entries, total, bad)
+        return entries
+
+    def find(self, shard: Buffer) -> Entries:
+        """The checked entries of a whole shard."""
+        total, size = len(shard), self.nbytes
+        if total < size:
+            raise CorruptChunk("the shard is shorter than its index", expected=f"at least {size} bytes", found=total)
+        view = memoryview(shard)
+        return self.parse(view[:size] if self.location == "start" else view[total - size :], total)
+
+    def cut(self, shard: Buffer, numbers: Sequence[int]) -> list[Part]:
+        """The stored bytes of inner chunks, by their numbers in C order, of a whole shard whose index is checked."""
+        view = memoryview(shard)
+        total, size, few = len(view), self.nbytes, self._few
+        if few is not None and total >= size:  # what find does, without its calls; it tells what is wrong
+            first, limit = (size, total) if self.location == "start" else (0, total - size)
+            index = bytes(view[:size] if first else view[limit:])
+            *found, digest = few.unpack(index)
+            parts: list[Part] = []
+            for start, length in zip(found[::2], found[1::2], strict=True):
+                if start == length == MISSING:
+                    parts.append(None)
+                elif start < first or start + length > limit or (self.most is not None and length > self.most):
+                    break
+                else:
+                    parts.append(view[start : start + length])
+            else:
+                if crc32c(index[:-4]) == digest:
+                    return list(map(parts.__getitem__, numbers))
+        entries = self.find(shard).reshape(-1, 2)[numbers].tolist()
+        return [None if start == MISSING else view[start : start + length] for start, length in entries]
+
+    @cached_property
+    def _few(self) -> Struct | None:
+        """A short index as numbers, where it is stored as most are: little-endian, under CRC-32C."""
+        stored = [(codec.name, dict(codec.config)) for codec in self.codecs]
+        usual = stored == [("bytes", {"endian": "little"}), ("crc32c", {})]
+        return Struct(f"<{2 * self.size}QI") if usual and self.size <= _FEW else None
+
+    def render(self, entries: Entries) -> Buffer:
+        """The encoded index."""
+        return self.chain.encode(entries)
+
+    def empty(self) -> Entries:
+        """Entries of a shard of which nothing is written."""
+        return np.full((*self.counts, 2), MISSING, np.dtype("<u8"))
+
+    def join(self, parts: Sequence[Part], reserve: Callable[[int], memoryview] = _fresh) -> memoryview:
+        """The shard of all its inner chunks, in C order, one after another without gaps, and its index.
+
+        It lies in the memory that ``reserve`` gives for its length, which may be longer.
+        """
+        entries = self.empty()
+        flat = entries.reshape(-1, 2)
+        at_start = self.location == "start"
+        total = self.nbytes + sum(len(part) for part in parts if part is not None)
+        shard = reserve(total)[:total]
+        offset = self.nbytes if at_start else 0
+        for number, part in enumerate(parts):
+            if part is not None:
+                flat[number] = offset, len(part)
+                shard[offset : offset + len(part)] = part
+                offset += len(part)
+        index = self.render(entries)
+        shard[0 if at_start else offset :][: len(index)] = index
+        return shard
+
+    def unsound(self, entries: Entries, total: int) -> Values:
+        """Which entries lead out of a shard of ``total`` bytes, over its index, or are longer than an inner chunk."""
+        offsets, lengths = entries[..., 0], entries[..., 1]
+        first, limit = self._room(total)
+        bad = (offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit))
+        if self.most is not None and total > self.most:
+            bad |= lengths > np.uint64(self.most)
+        return np.asarray(bad & ~((offsets == MISSING) & (lengths == MISSING)))
+
+    def _room(self, total: int) -> tuple[np.uint64, np.uint64]:
+        """Where the inner chunks of a shard of ``total`` bytes lie: behind the index, or before it."""
+        at_start = self.location == "start"
+        return np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
+
+    def _refuse(self, entries: Entries, total: int, bad: Values) -> NoReturn:
+        place = tuple(int(i) for i in np.argwhere(bad)[0])
+        offset, length = (int(number) for number in entries[place])
+        first, limit = map(int, self._room(total))
+        if first <= offset and offset + length <= limit:
+            what, expected = "is too long for its cells", f"at most {self.most} bytes"
+        else:
+            what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
+        raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))
+
+
+# -- shards encoded and decoded whole; formats read and write parts of one by the index alone -------------------------
+
+Slices = tuple[Any, ...]
+
+
+class Sharding(ArrayToBytes):
+    """Inner chunks under a chain of their own, in C order; those of nothing but fill values are left out."""
+
+    can_fill_array = True
+
+    def __init__(self, cells: ChunkLayout, inner: Chain, index: ShardIndex) -> None:
+        self._shape = cells.shape
+        self._dtype = cells.numpy_dtype
+        self._fill = _fill_cell(cells)
+        self._omits = cells.fill_value is not None
+        self._inner = inner
+        self._index = index
+
+    def encode(self, array: Values) -> Buffer:
+        """The shard: inner chunks and index, without gaps."""
+        parts: list[Part] = []
+        for _, slices in self._places():
+            block = array[slices]
+            parts.append(None if self._omits and self._is_fill(block) else self._inner.encode(block))
+        return self._index.join(parts)
+
+    def decode(self, data: Buffer) -> Values:
+        """The cells of the whole shard; CorruptChunk when the index points outside."""
+        entries = self._index.find(data)
+        out = np.empty(self._shape, self._dtype)
+        self._decode(data, entries, out)
+        return out
+
+    def decode_to(self, data: Buffer, out: Values) -> None:
+        """The cells of the whole shard, into ``out``."""
+        self._decode(data, self._index.find(data), out)
+
+    def _decode(self, data: Buffer, entries: Values, out: Values) -> None:
+        view = memoryview(data)
+        for place, slices in self._places():
+            offset, length = entries[place].tolist()
+            target = out[slices]
+            if offset == MISSING:
+                target[...] = self._fill
+            elif target.flags.c_contiguous:
+                self._inner.decode_into(view[offset : offset + length], target)
+            else:
+                target[...] = self._inner.decode(view[offset : offset + length])
+
+    def _places(self) -> Iterator[tuple[tuple[int, ...], Slices]]:
+        shape = self._inner.cells.shape
+        for place in np.ndindex(*self._index.counts):
+            yield place, (*(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True)), ...)
+
+    def _is_fill(self, block: Values) -> bool:
+        """Return whether every cell is the fill value, bit for bit where cells have a fixed size."""
+        if block.size == 0:
+            return True
+        if self._dtype.hasobject or self._dtype.kind == "T":
+            return all(cell == self._fill for cell in block.reshape(-1).tolist())
+        fill = np.asarray(self._fill, self._dtype).tobytes()
+        first = block[(0,) * block.ndim]
+        return first.tobytes() == fill and contiguous(block).tobytes() == fill * block.size
+
+
+def _fill_cell(cells: ChunkLayout) -> Any:
+    """What a missing inner chunk reads as; without a fill value zero or empty."""
+    return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]

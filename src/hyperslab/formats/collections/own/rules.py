@@ -1,0 +1,548 @@
+"""What a check finds in a collection, with what mends it: arrays, key entries, shards (and :mod:`.orphans`).
+
+Every mend looks again before it acts, under the lock of the array or with its key held, so that no living writer
+loses anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.plan import batched
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError
+from hyperslab.formats.collections.own.documents import ARRAY, ARRAYS, BATCH, KEYS, is_entry, part_of
+from hyperslab.formats.collections.own.orphans import CollectionOrphans, finding_at, mark_settled
+from hyperslab.formats.collections.own.store import StoredCollection, creation_names, is_dead, is_under_way, read_entry
+from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles
+from hyperslab.formats.rules import Finding, Rule, Rules
+from hyperslab.formats.zarr.chunks import ChunkKeys
+from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
+from hyperslab.formats.zarr3.document import key_of
+from hyperslab.model.schemas.arrays import Record, is_id
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores import counting
+
+_CLAIM = b"taken-by-a-repair-"
+"""What a key entry begins with while nobody may complete the array that had no entry."""
+
+
+class CollectionDamage:
+    """One look through a collection; ``deep`` reads every cell besides."""
+
+    def __init__(self, collection: StoredCollection, *, deep: bool) -> None:
+        self._collection = collection
+        self._store = collection.store
+        self._keys = collection.keys
+        self._arrays = ArrayDamage(collection, deep=deep)
+        self._has_key = collection.has_key
+        self._sound_entries: set[str] = set()
+        self._ids_by_wrong_entry: dict[str, list[str]] = {}
+        self._damaged: set[str] = set()
+        self._blank: dict[str, FormatError] = {}
+        self._entry_targets: set[str] = set()
+        self._ids: set[str] = set()
+        self._uncommitted_records: list[Record] = []
+        self._doubtful_ids: set[str] = set()
+
+    def find_damage(self) -> Iterator[Finding]:
+        """Yield every problem with what mends it. What a living writer is at work on is looked at twice."""
+        orphans = CollectionOrphans(self._collection)
+        for part in self._store.list_dir(self._keys.folder(ARRAYS))[1]:
+            yield from self._examine_part(part)
+        yield from self._recheck_uncommitted()
+        yield from self._key_entries()
+        yield from self._blank_documents()
+        yield from orphans.find_damage(self._ids)
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def _examine_part(self, part: str) -> Iterator[Finding]:
+        folder = self._keys.part(part)
+        generation = self._keys.generation(part)
+        files, names = self._store.list_dir(folder)
+        ids = [name for name in names if is_id(name) and part_of(name) == part]
+        for name in sorted({*files, *names} - set(ids)):
+            yield finding_at(self._keys.name, "stray", "this is no array", f"{folder}/{name}")
+        try:
+            listed = self._store.stamp(generation) is not None
+        except StorageError as error:
+            yield finding_at(self._keys.name, "missing-generation", error.said, generation)
+            listed = True
+        if not listed and any(self._collection.list_part(part)):
+            renew = partial(self._store.touch, generation, durable=True)
+            message = f"the arrays {part}… are not listed: their generation is missing"
+            yield finding_at(self._keys.name, "missing-generation", message, generation, "make it", renew)
+        for batch in batched(ids, BATCH):
+            found = self._store.get_many([self._keys.array_document(id) for id in batch])
+            self._ids.update(id for id, data in zip(batch, found, strict=True) if data is not None)
+            for id, data in zip(batch, found, strict=True):
+                if isinstance(data, StorageError):
+                    yield self._unreadable(id, data, self._keys.array_document(id))
+                else:
+                    yield from self._without_document(id) if data is None else self._examine_array(id, data)
+
+    def _unreadable(self, id: str, error: HyperslabError, key: str) -> Finding:
+        self._damaged.add(id)
+        return finding_at(self._collection.node(id), "unreadable-node", error.said, key)
+
+    def _without_document(self, id: str) -> Iterator[Finding]:
+        folder = self._keys.array(id)
+        keys = tuple(self._store.list(folder))
+        if keys and id in self._ids_with_entry:
+            self._doubtful_ids.add(id)
+            message = "the array has lost its document, and its cells are there"
+            yield finding_at(self._collection.node(id), "missing-document", message, self._keys.array_document(id))
+        elif keys:
+            act = partial(self._drop_bare, id)
+            yield finding_at(
+                self._collection.node(id), "leftover", "cells without a document", folder, "remove them", act, keys
+            )
+
+    def _drop_bare(self, id: str) -> None:
+        if self._store.stamp(self._keys.array_document(id)) is None:
+            self._store.delete_prefix(self._keys.array(id))
+
+    def _examine_array(self, id: str, data: bytes) -> Iterator[Finding]:
+        key, node = self._keys.array_document(id), self._collection.node(id)
+        try:
+            record = self._collection.documents.parse_record(data, id)
+        except FormatError as error:
+            self._damaged.add(id)
+            if self._has_key and _is_blank(data):
+                self._blank[id] = error
+            else:
+                yield from self._unparsed(id, error)
+            return
+        for problem in self._collection.documents.problems(data, id):
+            yield finding_at(node, problem.kind, problem.message, key)
+        try:
+            committed = not self._has_key or self._collection.is_committed(record)
+        except StorageError as error:
+            self._sound_entries.add(self._collection.key_entry(record))
+            yield self._unreadable(id, error, self._collection.key_entry(record))
+            return
+        if committed:
+            if self._has_key:
+                self._sound_entries.add(self._collection.key_entry(record))
+            try:
+                yield from self._arrays.examine(id, data)
+            except StorageError as error:
+                yield self._unreadable(id, error, error.key or key)
+        else:
+            self._uncommitted_records.append(record)
+
+    def _unparsed(self, id: str, error: FormatError) -> Iterator[Finding]:
+        for problem in error.problems or [Problem(self._collection.node(id), "damaged", error.said)]:
+            yield finding_at(self._collection.node(id), problem.kind, problem.message, self._keys.array_document(id))
+
+    def _blank_documents(self) -> Iterator[Finding]:
+        """Documents that are blank: of a creation that lost its power, which nobody was told of, unless a key leads
+        there."""
+        for id, error in self._blank.items():
+            if id in self._entry_targets:
+                yield from self._unparsed(id, error)
+                continue
+            key, keys = self._keys.array_document(id), tuple(self._store.list(self._keys.array(id)))
+            message = "the document is blank and no key leads to it: the array was not made to the end"
+            yield finding_at(
+                self._collection.node(id), "leftover", message, key, "remove it", partial(self._drop_blank, id), keys
+            )
+
+    def _drop_blank(self, id: str) -> None:
+        with suppress(NodeNotFound), self._collection.lock(id):
+            if not _is_blank(self._collection.read_document(id)):
+                return
+            self._collection.drop_array(id)
+        mark_settled(self._collection, id)
+
+    def _recheck_uncommitted(self) -> Iterator[Finding]:
+        """Arrays that had no key a moment ago: some may have been made, or removed, to the end by now, or are being
+        made still."""
+        under_way = is_under_way(self._store, self._keys)
+        for record in self._uncommitted_records:
+            data = self._store.get(self._keys.array_document(record.id))
+            if data is None:
+                continue
+            if not self._collection.is_committed(record):
+                yield from () if under_way else self._examine_uncommitted(record)
+            else:
+                self._sound_entries.add(self._collection.key_entry(record))
+                yield from self._arrays.examine(record.id, data)
+
+    # -- key entries ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _ids_with_entry(self) -> frozenset[str]:
+        """The ids that key entries lead to, whatever the attributes of their arrays."""
+        folder = self._keys.folder(KEYS)
+        found: set[str] = set()
+        for batch in batched(map(f"{folder}/{{}}".format, filter(is_entry, self._store.list_dir(folder)[0])), BATCH):
+            values = [each if isinstance(each, bytes) else None for each in self._store.get_many(batch)]
+            found.update(filter(None, self._collection.batches.ids(values)))
+        return frozenset(found)
+
+    def _lost_entry(self, record: Record, entry: str, said: bytes | None) -> Iterator[Finding]:
+        """Return the problem of an array whose key does not lead to it though it was made to the end; nothing of any
+        other.
+
+        Another entry leads to it, or it has cells, which none has that is being made, and is not unsettled, as those
+        are that are being removed.
+        """
+        key = self._keys.array_document(record.id)
+        has_cells = any(each != key for each in self._store.list(self._keys.array(record.id)))
+        if record.id in self._ids_with_entry:
+            said = said or b""
+        elif not has_cells or record.id in self._collection.unsettled_ids() or self._collection.is_committed(record):
+            return
+        self._doubtful_ids.add(record.id)
+        node = self._collection.node(record.id)
+        if said is None:
+            act = partial(self._restore_entry, record, entry)
+            yield finding_at(node, "missing-key", "its key entry is missing", key, "let its key lead to it", act)
+        else:
+            message = "its key entry is not that of its primary attributes: these, or the schema, are in question"
+            yield finding_at(node, "other-key", message, key)
+
+    def _restore_entry(self, record: Record, entry: str) -> None:
+        self._store.put_new([(entry, record.id.encode())], durable=True)
+        mark_settled(self._collection, record.id)
+
+    def _examine_uncommitted(self, record: Record) -> Iterator[Finding]:
+        """Yield an array that its key does not lead to: it goes, unless its entry makes no sense, which then leads to
+        it."""
+        entry = self._collection.key_entry(record)
+        said = self._store.get(entry)
+        if said is not None and said.startswith(_CLAIM):
+            said = None
+        other, batch = ("", None) if said is None else read_entry(said)
+        if batch is not None and other == record.id:
+            said = None  # its batch was not committed
+        if said is not None and not self._is_array_of(other, entry):
+            self._ids_by_wrong_entry.setdefault(entry, []).append(record.id)
+            return
+        yield from self._lost_entry(record, entry, said)
+        if record.id in self._doubtful_ids:
+            return
+        message = "no key leads to it: it was not made, or not removed, to the end"
+        if creation_names(self._store, self._keys):
+            message = "no key leads to it: it was not made to the end, or is being made"
+        if said is not None:
+            message = f"its primary attributes are those of {other}, which their key leads to"
+        keys = tuple(self._store.list(self._keys.array(record.id)))
+        act = partial(self._remove_orphan, record)
+        yield finding_at(
+            self._collection.node(record.id),
+            "orphan",
+            message,
+            self._keys.array_document(record.id),
+            "remove it",
+            act,
+            keys,
+        )
+
+    def _is_array_of(self, id: str, entry: str) -> bool:
+        """Return whether an array with this id is there whose key this is; a damaged one may be."""
+        try:
+            data = self._store.get(self._keys.array_document(id)) if is_id(id) else None
+            if data is None:
+                return False
+            return self._collection.key_entry(self._collection.documents.parse_record(data, id)) == entry
+        except (FormatError, StorageError):
+            return True
+
+    def _remove_orphan(self, record: Record) -> None:
+        """Nobody completes it while its key is held."""
+        entry = self._collection.key_entry(record)
+        claim = _CLAIM + os.urandom(8).hex().encode()
+        try:
+            self._store.put_new([(entry, claim)], durable=False)
+        except Conflict:
+            value = self._store.get(entry) or b""
+            id, batch = read_entry(value)
+            if id == record.id and batch is not None and not self._collection.batches.release(entry, value):
+                return
+            if self._collection.is_committed(record):
+                return
+            claim = b""
+        try:
+            with self._collection.lock(record.id):
+                self._collection.drop_array(record.id)
+        except NodeNotFound:
+            pass
+        finally:
+            if claim and self._store.get(entry) == claim:
+                self._store.delete(entry)
+        mark_settled(self._collection, record.id)
+
+    def _key_entries(self) -> Iterator[Finding]:
+        folder = self._keys.folder(KEYS)
+        files, names = self._store.list_dir(folder)
+        for name in sorted([*names, *(name for name in files if not is_entry(name))]):
+            yield finding_at(self._keys.name, "stray", "this is no key entry", f"{folder}/{name}")
+        entries = [f"{folder}/{name}" for name in files if is_entry(name)]
+        for batch in batched((entry for entry in entries if entry not in self._sound_entries), BATCH):
+            for entry, said in zip(batch, self._store.get_many(batch), strict=True):
+                if isinstance(said, StorageError):
+                    self._entry_targets.update(self._blank)  # any of them, for what is known
+                    yield finding_at(self._keys.name, "stray", said.said, entry)
+                elif said is not None:
+                    yield from self._wrong_entry(entry, said)
+
+    def _wrong_entry(self, entry: str, said: bytes) -> Iterator[Finding]:
+        id, batch = read_entry(said)
+        self._entry_targets.add(id)
+        if id in self._doubtful_ids:
+            return
+        if batch is not None and self._collection.batches.ids([said]) == [None]:
+            if is_dead(self._store, self._keys, batch):
+                act = partial(self._release_entry, entry, said)
+                message = "a writer died, or is at work, while it made the arrays of this key entry"
+                yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", act, (entry,))
+            return
+        if not self._has_key or id in self._damaged or self._is_array_of(id, entry):
+            if not self._has_key:
+                yield finding_at(self._keys.name, "stray", "the schema has no primary attributes", entry)
+            return
+        ids = self._ids_by_wrong_entry.get(entry, [])
+        if len(ids) == 1:
+            message = "the key entry of the array leads elsewhere"
+            act = partial(self._renew_entry, entry, said, ids[0])
+            yield finding_at(
+                self._collection.node(ids[0]), "dangling-key", message, entry, "let it lead to the array", act
+            )
+            return
+        act = partial(self._drop_entry, entry, said)
+        yield finding_at(
+            self._keys.name, "dangling-key", "a key entry leads to no array", entry, "remove it", act, (entry,)
+        )
+
+    def _renew_entry(self, entry: str, said: bytes, id: str) -> None:
+        with self._collection.lock(id):
+            if self._store.get(entry) == said:
+                self._store.put(entry, id.encode(), durable=True)
+        self._store.touch(self._keys.generation(part_of(id)), durable=True)
+
+    def _release_entry(self, entry: str, said: bytes) -> None:
+        self._collection.batches.release(entry, said)
+
+    def _drop_entry(self, entry: str, said: bytes) -> None:
+        if self._store.get(entry) == said and not self._is_array_of(read_entry(said)[0], entry):
+            self._store.delete(entry)
+
+
+def _is_blank(document: bytes) -> bool:
+    """Return whether it is what a file system leaves of a file whose bytes were never flushed."""
+    return not document.strip(b"\0")
+
+
+# -- one array: its document beside the schema, its shards and their chunks -------------------------------------------
+
+
+class ArrayDamage:
+    """The arrays of one collection; ``deep`` reads every cell."""
+
+    def __init__(self, collection: StoredCollection, *, deep: bool) -> None:
+        self._collection = collection
+        self._deep = deep
+
+    def examine(self, id: str, data: bytes) -> Iterator[Finding]:
+        """Yield every problem of an array whose record is sound, with what mends it."""
+        node = f"{self._collection.keys.name}/{id}"
+        key = self._collection.keys.array_document(id)
+        try:
+            spec = self._collection.documents.parse_spec(data, id)
+        except FormatError as error:
+            for problem in error.problems or [Problem(node, "damaged", error.said)]:
+                yield Finding(Problem(node, problem.kind, f"{problem.message} [key={key}]"), key=key)
+            return
+        for kind, message in self._differences(spec):
+            yield Finding(Problem(node, kind, f"{message} [key={key}]"), key=key)
+        if spec.problem is None:
+            yield from self._examine_cells(id, spec)
+
+    def _differences(self, spec: ArraySpec) -> Iterator[tuple[str, str]]:
+        """Yield the kind and message of each difference between array and schema."""
+        bare = self._collection.documents.template
+        sizes = [dimension.size for dimension in self._collection.document.schema.dimensions]
+        if any(size is not None and size != length for size, length in zip(sizes, spec.shape, strict=True)):
+            yield "wrong-shape", f"the array has the shape {spec.shape}, the schema says {bare.shape}"
+        if spec.dtype != bare.dtype:
+            yield "wrong-dtype", f"the array has cells of type {spec.dtype}, the schema says {bare.dtype}"
+        if spec.dims != bare.dims:
+            yield "wrong-dimensions", f"the array has the dimensions {spec.dims}, the schema says {bare.dims}"
+        if spec.problem is not None:
+            yield "unreadable-cells", spec.problem
+
+    def _examine_cells(self, id: str, spec: ArraySpec) -> Iterator[Finding]:
+        """Stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
+        store, folder = self._collection.store, self._collection.keys.array(id)
+        node = f"{self._collection.keys.name}/{id}"
+        keys = ChunkKeys(store, folder, key_of(spec), self._collection.settings)
+        places = list(keys.stored(len(spec.shape)))
+        counts = Grid.of(spec.shape, spec.chunks).counts
+        inside = [place for place in places if all(0 <= i < n for i, n in zip(place, counts, strict=True))]
+        known = {keys.prefix + keys.key_of(place) for place in inside}
+        for key in store.list(folder):
+            if key not in known and key != f"{folder}/{ARRAY}":
+                yield Finding(Problem(node, "stray", f"this is no part of the array [key={key}]"), key=key)
+        source = open_chunks(store, folder, key_of(spec), spec, self._collection.settings)
+        if isinstance(source, ShardedChunks):
+            writable = self._collection.chunks(id, spec)
+            pending = _pending_of(writable)
+            is_questioned = not self._collection.documents.stores_as_schema(spec)
+            for place in inside:
+                if pending is None or not pending.hides(place):
+                    found = self._examine_shard(node, keys.prefix + keys.key_of(place), _Shard(source, place, writable))
+                    yield from map(_without_action, found) if is_questioned else found
+            yield from self._staged_tiles(node, pending) if pending is not None and self._deep else ()
+
+    def _staged_tiles(self, node: str, pending: PendingTiles) -> Iterator[Finding]:
+        """Tiles of a committed write that do not have their keys yet: once they have, what is damaged is mended."""
+        for place in pending.staged_places():
+            try:
+                for coords in pending.stored_in(place):
+                    pending.read(coords)
+            except HyperslabError as error:
+                key = pending.staged_key(place)
+                yield Finding(Problem(node, "corrupt-chunk", f"{error.said} [key={key}]"), key=key)
+
+    def _examine_shard(self, node: str, key: str, shard: _Shard) -> Iterator[Finding]:
+        try:
+            stored = list(shard.stored())
+        except HyperslabError as error:
+            act = partial(self._take_out, key, shard)
+            action = "take it out: its cells read as the fill value"
+            yield Finding(Problem(node, "corrupt-shard", f"{error.said} [key={key}]"), action, act, (key,), key=key)
+            return
+        for coords in stored if self._deep else ():
+            try:
+                shard.source.read(coords)
+            except HyperslabError as error:
+                action = "take it out: it reads as the fill value"
+                problem = Problem(node, "corrupt-chunk", f"{error.said} [key={key} inner chunk {coords}]")
+                yield Finding(problem, action, partial(self._erase, shard, coords), (key,), key=key)
+        if self._deep and counting.watchers:
+            counting.done(1)
+
+    def _take_out(self, key: str, shard: _Shard) -> None:
+        with shard.writable.lock([shard.first], self._collection.settings.lock_timeout):
+            try:
+                list(shard.stored())
+            except HyperslabError:
+                self._collection.store.delete(key)
+
+    def _erase(self, shard: _Shard, coords: Coords) -> None:
+        with shard.writable.lock([coords], self._collection.settings.lock_timeout):
+            try:
+                shard.source.read(coords)
+            except HyperslabError:
+                shard.source.erase(coords)
+
+
+def _without_action(finding: Finding) -> Finding:
+    """Return the problem alone: the document is not as the schema says, so that the cells may well be sound."""
+    problem = finding.problem
+    message = f"{problem.message}: the document, which is not as the schema says, is in question"
+    return Finding(Problem(problem.node, problem.kind, message), key=finding.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """The shard of ``source`` at a place; ``held`` is the same source as writers hold it, what dead ones began being
+    settled then."""
+
+    source: ShardedChunks
+    place: Coords
+    writable: Any
+
+    @property
+    def first(self) -> Coords:
+        """One of its chunks."""
+        return tuple(i * n for i, n in zip(self.place, self.source.grid.members, strict=True))
+
+    def stored(self) -> Iterator[Coords]:
+        """Its chunks that are written."""
+        return self.source.stored_in(self.place)
+
+
+def _pending_of(source: ChunkSource) -> PendingTiles | None:
+    """Return the tiles as of a committed write that is not settled yet; a damaged journal tells of none."""
+    try:
+        return source.pending() if isinstance(source, Tiles) else None
+    except (FormatError, StorageError):
+        return None
+
+
+# -- the table: all of it is found by the look above ------------------------------------------------------------------
+
+RULES = Rules(
+    Rule(
+        ("missing-document",),
+        "an array of a collection without its document, which its key leads to",
+        "cannot be mended; the cells stay",
+    ),
+    Rule(
+        ("missing-key",),
+        "an array with cells that no key leads to",
+        "its key leads to it again",
+    ),
+    Rule(
+        ("other-key",),
+        "an array whose key was made for other primary attributes: these, or the schema, are in question",
+        "cannot be mended; the array stays",
+    ),
+    Rule(
+        ("wrong-dtype", "wrong-shape", "wrong-dimensions"),
+        "an array or tile that is not as the schema says",
+        "a file of DEKER whose cells all fit the type of the others is written anew; nothing is removed",
+    ),
+    Rule(
+        ("dangling-key",),
+        "a key that leads to no array, or to another than it was made for",
+        "leads to its array, or is removed",
+    ),
+    Rule(
+        ("missing-generation",),
+        "arrays that are not listed, since what tells of changes to them is missing",
+        "made again",
+    ),
+    Rule(
+        ("unsettled", "leftover", "unfinished-write"),
+        "what a writer left who died before it came to its end",
+        "removed, or done to its end",
+        loses="cells of an array that was never made",
+    ),
+    Rule(
+        ("journal",),
+        "a damaged journal of writes over several tiles",
+        "removed: a write whose tiles are not all in their places stays in parts",
+    ),
+    Rule(
+        ("stray",),
+        "what is no part of a collection",
+        "cannot be mended; it stays",
+    ),
+    Rule(
+        ("corrupt-shard", "corrupt-chunk"),
+        "chunks that cannot be decoded",
+        "taken out; the cells read as the fill value",
+        loses="cells that could not be read",
+    ),
+    Rule(
+        ("damaged", "array", "invalid-document", "unreadable-node", "unreadable-cells"),
+        "an array, tile or collection that cannot be read",
+        "cannot be mended; it stays",
+    ),
+    Rule(
+        ("missing-collection",),
+        "an array of the tree whose collection is gone",
+        "cannot be mended",
+    ),
+)

@@ -1,0 +1,215 @@
+"""One look at a dataset of HDMF as it is stored, whatever consolidated metadata says, and what pointers lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import BrokenLink, HyperslabError
+from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
+from hyperslab.formats.hdmf.link_sources import Allowed, DatasetLocation, find_dataset
+from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile
+from hyperslab.formats.hdmf.reader import links_of, specifications_path
+from hyperslab.formats.hdmf.reference_ids import read_object_id
+from hyperslab.formats.hdmf.v2 import HdmfV2
+from hyperslab.formats.hdmf.v3 import HdmfV3
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, strip_consolidated
+from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
+from hyperslab.formats.zarr.rules import DocumentSurvey
+from hyperslab.model.paths import child, is_within, join
+from hyperslab.model.refs import HOPS, Link, Pointer, path_within
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Store
+from hyperslab.stores.location import Location
+
+# The walk through the groups is recursive, so its depth is bounded.
+DEEPEST = 100
+Spec = GroupSpec | ArraySpec
+
+
+class LinkLoop(BrokenLink):
+    """Links that lead to one another without an end."""
+
+
+class HdmfSurvey(DocumentSurvey):
+    """Documents and specs by path, read when they are asked for, with ``others``: the datasets that links lead to."""
+
+    def __init__(
+        self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, others: OtherDatasets
+    ) -> None:
+        self.store = store
+        self.profile = profile
+        self.settings = settings
+        self.where = where
+        self._others = others
+        self.documents = _StoredDocuments(store, profile, settings)
+        self._docs: dict[str, Docs] = {}
+        self._specs: dict[str, Spec | None] = {}
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def docs(self, path: str) -> Docs:
+        """Return the documents of a node without consolidated metadata; ``{}`` where none can be read."""
+        if path not in self._docs:
+            found: Docs | None = None
+            with suppress(HyperslabError):
+                found = self.documents.stored_documents(path)
+            self._docs[path] = found or {}
+        return self._docs[path]
+
+    def spec(self, path: str) -> Spec | None:
+        """Return a node; None where its documents cannot be read, or there are none."""
+        if path not in self._specs:
+            self._specs[path] = self._parse(path)
+        return self._specs[path]
+
+    def _parse(self, path: str) -> Spec | None:
+        docs = self.docs(path)
+        if path:
+            self.spec("")  # which says where the specifications are
+        try:
+            return self.profile.parse(docs, path) if docs else None
+        except HyperslabError:
+            return None
+
+    def has(self, path: str) -> bool:
+        """Return whether a node is there, be it damaged."""
+        names = self.profile.nodes
+        with suppress(HyperslabError):
+            return any(self.store.get(child(path, name)) is not None for name in names) or holds_nodes(
+                self.store, path, names
+            )
+        return False
+
+    @cached_property
+    def consolidated(self) -> ConsolidatedDocs:
+        """Return the documents in consolidated metadata by path; ``{}`` where none can be read."""
+        with suppress(HyperslabError):
+            return self.documents.consolidated_documents()
+        return {}
+
+    def links(self, path: str) -> Mapping[str, Link]:
+        """Return the links of a group by name."""
+        spec = self.spec(path)
+        return {} if spec is None else links_of(spec)
+
+    @cached_property
+    def specs(self) -> Mapping[str, Spec]:
+        """Return all readable nodes by path, groups before what is in them."""
+        return dict(self._walk("", 0))
+
+    def _walk(self, path: str, depth: int) -> Iterator[tuple[str, Spec]]:
+        spec = self.spec(path)
+        if spec is not None:
+            yield path, spec
+        if isinstance(spec, ArraySpec) or depth > DEEPEST:
+            return
+        try:
+            names = self.store.list_dir(path)[1]
+        except HyperslabError:
+            return
+        for name in names:
+            below = child(path, name)
+            if self.docs(below) or (spec is not None and self.has(below)):
+                yield from self._walk(below, depth + 1)
+
+    # -- what nodes call themselves -----------------------------------------------------------------------------------
+
+    @cached_property
+    def ids(self) -> Mapping[str, list[str]]:
+        """Return the paths of the nodes with an ``object_id``, by it; the specifications have none."""
+        found: dict[str, list[str]] = {}
+        for path, spec in self.specs.items():
+            said = read_object_id(spec)
+            if said is not None and not self.is_specification(path):
+                found.setdefault(said, []).append(path)
+        return found
+
+    def object_id_at(self, path: str) -> str | None:
+        """Return the ``object_id`` of a node."""
+        spec = self.spec(path)
+        return None if spec is None else read_object_id(spec)
+
+    @property
+    def specifications(self) -> str:
+        """Return the path of the group of the specifications, whether it exists or not."""
+        return specifications_path(self.spec("")) or SPECIFICATIONS
+
+    def is_specification(self, path: str) -> bool:
+        """Return whether a path is the group of the specifications or below it."""
+        return is_within(path, self.specifications)
+
+    # -- where pointers lead -------------------------------------------------------------------------------------------
+
+    def dataset_of(self, pointer: Pointer) -> HdmfSurvey:
+        """Return the dataset that a pointer of this one leads to; BrokenLink or ExternalLinkRefused."""
+        return self.resolve_pointer(pointer)[0]
+
+    def resolve_pointer(self, pointer: Pointer) -> tuple[HdmfSurvey, DatasetLocation]:
+        """Return the dataset that a pointer leads to, and how it was found."""
+        found = find_dataset(self.where, pointer, root_id=self.object_id_at(""), allow=self._others.allow)
+        return (self if found.place is None else self._others.at(found.place)), found
+
+    def find(self, path: str, hops: list[Pointer]) -> tuple[HdmfSurvey, str] | None:
+        """Follow the links of `path`, which are added to `hops`; return the dataset and the path that it stands for.
+
+        None where nothing is; LinkLoop, or the error of the link that cannot be followed.
+        """
+        parts = path.split("/") if path else []
+        here = ""
+        for number, name in enumerate(parts):
+            link = self.links(here).get(name)
+            if link is not None:
+                hops.append(link)
+                if len(hops) > HOPS:
+                    raise LinkLoop(f"more than {HOPS} links lead to one another")
+                return self.dataset_of(link).find(join(path_within(link), "/".join(parts[number + 1 :])), hops)
+            here = child(here, name)
+            if not self.docs(here) and not self.has(here):
+                return None  # a long path that leads to nothing is not walked to its end
+        return (self, here) if self.has(here) else None
+
+
+class _StoredDocuments(ZarrReader):
+    """Documents as they are stored."""
+
+    def stored_documents(self, path: str) -> Docs | None:
+        """Return the stored documents of a node, without what they say of others."""
+        docs = self._stored_docs(path)
+        return (
+            None if docs is None else {name: strip_consolidated(self._dialect, name, doc) for name, doc in docs.items()}
+        )
+
+    def consolidated_documents(self) -> ConsolidatedDocs:
+        """Return the documents of all nodes in consolidated metadata, without what they say of others."""
+        doc = self._stored("", self._dialect.consolidated_name)
+        return (None if doc is None else self._dialect.read_consolidated(doc)) or {}
+
+
+@dataclass
+class OtherDatasets:
+    """The datasets beside one, each opened once for reading; those that are open are closed together.
+
+    ``allow``: places that links may lead to besides."""
+
+    settings: Settings
+    allow: Allowed = ()
+    _surveys: dict[str, HdmfSurvey] = field(default_factory=dict)
+
+    def at(self, place: Location) -> HdmfSurvey:
+        """Return the dataset at a place."""
+        if place.url not in self._surveys:
+            store = place.store(read_only=True)
+            version_3 = store.get("zarr.json") is not None
+            profile: HdmfProfile = HdmfV3(HdmfOptions(profile="v3")) if version_3 else HdmfV2(HdmfOptions())
+            self._surveys[place.url] = HdmfSurvey(store, profile, self.settings, place, self)
+        return self._surveys[place.url]
+
+    def close(self) -> None:
+        """Close the stores of all of them."""
+        for survey in self._surveys.values():
+            survey.store.close()
+        self._surveys.clear()

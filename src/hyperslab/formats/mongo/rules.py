@@ -1,0 +1,486 @@
+"""Every problem of objects and their documents, with what mends it; garbage: documents that belong to nothing.
+
+Nodes are those of a hyperslab dataset, below the id of the object where a whole collection is looked through. Kinds:
+``document`` (of an object, or of one of its variables), ``missing-chunk``, ``missing-segment``, ``excess-bytes``,
+``chunk-shape``, ``chunk-document``, ``corrupt-chunk``, ``duplicate-documents``, ``contradicting-documents``,
+``stray-documents``, ``embedded-and-stored``, ``unfinished-change``; of a collection ``no-object``, ``unfinished``,
+``replaced``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from bson import ObjectId
+
+from hyperslab.chunks.plan import batched
+from hyperslab.errors import HyperslabError, Invalid, Problem
+from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key, parse_key
+from hyperslab.formats.mongo.chunk_writes import all_undo_copy_ids
+from hyperslab.formats.mongo.completeness import (
+    DUPLICATES,
+    MISSING_CHUNK,
+    STRAY,
+    AbsentChunks,
+    ChunkFlaw,
+    ObjectSurvey,
+    find_missing,
+)
+from hyperslab.formats.mongo.document import (
+    EXTENSION,
+    LEASE,
+    PUTTING,
+    REPLACES,
+    STATUS,
+    TOUCHED,
+    load_meta,
+    object_exists,
+)
+from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.objects import delete_object, finish_replacement
+from hyperslab.formats.mongo.to_spec import node_names
+from hyperslab.formats.rules import Finding, Rule, Rules
+
+# -- garbage ----------------------------------------------------------------------------------------------------------
+# Chunks without an object, objects that were never finished or were replaced, copies of documents, and documents that
+# their object does not have.
+#
+# What somebody is storing right now must stay, so that nothing is removed that is younger than an age, and nothing of
+# which the age is unknown unless the age is 0: an id holds the second in which it was made, except a derived one. An
+# object that is being made is as old as its id, the last ``touch_object``, or the lease upon it. Documents are listed
+# before objects are asked for: who stores an object first and its chunks then is never taken for garbage.
+
+
+GARBAGE_AGE = 3600.0
+"""Seconds after which a document is taken for one that nobody is storing any more."""
+# Ids in one command, which is a document too: 1000 of them are some 20 KiB.
+_MANY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Documents that belong to nothing: ``kind`` (``no-object``, ``unfinished``, ``replaced``, ``duplicate-documents``,
+    ``stray-documents``), of which object, how many, and their bytes."""
+
+    kind: str
+    id: ObjectId
+    documents: int
+    nbytes: int
+    message: str
+    ids: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GarbageReport:
+    """What was removed, or would be: objects, documents of chunks, bytes."""
+
+    orphans: tuple[Orphan, ...]
+    applied: bool
+
+    @property
+    def documents(self) -> int:
+        """How many documents."""
+        return sum(orphan.documents for orphan in self.orphans)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they hold."""
+        return sum(orphan.nbytes for orphan in self.orphans)
+
+
+def collect_garbage(
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
+    *,
+    age: float | timedelta = GARBAGE_AGE,
+    dry_run: bool = False,
+    surplus: bool = True,
+) -> GarbageReport:
+    """Remove what :func:`find_orphans` finds; with ``dry_run`` only tell of it. Invalid for an age below 0."""
+    found = find_orphans(meta, chunks, age=age, surplus=surplus)
+    return GarbageReport(tuple(one for one in found if dry_run or remove_orphan(meta, chunks, one)), not dry_run)
+
+
+def find_orphans(
+    meta: DocumentCollection, chunks: DocumentCollection, *, age: float | timedelta = GARBAGE_AGE, surplus: bool = True
+) -> Iterator[Orphan]:
+    """Yield documents that belong to nothing and are older than ``age`` (seconds). ``surplus``: those of sound objects
+    too, for which every object is looked through. Invalid.
+    """
+    seconds = age.total_seconds() if isinstance(age, timedelta) else float(age)
+    if not 0 <= seconds < 1e9:
+        raise Invalid(f"an age of {age}", remedy="give seconds of at least 0")
+    return _all_orphans(meta, chunks, seconds, surplus)
+
+
+def _all_orphans(meta: DocumentCollection, chunks: DocumentCollection, age: float, surplus: bool) -> Iterator[Orphan]:
+    clock = _Clock.of(meta, age)
+    yield from _find_without_object(meta, chunks, clock)
+    yield from _find_unfinished(meta, chunks, clock)
+    yield from _find_replaced_leftovers(meta, chunks)
+    if surplus:
+        for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
+            yield from surplus_orphans(meta, chunks, row["_id"], clock.is_old)
+
+
+def remove_orphan(meta: DocumentCollection, chunks: DocumentCollection, orphan: Orphan) -> bool:
+    """Remove the documents; False when they have come to belong to something meanwhile."""
+    match orphan.kind:
+        case "no-object":
+            if object_exists(meta, orphan.id) or orphan.id in all_undo_copy_ids(meta):
+                return False
+            chunk_queries.delete_chunks(chunks, orphan.id)
+        case "unfinished":
+            made = {"$or": [{STATUS: {"$exists": True}}, {PUTTING: {"$exists": True}}]}
+            if not meta.delete_one({"_id": {"$eq": orphan.id}, **made}).deleted_count:
+                return False
+            delete_object(meta, chunks, orphan.id)
+        case "replaced":
+            finish_replacement(meta, chunks, orphan.id)
+        case _:
+            for some in batched(orphan.ids or (), _MANY):
+                chunks.delete_many({"meta_id": {"$eq": orphan.id}, "_id": {"$in": some}})
+    return True
+
+
+def age_test(meta: DocumentCollection, age: float = GARBAGE_AGE) -> Callable[[Document], bool]:
+    """Return whether a document is older than ``age`` seconds by now, by the clock of the server."""
+    return _Clock.of(meta, age).is_old
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """What is old: made before ``latest``, by the server's clock."""
+
+    latest: datetime
+    everything: bool
+
+    @classmethod
+    def of(cls, meta: DocumentCollection, age: float) -> _Clock:
+        now = meta.database.command("hello").get("localTime") or datetime.now(UTC)
+        now = now if now.tzinfo else now.replace(tzinfo=UTC)
+        return cls(now - timedelta(seconds=age), age == 0)
+
+    def is_old(self, doc: Document) -> bool:
+        """Return whether a document is; of a chunk under a derived id that cannot be told."""
+        id, meta_id = doc["_id"], doc.get("meta_id")
+        if self.everything:
+            return True
+        if isinstance(meta_id, ObjectId) and _is_derived(doc, meta_id):
+            return False
+        return isinstance(id, ObjectId) and id.generation_time < self.latest
+
+    def is_past(self, moment: object) -> bool:
+        """Return whether a moment is before the latest."""
+        if not isinstance(moment, datetime):
+            return True
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < self.latest
+
+
+def _is_derived(doc: Document, meta_id: ObjectId) -> bool:
+    try:
+        name, chunk = parse_key(doc)
+        return bool(doc["_id"] == DerivedIds(meta_id)(name, chunk, int(doc.get("n", 0))))
+    except (HyperslabError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def _count_documents(chunks: DocumentCollection, query: Document) -> tuple[int, int]:
+    """Return how many documents there are, and their bytes."""
+    group = {"_id": None, "documents": {"$sum": 1}, "bytes": {"$sum": {"$bsonSize": "$$ROOT"}}}
+    for row in chunks.aggregate([{"$match": query}, {"$group": group}]):
+        return row["documents"], row["bytes"]
+    return 0, 0
+
+
+def _find_without_object(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
+    with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
+        for ids in batched((row["_id"] for row in rows), _MANY):
+            known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | all_undo_copy_ids(meta)
+            for id in (id for id in ids if id not in known):
+                mine = {"meta_id": {"$eq": id}}
+                if _all_old(chunks, mine, clock) and (clock.everything or not _is_young(id, clock)):
+                    documents, nbytes = _count_documents(chunks, mine)
+                    message = f"{documents} documents of chunks belong to no object"
+                    yield Orphan("no-object", id, documents, nbytes, message)
+
+
+def _is_young(id: ObjectId, clock: _Clock) -> bool:
+    return isinstance(id, ObjectId) and id.generation_time >= clock.latest
+
+
+def _all_old(chunks: DocumentCollection, query: Document, clock: _Clock) -> bool:
+    """Return whether no document of an object that is not there is young; one under a derived id is as old as the
+    object.
+    """
+    if clock.everything:
+        return True
+    newer = {**query, "_id": {"$gte": ObjectId.from_datetime(clock.latest)}}
+    docs = chunks.find(newer, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1})
+    return all(isinstance(doc["meta_id"], ObjectId) and _is_derived(doc, doc["meta_id"]) for doc in docs)
+
+
+def _find_unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
+    for row in meta.find({STATUS: {"$exists": True}}, {TOUCHED: 1, LEASE: 1}):
+        fields = row.get(EXTENSION) or {}
+        lease = fields.get("lease")
+        signs = (fields.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
+        if clock.is_old(row) and (clock.everything or all(map(clock.is_past, signs))):
+            documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
+            message = f"an object that was never finished, with {documents} documents of chunks"
+            yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
+    for row in meta.find({PUTTING: {"$exists": True}, STATUS: {"$exists": False}}, {PUTTING: 1}):
+        last = row[EXTENSION]["putting"]
+        if not clock.is_old(row) or not (clock.everything or clock.is_past(last)):
+            continue
+        if _is_broken(meta, chunks, row["_id"]):
+            documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
+            message = f"a put of this object was broken off, with {documents} documents of chunks"
+            yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
+
+
+def _is_broken(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> bool:
+    """Return whether chunks of an object are missing; not of one that cannot be understood, or is gone."""
+    try:
+        return bool(find_missing(meta, chunks, id, 1))
+    except HyperslabError:
+        return False
+
+
+def _find_replaced_leftovers(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:
+    for row in meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1}):
+        old = row[EXTENSION]["replaces"]
+        documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": old}})
+        there = object_exists(meta, old)
+        yield Orphan("replaced", row["_id"], documents + there, nbytes, f"the object {old} was replaced by this one")
+
+
+# -- within objects ---------------------------------------------------------------------------------------------------
+
+
+def surplus_orphans(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, is_old: Callable[[Document], bool]
+) -> Iterator[Orphan]:
+    """Of one object: copies of documents, and documents of chunks that it does not have."""
+    found: dict[str, list[tuple[ChunkFlaw, tuple[Any, ...]]]] = {}
+    try:
+        survey = ObjectSurvey(load_meta(meta, id), chunks)
+        seen = list(survey.flaws())
+        kinds = (DUPLICATES,) if survey.is_questioned(seen) else (DUPLICATES, STRAY)
+        for flaw in seen:
+            if flaw.kind in kinds and (ids := surplus_ids(id, flaw, is_old)):
+                found.setdefault(flaw.kind, []).append((flaw, ids))
+    except HyperslabError:  # nothing is known of an object that cannot be understood, or is gone
+        return
+    for kind, flaws in found.items():
+        more = f" and {len(flaws) - 1} chunks more" if len(flaws) > 1 else ""
+        yield make_orphan(chunks, id, kind, f"{flaws[0][0].message}{more}", [one for _, ids in flaws for one in ids])
+
+
+def make_orphan(chunks: DocumentCollection, id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
+    """Return documents of an object that are to go."""
+    ids = tuple(ids)
+    counted = [_count_documents(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in batched(ids, _MANY)]
+    return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
+
+
+def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Document], bool]) -> tuple[Any, ...]:
+    """Return the documents of one chunk that are copies, or belong to nothing, when all of them are old. Of copies the
+    one under its derived id stays, else the eldest.
+    """
+    name, chunk = flaw.key
+    where = {"meta_id": id, "name": name, "chunk": None if chunk is None else list(chunk)}
+    docs = [{**where, "n": n, "_id": one} for n, one in flaw.stored]
+    if not all(map(is_old, docs)):
+        return ()
+    if flaw.kind == STRAY:
+        return tuple(doc["_id"] for doc in docs)
+    kept: set[Any] = set()
+    surplus = []
+    for doc in sorted(docs, key=lambda doc: (not _is_derived(doc, id), str(doc["_id"]))):
+        surplus += [doc["_id"]] if doc["n"] in kept else []
+        kept.add(doc["n"])
+    return tuple(surplus)
+
+
+# -- problems and what mends them --------------------------------------------------------------------------------------
+
+
+_SHOWN = 6
+_QUESTION = "more of the object does not fit its document, which is in question"
+
+
+def find_problems(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId | None = None, *, deep: bool = False
+) -> Iterator[Problem]:
+    """Yield every problem of one object, or of all of them (``id`` None) and of what belongs to none; ``deep`` decodes
+    every sparse chunk besides: that dense ones are whole is known by their bytes. DocumentNotFoundError.
+    """
+    return (finding.problem for finding in find_damage(meta, chunks, id, deep=deep))
+
+
+def find_damage(
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
+    id: ObjectId | None = None,
+    *,
+    deep: bool = False,
+    age: float = GARBAGE_AGE,
+) -> Iterator[Finding]:
+    """Yield the same, each with what mends it: copies of documents, and what is older than ``age`` and belongs to
+    nothing, are removed; what is missing or contradicts itself is only told of.
+    """
+    if id is not None:
+        doc = meta.find_one({"_id": {"$eq": id}})
+        if doc is None:
+            raise DocumentNotFoundError(id)
+        yield from _object_damage(meta, chunks, doc, "", deep, age)
+        return
+    for doc in meta.find({STATUS: {"$exists": False}}, batch_size=10):
+        yield from _object_damage(meta, chunks, doc, str(doc["_id"]), deep, age)
+    for orphan in find_orphans(meta, chunks, age=age, surplus=False):
+        yield Finding(
+            Problem(str(orphan.id), orphan.kind, orphan.message), "remove them", _removal(meta, chunks, orphan)
+        )
+
+
+def _object_damage(
+    meta: DocumentCollection, chunks: DocumentCollection, doc: Document, above: str, deep: bool, age: float
+) -> Iterator[Finding]:
+    try:
+        found = document.parse_object(doc)
+    except HyperslabError as error:
+        yield Finding(Problem(above, "document", error.said))
+        return
+    faces = {name: face for face, name in node_names(found).items()}
+
+    def node_of(name: str) -> str:
+        return "/".join(filter(None, (above, faces.get(name, ""))))
+
+    for problem in document.document_problems(found):
+        yield Finding(Problem(node_of(problem.node), problem.kind, problem.message))
+    for entry in chunk_writes.expired_entries(meta, found.id) if chunk_writes.undo_entries(found.extension) else ():
+        detail = (
+            f"{format_key(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
+        )
+        act = partial(_put_back, meta, chunks, found.id, entry)
+        yield Finding(Problem(node_of(entry.key[0]), "unfinished-change", detail), "put it back", act)
+    survey = ObjectSurvey(found, chunks)
+    flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
+    old = age_test(meta, age)
+    is_questioned = survey.is_questioned(flaws)
+    for flaw in flaws:
+        if flaw.kind == STRAY and is_questioned:
+            yield Finding(Problem(node_of(flaw.key[0]), flaw.kind, f"{flaw.message}: {_QUESTION}"))
+        else:
+            yield _flaw_finding(meta, chunks, found.id, flaw, node_of(flaw.key[0]), old)
+    for absent in survey.absent:
+        if len(absent):
+            yield Finding(Problem(node_of(absent.name), MISSING_CHUNK, _describe_absent(absent)))
+    if deep:
+        yield from _undecodable_chunks(survey, {flaw.key for flaw in flaws if flaw.kind != DUPLICATES}, node_of)
+
+
+def _put_back(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, entry: chunk_writes.UndoEntry
+) -> None:
+    chunk_writes.roll_back(meta, chunks, id, entry)
+
+
+def _flaw_finding(
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
+    id: ObjectId,
+    flaw: ChunkFlaw,
+    node: str,
+    old: Callable[[Document], bool],
+) -> Finding:
+    problem = Problem(node, flaw.kind, flaw.message)
+    if flaw.kind not in (DUPLICATES, STRAY):
+        return Finding(problem)
+    ids = surplus_ids(id, flaw, old if flaw.kind == STRAY else _any_age)
+    if not ids:
+        return Finding(problem)
+    action = "remove the copies" if flaw.kind == DUPLICATES else "remove them"
+    orphan = Orphan(flaw.kind, id, len(ids), 0, flaw.message, ids)
+    return Finding(problem, action, _removal(meta, chunks, orphan))
+
+
+def _any_age(doc: Document) -> bool:
+    return True
+
+
+def _removal(meta: DocumentCollection, chunks: DocumentCollection, orphan: Orphan) -> Callable[[], None]:
+    def act() -> None:
+        remove_orphan(meta, chunks, orphan)
+
+    return act
+
+
+def _describe_absent(absent: AbsentChunks) -> str:
+    first = [format_key(key) for key in islice(absent, _SHOWN)]
+    rest = len(absent) - len(first)
+    more = f" and {rest} more" if rest else ""
+    return f"{len(absent)} of {absent.declared} chunks are not stored: {', '.join(first)}{more}"
+
+
+def _undecodable_chunks(survey: ObjectSurvey, known: set[Key], node_of: Callable[[str], str]) -> Iterator[Finding]:
+    """Sparse chunks of which the cells make no sense."""
+    for key in survey.sparse:
+        if key not in known:
+            try:
+                chunk_queries.read_chunk(survey.chunks, survey.meta.id, key).coo()
+            except HyperslabError as error:
+                yield Finding(Problem(node_of(key[0]), "corrupt-chunk", f"{format_key(key)}: {error.said}"))
+
+
+# -- the table: all of it is found by the look above ------------------------------------------------------------------
+
+RULES = Rules(
+    Rule(
+        ("stray-documents",),
+        "documents in MongoDB of chunks that their object does not have",
+        "removed an hour after they were made, unless more of the object does not fit its document",
+    ),
+    Rule(
+        ("duplicate-documents",),
+        "documents in MongoDB that say the same twice",
+        "the copies are removed",
+    ),
+    Rule(
+        ("no-object", "unfinished", "replaced"),
+        "documents in MongoDB of no object, or of one that was never finished or was replaced",
+        "removed an hour after they were made",
+    ),
+    Rule(
+        ("unfinished-change",),
+        "what a writer was changing who died; readers see what was there before",
+        "put back",
+    ),
+    Rule(
+        (
+            "missing-chunk",
+            "missing-segment",
+            "excess-bytes",
+            "chunk-shape",
+            "chunk-document",
+            "contradicting-documents",
+            "embedded-and-stored",
+            "corrupt-chunk",
+        ),
+        "documents in MongoDB of a chunk that are not all there, contradict each other or make no sense",
+        "cannot be mended; nothing is removed",
+    ),
+    Rule(
+        ("document",),
+        "a document in MongoDB of an object or variable that makes no sense",
+        "cannot be mended",
+    ),
+)

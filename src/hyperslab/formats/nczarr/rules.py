@@ -1,0 +1,448 @@
+"""Damage of NCZarr datasets: what netcdf-c and others wrote otherwise than they meant, and what mends it.
+
+Dimensions have a file of their own (``dimension_damage``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from math import prod
+from typing import Any
+
+from hyperslab.chunks.auto import longest_chunk
+from hyperslab.codecs.base import ChunkLayout
+from hyperslab.codecs.registry import build_chain
+from hyperslab.errors import HyperslabError, Problem
+from hyperslab.formats.documents import JsonMapping, JsonObject, is_text_list, mend_json
+from hyperslab.formats.format_errors import shorten
+from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
+from hyperslab.formats.nczarr.dimension_rules import find_dimension_damage
+from hyperslab.formats.nczarr.dimensions import (
+    SCALAR,
+    XARRAY,
+    find_dimension,
+    short_names,
+)
+from hyperslab.formats.nczarr.document_survey import NCZarrSurvey
+from hyperslab.formats.nczarr.generation import (
+    ARRAY,
+    GROUP,
+    SUPERBLOCK,
+    TYPES,
+    Generation,
+)
+from hyperslab.formats.nczarr.own_metadata import own_metadata, read_references, with_own_metadata, with_references
+from hyperslab.formats.nczarr.user_types import dtype_in_bytes
+from hyperslab.formats.rules import Finding, Place, Rule, Rules
+from hyperslab.formats.zarr.commit import DocumentChange
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.rules import document_finding
+from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP, number_of_text
+from hyperslab.model.paths import child, split
+from hyperslab.model.spec import ArraySpec
+
+_ELSEWHERE = frozenset({"dimensions", "dimension-size"})
+_BITS = {"<i8": "|i1", ">i8": "|i1", "<u8": "|u1", ">u8": "|u1"}
+"""Types of the draft's table, which counts bits, that NumPy knows as others (R28)."""
+_CHUNK_KINDS = frozenset({"truncated-chunk", "other-cells"})
+_MOST_UNPACKED = 16
+Patch = Callable[[JsonObject], JsonObject]
+
+
+def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
+    """Yield what is wrong with the documents of one node, but for names of dimensions."""
+    spec = survey.spec(path)
+    if spec is None:
+        return
+    yield from _invalid_json(survey, path)
+    told = survey.generation is not Generation.PURE
+    for number, problem in enumerate(survey.problems(path)):
+        if not (told and problem.kind in _ELSEWHERE):
+            yield _warning_damage(survey, path, problem, str(number))
+    if spec.is_array:
+        yield from _numbers_as_text(survey, path)
+        yield from _array_dimensions_damage(survey, path)
+        if survey.generation is Generation.DRAFT:
+            yield from _bits_for_bytes(survey, path, spec)
+
+
+def _patch_document(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], DocumentChange]:
+    def change() -> DocumentChange:
+        docs = survey.docs(path)
+        return DocumentChange({path: docs | {name: patch(docs[name])}})
+
+    return change
+
+
+def _warning_damage(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> Finding:
+    """Return a problem that is survived while reading, with the change that writes what was meant."""
+    doc, kind = survey.docs(path).get(ZARRAY, {}), problem.kind
+    if kind == "elementsize":
+        size = _item_size(survey, path)
+        change = _patch_document(survey, path, partial(with_item_size, size=size))
+        return document_finding(problem, kind, f"write the elementsize {size}", change)
+    if kind == "byte-order":
+        right = f"<{str(doc['dtype'])[1:]}"
+        action = f"write the dtype {right}, which the cells have"
+        return document_finding(
+            problem, kind, action, _patch_document(survey, path, lambda doc: {**doc, "dtype": right})
+        )
+    if kind == "bit-count dtype":
+        said = dtype_in_bytes(doc["dtype"])
+        return document_finding(
+            problem, kind, f"write the dtype {said}", _patch_document(survey, path, lambda doc: {**doc, "dtype": said})
+        )
+    fill = _meant_fill(doc, survey.docs(path)) if kind == "fill_value" else None
+    if fill is not None:
+        action = f"write the fill value {fill}"
+        return document_finding(
+            problem, kind, action, _patch_document(survey, path, lambda doc: {**doc, "fill_value": fill})
+        )
+    if kind == "dimensions" and XARRAY in survey.docs(path).get(ZATTRS, {}):
+        without = _patch_document(survey, path, lambda doc: {name: doc[name] for name in doc if name != XARRAY}, ZATTRS)
+        return document_finding(problem, kind, f"remove {XARRAY}", without)
+    return _understood(survey, path, problem, about)
+
+
+def _item_size(survey: NCZarrSurvey, path: str) -> int:
+    spec = survey.spec(path)
+    codecs = spec.codecs if spec is not None and spec.is_array else ()
+    return next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
+
+
+def _meant_fill(doc: JsonMapping, docs: Docs) -> Any:
+    if doc.get("fill_value") == SIX_DIGITS:
+        return FILL_DOUBLE
+    return docs.get(ZATTRS, {}).get(FILL) if doc.get("fill_value") is None else None
+
+
+def _understood(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> Finding:
+    """Return the documents as they are understood, where that says it."""
+    docs, left = survey.as_understood(path)
+    if docs is None or problem.kind in left:
+        return document_finding(problem, about)
+    return document_finding(
+        problem, about, "write the documents as they are understood", lambda: DocumentChange({path: docs})
+    )
+
+
+def _invalid_json(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
+    """Yield attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
+    place = child(path, ZATTRS)
+    data = survey.store.get(place)
+    _, mended = (None, []) if data is None else mend_json(data)
+    if mended:
+        problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
+        yield document_finding(
+            problem,
+            "",
+            "write it as JSON",
+            lambda: DocumentChange({path: survey.docs(path)}),
+            key=place,
+            settles=frozenset({"json-mended"}),
+        )
+
+
+def _numbers_as_text(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
+    """Yield numbers of codecs that are text, as netcdf-c 4.9.3 writes them; readers of Zarr refuse them."""
+    doc = survey.docs(path)[ZARRAY]
+    if with_numbers(doc) != doc:
+        problem = Problem(path, "codec-text", "numbers of codecs are stored as text")
+        yield document_finding(problem, "", "write them as numbers", _patch_document(survey, path, with_numbers))
+
+
+def with_numbers(doc: JsonObject) -> JsonObject:
+    """Return the ``.zarray`` with numbers of codecs that are numbers."""
+    filters = doc.get("filters")
+    several = [_numbers(item) for item in filters] if isinstance(filters, list) else filters
+    changed = {"filters": several, "compressor": _numbers(doc.get("compressor"))}
+    return {name: changed.get(name, value) for name, value in doc.items()}
+
+
+def _numbers(said: object) -> Any:
+    if not isinstance(said, dict):
+        return said
+    return {name: value if name == "id" else number_of_text(value) for name, value in said.items()}
+
+
+def _array_dimensions_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
+    """Yield ``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
+    docs, spec = survey.docs(path), survey.spec(path)
+    said, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
+    fits = is_text_list(names)
+    if said is None or not fits or not isinstance(spec, ArraySpec) or len(names) != len(spec.shape):
+        return
+    if any(find_dimension(name, survey.context) is None for name in names):
+        return
+    if said != list(short_names(names)) and not (not names and said in ([], [SCALAR])):
+        message = f"{XARRAY} is {shorten(said)}, the dimensions are {shorten(names)}"
+        yield document_finding(
+            Problem(path, "xarray-dimensions", message),
+            "",
+            f"write the names of the dimensions as {XARRAY}",
+            lambda: DocumentChange({path: with_references(docs, survey.generation, names)}),
+        )
+
+
+def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
+    """Yield ``<i8`` that counts bits: chunks that hold as many bytes as they have cells (R28)."""
+    doc = survey.docs(path)[ZARRAY]
+    dtype, cut = doc.get("dtype"), doc.get("chunks")
+    if not isinstance(dtype, str) or dtype not in _BITS or not isinstance(cut, list):
+        return
+    if _content_sizes(survey, path, spec) == {prod(cut)}:
+        right = _BITS[dtype]
+        message = f"dtype {dtype!r} counts bits, for chunks of {prod(cut)} cells have as many bytes; {right!r} is meant"
+        problem = Problem(path, "bit-count dtype", message)
+        change = _patch_document(survey, path, lambda doc: {**doc, "dtype": right})
+        yield document_finding(problem, "", f"write the dtype {right}", change, key=path, settles=_CHUNK_KINDS)
+
+
+def _content_sizes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> set[int | None]:
+    """Return how many bytes stored chunks hold: of packed ones the first alone are unpacked; None where one cannot
+    be."""
+    store, keys = survey.store, chunk_keys(survey, path)
+    if not spec.codecs:
+        return {store.size(place) for place in keys}
+    sizes: set[int | None] = set()
+    for place in islice(keys, _MOST_UNPACKED):
+        try:
+            chain = build_chain(spec.codecs, ChunkLayout(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
+            sizes.add(len(chain.unpack(store.get(place) or b"")))
+        except HyperslabError:
+            sizes.add(None)
+    return sizes
+
+
+def chunk_keys(survey: NCZarrSurvey, path: str) -> Iterator[str]:
+    """Return the keys of an array's folder that are no documents."""
+    prefix = child(path, "")
+    return (place for place in survey.store.list(path) if not place[len(prefix) :].startswith("."))
+
+
+# -- lists of groups, chunks that a rename left behind, marks of two generations --------------------------------------
+
+
+_OWN = frozenset({SUPERBLOCK, GROUP, ARRAY, TYPES})
+_MARKS = {Generation.V1: (".zdataset",), Generation.DRAFT: ()}
+_LISTS = ("arrays", "groups")
+_LISTED = frozenset({Generation.V1, Generation.V2A, Generation.V2B, Generation.V2C})
+
+
+def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
+    """Yield marks of other generations than the one that counts (rule 3.1)."""
+    generation = survey.generation
+    if generation is Generation.PURE:
+        return
+    names = survey.store.list_dir("")[0]
+    for name in _MARKS.get(generation, (".nczarr", ".zdataset")):
+        if name in names:
+            yield document_finding(_mixed_generations(survey, name), name, "take it out", key=name, take=name)
+    group = survey.docs("").get(ZGROUP, {})
+    if generation is Generation.V2C:
+        strange = [name for name in group if name.lower() in _OWN]
+    else:
+        strange = [SUPERBLOCK.upper()] if generation is Generation.V2B and SUPERBLOCK.upper() in group else []
+    if strange:
+        left = {name: value for name, value in group.items() if name not in strange}
+        yield document_finding(
+            _mixed_generations(survey, ", ".join(strange)),
+            ZGROUP,
+            "take them out of .zgroup",
+            lambda: DocumentChange({"": survey.docs("") | {ZGROUP: left}}),
+        )
+
+
+def _mixed_generations(survey: NCZarrSurvey, marks: str) -> Problem:
+    return Problem("", "mixed-marks", f"{marks}: a mark of another generation than {survey.generation}, which counts")
+
+
+def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
+    """Yield what a group lists that is not there, and what is there that it does not list."""
+    spec = survey.specs.get(path)
+    if spec is None or not spec.is_group or survey.generation not in _LISTED:
+        return
+    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
+    if not all(_is_list(said.get(kind)) for kind in _LISTS):
+        yield _without_lists(survey, path)
+        return
+    alike: dict[str, list[str]] | None = None
+    for problem in survey.dataset.list_mismatches(path):
+        name = split(problem.node)[1]
+        if problem.kind == "missing":
+            change = partial(_change_lists, survey, path, name, None)
+            yield document_finding(problem, "", "take it out of the list", change)
+            continue
+        alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
+        orphan = _orphaned_chunks(survey, problem.node, alike)
+        yield _unlisted(survey, path, problem) if orphan is None else orphan
+
+
+def _is_list(said: object) -> bool:
+    return isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said)
+
+
+def _without_lists(survey: NCZarrSurvey, path: str) -> Finding:
+    """Return a group that somebody made who does not know NCZarr."""
+    problem = Problem(path, "unlisting-group", "the group does not list what is in it")
+
+    def change() -> DocumentChange:
+        spec, lists = survey.specs[path], survey.lists(path)
+        docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
+        known = (own_metadata(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
+        said = {"dimensions": known, **lists}
+        return DocumentChange({path: docs or with_own_metadata(survey.docs(path), survey.generation, GROUP, said)})
+
+    return document_finding(problem, "", "write the lists of what is in it", change)
+
+
+def _unlisted(survey: NCZarrSurvey, path: str, problem: Problem) -> Finding:
+    name = split(problem.node)[1]
+    kind = "arrays" if isinstance(survey.specs.get(problem.node), ArraySpec) else "groups"
+    if problem.node not in survey.specs:
+        return document_finding(problem)
+    return document_finding(problem, "", "list it", partial(_change_lists, survey, path, name, kind))
+
+
+def _change_lists(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> DocumentChange:
+    """Return the group with the name in one list, or in none."""
+    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
+    lists = {}
+    for each in _LISTS:
+        names = [other for other in said.get(each) or [] if other != name]
+        lists[each] = [*names, name] if each == kind else names
+    return DocumentChange({path: with_own_metadata(survey.docs(path), survey.generation, GROUP, lists)})
+
+
+# -- renamed arrays ---------------------------------------------------------------------------------------------------
+
+
+def _orphaned_chunks(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> Finding | None:
+    """Return the damage of an array that netcdf-c renamed, of which it left all but the documents behind."""
+    likeness = _likeness(survey, old)
+    left = list(chunk_keys(survey, old)) if likeness in alike else []
+    heirs = [path for path in alike.get(likeness or "", ()) if left and _continues(survey, left, old, path)]
+    if len(heirs) != 1:
+        return None
+    message = f"/{heirs[0]} was called so before; its chunks were left here, and it reads as its fill value"
+    problem = Problem(old, "orphaned-chunks", message)
+    return document_finding(
+        problem, "", f"move the chunks to /{heirs[0]}", partial(_move_chunks, survey, old, heirs[0])
+    )
+
+
+def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the arrays that a group lists, those of like documents together."""
+    found: dict[str, list[str]] = {}
+    for path in (child(group, name) for name in dict.fromkeys(names)):
+        if (likeness := _likeness(survey, path)) is not None:
+            found.setdefault(likeness, []).append(path)
+    return found
+
+
+def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
+    """Return what an array of netcdf-c keeps when it is renamed; None for other nodes."""
+    if not isinstance(survey.specs.get(path), ArraySpec):
+        return None
+    docs = survey.docs(path)
+    known = own_metadata(docs, survey.generation, ARRAY)
+    return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
+
+
+def _continues(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> bool:
+    """Return whether none of the chunks that ``old`` has is another one here."""
+    return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
+
+
+def _move_chunks(survey: NCZarrSurvey, old: str, new: str) -> DocumentChange:
+    """Return the move of chunks, one by one: each lies in one place or the other, and a move cut short is taken up
+    again."""
+    store = survey.store
+
+    def act() -> None:
+        store.move([(place, new + place[len(old) :]) for place in chunk_keys(survey, old)], durable=True)
+        store.delete_prefix(old)
+
+    return DocumentChange({}, gone=(old,), act=act)
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+RULES = Rules(
+    Rule(
+        ("dimension-size",),
+        "a dimension of another length than its arrays, which somebody resized",
+        "it gets their length (the longest where it is unlimited, the others grow); of several with "
+        "different lengths each gets a dimension of its own",
+        Place.DATASET,
+        find_dimension_damage,
+    ),
+    Rule(
+        ("undeclared-dimension", "lost-references"),
+        "a reference to a dimension that leads nowhere, or none at all",
+        "by name to the nearest one that fits, which is declared where it is missing; in the draft the type "
+        "comes back too",
+        Place.DATASET,
+        find_dimension_damage,
+    ),
+    Rule(
+        ("xarray-dimensions",),
+        "`_ARRAY_DIMENSIONS` that contradicts the references, or the rank",
+        "written anew",
+        Place.NODE,
+        node_damage,
+    ),
+    Rule(
+        ("unlisted", "unlisting-group", "missing"),
+        "an array or group that its group does not list, or that is listed and not there",
+        "the lists are put right",
+        Place.NODE,
+        list_damage,
+    ),
+    Rule(
+        ("orphaned-chunks",),
+        "what netcdf-c leaves under the old name when it renames an array",
+        "the chunks move to the new name",
+        Place.NODE,
+        list_damage,
+    ),
+    Rule(
+        ("elementsize", "codec-text"),
+        "a shuffle without the size of the cells, numbers of codecs as text",
+        "written as numbers",
+        Place.NODE,
+        node_damage,
+    ),
+    Rule(
+        ("byte-order",),
+        "cells of netcdf-c 4.9.0 to 4.9.2 that are little-endian under a big-endian type",
+        "the type becomes little-endian: one document changes, and no chunk",
+        Place.NODE,
+        node_damage,
+    ),
+    Rule(
+        ("fill_value",),
+        "netCDF's fill value of doubles with 6 digits",
+        "written with all digits",
+        Place.NODE,
+        node_damage,
+    ),
+    Rule(
+        ("bit-count dtype",),
+        "types of the draft that count bits in place of bytes",
+        "written in bytes",
+        Place.NODE,
+        node_damage,
+    ),
+    Rule(
+        ("mixed-marks",),
+        "marks of two generations",
+        "those that do not count are taken out",
+        Place.DATASET,
+        mixed_generation_damage,
+    ),
+)

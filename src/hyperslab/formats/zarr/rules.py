@@ -1,0 +1,96 @@
+"""Rules about the documents of a dataset: what they find is mended after a new look, under the lock of the root."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from hyperslab.errors import Problem
+from hyperslab.formats.rules import Finding, Place, Rules
+from hyperslab.formats.zarr.commit import DocumentChange
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.model.paths import child
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentMend:
+    """What mends a finding about documents. ``about``: which of several findings of a kind on one node it is, by which
+    a new look knows it again. ``change``: what is stored instead; None where nothing mends it."""
+
+    about: str = ""
+    change: Callable[[], DocumentChange] | None = None
+
+
+def document_finding(
+    problem: Problem,
+    about: str = "",
+    action: str | None = None,
+    change: Callable[[], DocumentChange] | None = None,
+    **more: Any,
+) -> Finding:
+    """Return a finding about documents; ``more``: other members of :class:`~hyperslab.formats.rules.Finding`."""
+    return Finding(problem, action, detail=DocumentMend(about, change), **more)
+
+
+class DocumentSurvey(ABC):
+    """One look at a dataset."""
+
+    @abstractmethod
+    def docs(self, path: str) -> Docs:
+        """Return the documents of a node as they are stored."""
+
+
+S = TypeVar("S", bound=DocumentSurvey)
+TakeSurvey = Callable[[], AbstractContextManager[S]]
+Search = Callable[[S], Iterable[Finding]]
+
+
+def make_findings(
+    dataset: object, survey: S, look: TakeSurvey[S], rules: Rules, paths: Iterable[str], *, deep: bool
+) -> Iterator[Finding]:
+    """Yield what the rules find in a survey of the nodes at ``paths``, with what mends it. A mend looks again:
+    ``look`` makes a survey of ``dataset``, which is open for writing then, for as long as it is needed."""
+    searches: list[Search[S]] = [
+        partial(find, path=path) for path in paths for find in rules.finders(Place.NODE, deep=deep)
+    ]
+    searches += rules.finders(Place.DATASET, deep=deep)
+    for search in searches:
+        for finding in search(survey):
+            yield rules.with_rule(_with_mend(survey, partial(_mend, dataset, look, search, finding), finding))
+
+
+def _with_mend(survey: DocumentSurvey, act: Callable[[], None], finding: Finding) -> Finding:
+    mend: DocumentMend = finding.detail
+    if finding.take or mend.change is None:
+        return replace(finding, action=finding.action if finding.take else None)
+    return replace(finding, act=act, keep=tuple(_replaced(survey, mend.change(), finding)))
+
+
+def _replaced(survey: DocumentSurvey, change: DocumentChange, finding: Finding) -> Iterator[str]:
+    """Yield the keys of the documents that will be others."""
+    for path, docs in change.docs.items():
+        old = survey.docs(path)
+        for name in old:
+            place = child(path, name)
+            if docs.get(name) != old[name] or place == finding.key:
+                yield place
+    for path in change.gone:
+        yield from (child(path, name) for name in survey.docs(path))
+
+
+def _mend(dataset: Any, look: TakeSurvey[S], search: Search[S], finding: Finding) -> None:
+    """Look again, and mend what is still so."""
+    with dataset.lock_node(""), look() as survey:
+        again = next((other for other in search(survey) if _is_again(finding, other)), None)
+        if again is not None and again.detail.change is not None:
+            dataset.mend(again.detail.change())
+
+
+def _is_again(finding: Finding, other: Finding) -> bool:
+    """Return whether another look found the same."""
+    mine, theirs = finding.problem, other.problem
+    return (mine.node, mine.kind, finding.detail.about) == (theirs.node, theirs.kind, other.detail.about)

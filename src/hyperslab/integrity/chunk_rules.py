@@ -1,0 +1,419 @@
+"""Rules about what lies in an array's folder: chunks that cannot be decoded, under wrong names, or outside the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from typing import Any
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.errors import Conflict
+from hyperslab.formats.rules import Finding, Place, Plan, Rule, Stage, found, nothing
+from hyperslab.integrity.chunk_names import is_within
+from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, mismatch, span
+from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
+from hyperslab.model.paths import child
+from hyperslab.stores.base import Store, Stray
+
+# A chunk that is replaced this often while it is looked at is left to its writer.
+_TRIES = 5
+_OTHER_LENGTHS = frozenset({"truncated-chunk", "oversized-chunk"})
+_BROKEN = _OTHER_LENGTHS | {"corrupt-chunk", "shard-index", "shard-range"}
+_SAYS = {
+    "dangling-link": "a symbolic link leads to {target}, where nothing is",
+    "circular-link": "a symbolic link leads in a circle, to {target}",
+    "outside-link": "a symbolic link leads out of the dataset, to {target}, and is not followed",
+    "special-file": "a pipe, socket or device",
+    "unusable-name": "the name can be no key",
+}
+
+# -- how they are found: strays and names -----------------------------------------------------------------------------
+
+
+def find_strays(store: Store, folder: str, node: str) -> Iterator[Finding]:
+    """Yield what lies right in a folder and is no value; unfinished writes only when their writer is gone."""
+    for stray in store.strays(folder):
+        if stray.kind != "temporary":
+            yield _stray(stray, folder, node, _SAYS[stray.kind].format(target=stray.target))
+        elif stray.is_abandoned:
+            since = f"{stray.age / 3600:.0f} hours ago" if stray.age >= 3600 else f"{stray.age:.0f} seconds ago"
+            yield _stray(stray, folder, node, f"an unfinished write, begun {since} by a writer that is gone")
+
+
+def _stray(stray: Stray, folder: str, node: str, message: str) -> Finding:
+    place = child(folder, stray.name)
+    return found(node, stray.kind, f"{message} [key={place}]", key=place)
+
+
+def holds_any(store: Store, folder: str) -> bool:
+    """Return whether anything at all lies in a folder."""
+    return any(map(len, store.list_dir(folder))) or any(True for _ in find_strays(store, folder, ""))
+
+
+def find_foreign_names(node: NodeView) -> Iterator[Finding]:
+    """Yield what lies in the folder of a group and is no part of one, and folders that are no part of the dataset."""
+    if node.role is Role.FOREIGN:
+        message = f"the folder is no part of a dataset [key={node.path}]"
+        yield found(node.path, "foreign", message, key=node.path)
+    if node.role in (Role.GROUP, Role.BARE_GROUP):
+        for name in node.names:
+            if name not in node.dataset.known_names:
+                place = child(node.path, name)
+                yield found(node.path, "foreign", f"{name} is no part of a group [key={place}]", key=place)
+
+
+def find_node_strays(node: NodeView) -> Iterator[Finding]:
+    """Yield links, pipes, unfinished writes right in the folder of a node."""
+    yield from node.strays
+
+
+def find_outside_grid(entry: EntryView) -> Iterator[Finding]:
+    """Yield a chunk that is none of the array's grid."""
+    array, coords = entry.array, entry.coords
+    if not entry.is_folder and coords is not None:
+        counts = array.objects.grid.counts
+        message = f"the chunk {entry.name} lies outside the grid of {counts} chunks, and is not read [key={entry.key}]"
+        yield found(array.path, "outside-grid", message, key=entry.key, coords=coords, sound=True)
+
+
+def find_misspelled(entry: EntryView) -> Iterator[Finding]:
+    """Yield a chunk under the key of another layout."""
+    array, meant = entry.array, None if entry.is_folder or entry.coords else entry.array.names.meant(entry.name)
+    if meant is not None and entry.coords is None:
+        right = array.objects.keys.key_of(meant)
+        message = f"the chunk {entry.name} would be called {right} in this array, and is not read [key={entry.key}]"
+        yield found(array.path, "misspelled-key", message, key=entry.key, coords=meant)
+
+
+def find_foreign_entry(entry: EntryView) -> Iterator[Finding]:
+    """Yield what is no chunk and no folder of chunks, under whatever name."""
+    array, names = entry.array, entry.array.names
+    if entry.coords is not None:
+        return
+    if entry.is_folder:
+        if holds_any(array.dataset.store, entry.key):
+            message = f"the folder {entry.name} is no part of an array [key={entry.key}]"
+            yield found(array.path, "foreign", message, key=entry.key)
+    elif names.meant(entry.name) is None:
+        what = "a key of no chunk of this array" if names.is_alike(entry.name) else "no part of an array"
+        yield found(array.path, "foreign", f"{entry.name} is {what} [key={entry.key}]", key=entry.key)
+
+
+def find_folder_for_chunk(entry: EntryView) -> Iterator[Finding]:
+    """Yield a folder under the key of a chunk."""
+    if entry.is_folder and entry.coords is not None:
+        message = f"a folder lies in place of the chunk {entry.name} [key={entry.key}]"
+        yield in_place_of_chunk(entry.array, found(entry.array.path, "folder-for-chunk", message, key=entry.key))
+
+
+def in_place_of_chunk(array: ArrayView, stray: Finding) -> Finding:
+    """Return a stray, with the cells that are not read where it lies in place of a chunk."""
+    coords = array.names.coords(stray.key[len(array.objects.keys.prefix) :])
+    if coords is None or not array.names.within(coords):
+        return stray
+    problem = stray.problem
+    message = f"{problem.message} in place of the cells {array.spanned(coords)}"
+    return found(problem.node, problem.kind, message, key=stray.key, coords=coords)
+
+
+# -- how they are found: chunks ---------------------------------------------------------------------------------------
+
+
+def find_chunk_damage(chunk: ChunkView) -> Iterator[Finding]:
+    """Yield what is wrong with a stored chunk or shard: its length, its index, with a deep look its cells."""
+    array = chunk.array
+    for flaw in _flaws(chunk):
+        message = f"{flaw.message} [key={chunk.key}, cells {array.spanned(chunk.coords)}]"
+        yield found(array.path, flaw.kind, message, key=chunk.key, coords=chunk.coords)
+
+
+def _flaws(chunk: ChunkView) -> list[ObjectFlaw]:
+    """Return the flaws of one version of an object; one that is replaced meanwhile is looked at again."""
+    objects, deep = chunk.array.objects, chunk.array.dataset.deep
+    flaws: list[ObjectFlaw] = []
+    for _ in range(_TRIES):
+        stamp = objects.keys.stamp(chunk.key)
+        flaws = list(objects.examine(chunk.coords, chunk.key, deep=deep))
+        if not flaws or objects.keys.stamp(chunk.key) == stamp:
+            break
+    return flaws
+
+
+def find_questioned_document(array: ArrayView) -> Iterator[Finding]:
+    """Yield, where no chunk is as the document says, that the document is in question: damage leaves some chunks as
+    they were. This settles what was found of the chunks."""
+    broken = [finding for finding in array.chunk_findings if finding.problem.kind in _BROKEN]
+    places = {finding.key: finding for finding in broken}
+    if not places or len(places) != array.stored:
+        return
+    content = _common_length(array.objects, broken)
+    if content is None and len(places) > 1 and not any(_is_saved(array, each) for each in places.values()):
+        content = "what no codec of the document reads"
+    if content is None:
+        return
+    for finding in broken:
+        flaw = mismatch(content)
+        message = f"{flaw.message}; {finding.problem.message}"
+        yield found(array.path, flaw.kind, message, key=finding.key, coords=finding.coords, settles=_BROKEN)
+
+
+def _is_saved(array: ArrayView, finding: Finding) -> bool:
+    """Return whether some inner chunks of a shard are sound; under an index that is none they are a guess."""
+    if finding.problem.kind == "shard-index":
+        return False
+    return array.objects.salvage(finding.coords or (), finding.key)[0] is not None
+
+
+def _common_length(objects: ArrayObjects, broken: Sequence[Finding]) -> str | None:
+    """Return the length that all chunks have, in words, where it fits whole cells: bare ones have no length of their
+    own."""
+    sizes = {objects.keys.size(finding.key) for finding in broken}
+    size, cells = next(iter(sizes)), prod(objects.grid.fixed or ())
+    is_cut = any(finding.problem.kind not in _OTHER_LENGTHS for finding in broken)
+    if is_cut or len(sizes) > 1 or not size or not cells or size % cells:
+        return None
+    return f"{size} bytes, {size // cells} for each cell"
+
+
+def note_missing_chunks(array: ArrayView) -> Iterator[Finding]:
+    """Yield a note of chunks that are not stored where others are."""
+    count, stored = array.objects.grid.size, array.stored
+    if 0 < stored < count:
+        verb = "is" if count - stored == 1 else "are"
+        message = f"{count - stored} of {count} chunks {verb} not stored; their cells read as the fill value"
+        yield found(array.path, "missing-chunk", message, sound=True)
+
+
+# -- how they are mended ----------------------------------------------------------------------------------------------
+
+
+def take_out(state: RepairState, finding: Finding) -> Plan:
+    """Take out what does not belong here."""
+    take, verb = partial(_take, state, finding.key), state.quarantine.verb
+    if finding.coords is None:
+        return verb, take
+    cells = _spanned(state, finding)
+    return f"{verb}; the cells {cells} read as the fill value then", take
+
+
+def _take(state: RepairState, place: str) -> None:
+    with state.lease():
+        state.quarantine.take(place)
+
+
+def _spanned(state: RepairState, finding: Finding) -> str:
+    return span(state.objects(finding.problem.node).grid, finding.coords or ())
+
+
+def remove(state: RepairState, finding: Finding) -> Plan:
+    """Remove what nobody will miss."""
+    return "remove it", partial(state.quarantine.remove, finding.key)
+
+
+def replace_chunk(state: RepairState, finding: Finding) -> Plan:
+    """Take out a damaged chunk, or write a shard anew with the inner chunks that decode; of several findings about one
+    the first mends all."""
+    if state.is_met(finding):
+        return "mended with the rest of this chunk", nothing
+    saved, lost = state.objects(finding.problem.node).salvage(finding.coords or (), finding.key)
+    cells = f"the cells {lost} read as the fill value then" if lost else "no cell is lost"
+    gone = "write fill values in its place" if state.swaps else state.quarantine.verb
+    action = gone if saved is None else "keep its other inner chunks" if lost else "write it anew"
+    return f"{action}; {cells}", partial(_replace, state, finding)
+
+
+def _replace(state: RepairState, finding: Finding) -> None:
+    """If it is still damaged. Where a store has no locks, a writer that was faster is a Conflict."""
+    store = state.store
+    with _locked_chunk(state, finding) as (objects, coords):
+        stamp = objects.keys.stamp(finding.key)
+        if not any(True for _ in objects.examine(coords, finding.key, deep=True)):
+            return
+        saved, _ = objects.salvage(coords, finding.key)
+        if objects.keys.stamp(finding.key) != stamp:
+            raise Conflict("the chunk was written meanwhile", url=store.url, key=finding.key)
+        if saved is None and not state.swaps:
+            state.quarantine.take(finding.key)
+            return
+        state.quarantine.keep(finding.key)
+        # no bucket deletes on a condition: a chunk that is lost there is swapped for one of fill values
+        _put(state, finding.key, objects.blank(coords) if saved is None else saved, stamp)
+
+
+@contextmanager
+def _locked_chunk(state: RepairState, finding: Finding) -> Iterator[tuple[ArrayObjects, Coords]]:
+    """Lock the array against growth and change, the chunk against writers; Conflict when the array did change."""
+    path, coords = finding.problem.node, finding.coords or ()
+    objects = state.objects(path)
+    # in the order of writers: the document of the array, the dataset's lease, then the chunk
+    with (
+        state.writer.lock_node(path),
+        state.lease(),
+        objects.keys.lock([coords], state.dataset.settings.lock_timeout),
+    ):
+        if not state.is_unchanged(path):
+            message = "the array was changed while it was repaired"
+            raise Conflict(message, url=state.store.url, node=path, remedy="repair it again")
+        yield objects, coords
+
+
+def _put(state: RepairState, key: str, value: Any, stamp: Any) -> None:
+    """Store a chunk; where there are no locks only if the present one still has this stamp, else Conflict."""
+    store = state.store
+    if state.swaps:
+        store.put_if(key, value, stamp, durable=True)
+    else:
+        store.put(key, value, durable=True)
+
+
+def rename_chunk(state: RepairState, finding: Finding) -> Plan:
+    """Give a chunk that decodes the place that its name means, when nothing lies there; else take it out."""
+    objects, coords = state.objects(finding.problem.node), finding.coords or ()
+    right = objects.keys.prefix + objects.keys.key_of(coords)
+    sound = not any(True for _ in objects.examine(coords, finding.key, deep=True))
+    if sound and not objects.keys.exists(right):
+        return f"call it {right}; it holds the cells {_spanned(state, finding)}", partial(
+            _rename, state, finding, right
+        )
+    return state.quarantine.verb, partial(_take, state, finding.key)
+
+
+def _rename(state: RepairState, finding: Finding, right: str) -> None:
+    store = state.store
+    with _locked_chunk(state, finding) as (objects, _):
+        value = store.get(finding.key)
+        if value is not None and not objects.keys.exists(right):
+            _put(state, right, value, None)
+            store.delete(finding.key)
+
+
+def take_out_outside(state: RepairState, finding: Finding) -> Plan:
+    """Take out a chunk outside the grid, unless an append has published its shape meanwhile."""
+    spec = state.resized.get(finding.problem.node)
+    if spec is not None and is_within(finding.coords or (), Grid.of(spec.shape, spec.chunks)):
+        return "nothing: it lies in the array once that is as long as its dimensions", nothing
+    return state.quarantine.verb, partial(_take_outside, state, finding)
+
+
+def _take_outside(state: RepairState, finding: Finding) -> None:
+    path = finding.problem.node
+    with state.writer.lock_node(path), state.lease():
+        now = state.spec_now(path)
+        if now is not None and not is_within(finding.coords or (), Grid.of(now.shape, now.chunks)):
+            state.quarantine.take(finding.key)
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+_STRANGE = "files, folders and pipes that do not belong here"
+
+CHUNK_RULES = (
+    Rule(
+        ("empty-chunk", "truncated-chunk", "oversized-chunk", "corrupt-chunk"),
+        "chunks that cannot be decoded",
+        "taken out; the cells read as the fill value",
+        Place.CHUNK,
+        find_chunk_damage,
+        replace_chunk,
+        Stage.OBJECTS,
+        loses="cells that could not be read",
+        doubtful=True,
+    ),
+    Rule(
+        (OTHER_CELLS,),
+        "a chunk that is whole and holds other cells than the document says, or an array none of whose chunks fits its "
+        "document: the document is in question (its type, chunks or codecs), and no chunk of the array is touched",
+        "where what is meant can be told (a type that counts bits, a lost `zarr_dtype`), the document is written so; "
+        "else cannot be mended",
+        Place.ARRAY,
+        find_questioned_document,
+        stage=Stage.DOCUMENTS,
+        questions=True,
+    ),
+    Rule(
+        ("shard-index", "shard-range", "shard-overlap"),
+        "a shard whose index is damaged",
+        "the shard is written anew with the inner chunks that decode",
+        Place.CHUNK,
+        find_chunk_damage,
+        replace_chunk,
+        Stage.OBJECTS,
+        loses="cells that could not be read",
+        doubtful=True,
+    ),
+    Rule(
+        ("unsafe-pickle",),
+        "a pickle that would run something: in a chunk (`--deep`) or a fill value",
+        "the chunk is taken out, the fill value written anew",
+        Place.CHUNK,
+        find_chunk_damage,
+        replace_chunk,
+        Stage.OBJECTS,
+        loses="the cells of the chunk",
+        doubtful=True,
+    ),
+    Rule(
+        ("misspelled-key",),
+        "a chunk under the key of another layout",
+        "renamed when its place is free and it decodes, else taken out",
+        Place.ENTRY,
+        find_misspelled,
+        rename_chunk,
+        Stage.OBJECTS,
+        doubtful=True,
+    ),
+    Rule(
+        ("outside-grid",),
+        "a chunk outside the array, as an `append` that was killed leaves it",
+        "taken out",
+        Place.ENTRY,
+        find_outside_grid,
+        take_out_outside,
+        Stage.OBJECTS,
+        doubtful=True,
+        mends_notes=True,  # no reader sees it, and a repair takes it out all the same
+    ),
+    Rule(("foreign",), _STRANGE, "taken out", Place.NODE, find_foreign_names, take_out, Stage.OBJECTS, doubtful=True),
+    Rule(("foreign",), _STRANGE, "taken out", Place.ENTRY, find_foreign_entry, take_out, Stage.OBJECTS, doubtful=True),
+    Rule(("folder-for-chunk",), _STRANGE, "taken out", Place.ENTRY, find_folder_for_chunk, take_out, Stage.OBJECTS),
+    Rule(
+        ("unusable-name", "special-file"), _STRANGE, "taken out", Place.NODE, find_node_strays, take_out, Stage.OBJECTS
+    ),
+    Rule(
+        ("dangling-link", "circular-link", "outside-link"),
+        "symbolic links that are not followed",
+        "the link is taken out",
+        Place.NODE,
+        find_node_strays,
+        take_out,
+        Stage.OBJECTS,
+    ),
+    Rule(
+        ("temporary",),
+        "an unfinished write, or a whole copy beside the dataset, of a writer that is dead; of one on another machine "
+        "when it is older than an hour (a copy: than a week)",
+        "removed",
+        Place.NODE,
+        find_node_strays,
+        remove,
+        Stage.OBJECTS,
+    ),
+    Rule(
+        ("missing-chunk",),
+        "a note: chunks that are not stored while others of the array are",
+        "not mended: their cells read as the fill value",
+        Place.ARRAY,
+        note_missing_chunks,
+        stage=Stage.DOCUMENTS,
+    ),
+    Rule(
+        ("unreadable-chunk",),
+        "the disk, the permissions or a limit refuse",
+        "cannot be mended here",
+        Place.CHUNK,
+        find_chunk_damage,
+        stage=Stage.DOCUMENTS,
+    ),
+)

@@ -1,0 +1,357 @@
+"""``diff``: two datasets of any formats, node by node, attribute by attribute, cell by cell."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import nsmallest
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab import api
+from hyperslab.api import Target
+from hyperslab.array.missing import FILL, with_missing
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
+from hyperslab.chunks.memory import largest_chunk, settings_within
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import HyperslabError, NodeNotFound, Problem
+from hyperslab.formats.base import Feature
+from hyperslab.formats.netcdf.data_model import default_fill
+from hyperslab.integrity.cells import parts, read_box
+from hyperslab.integrity.report import Report
+from hyperslab.model.cells import Values, same_type
+from hyperslab.model.differences import differences
+from hyperslab.model.nesting import flattened
+from hyperslab.model.paths import child
+from hyperslab.model.spec import ArraySpec, Node
+from hyperslab.selection.region import Range
+from hyperslab.stores.location import Options, two_sides
+
+# -- ------------------------------------------------------------------------------------------------------------------
+# The cells of two arrays of one shape, compared box by box by threads in bounded memory.
+
+
+# Cells that differ which a report names.
+_FIRST = 3
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two arrays."""
+
+    source: ChunkSource
+    spec: ArraySpec
+
+
+@dataclass(eq=False)
+class Comparison:
+    """Two arrays of one shape. Afterwards: how many cells differ, the first of them with both values, what could not be
+    read (the first error of each side)."""
+
+    a: Side
+    b: Side
+    memory: int
+    settings: Settings
+    differing: int = 0
+    first: list[tuple[Place, Any, Any]] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    unread_cells: int = 0
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _itemsize(self) -> int:
+        return max(self.a.spec.numpy_dtype.itemsize, self.b.spec.numpy_dtype.itemsize, 1)
+
+    @cached_property
+    def _chunk_cells(self) -> int:
+        return max(largest_chunk(side.source.grid) for side in (self.a, self.b))
+
+    def run(self) -> None:
+        """Compare all cells."""
+        if 0 in self.a.spec.shape:
+            return
+        grid = self.a.source.grid.outer or self.a.source.grid
+        cuts = [
+            AxisCut(axis, source_edges(other, Range(0, other.length, 1)))
+            for axis, other in zip(grid.axes, self.b.source.grid.axes, strict=True)
+        ]
+        counts = box_counts(cuts, self._itemsize, self.memory // 8)
+        cells = prod(cut.longest(count) for cut, count in zip(cuts, counts, strict=True))
+        taken = (4 * cells + 2 * self._chunk_cells) * self._itemsize
+        workers = max(1, min(self.settings.threads, self.memory // taken))
+        each_batch(self._compare, boxes(cuts, counts), workers)
+
+    def _compare(self, box: Box) -> None:
+        for part in parts(box, max(self.memory // (4 * self._itemsize), 1)):
+            ours = self._read("A", self.a, part)
+            theirs = self._read("B", self.b, part)
+            if ours is None or theirs is None:
+                with self._lock:
+                    self.unread_cells += prod(cut.stop - cut.start for cut in part)
+                continue
+            other = unequal(ours, theirs)
+            if other.any():
+                self._note(part, other, ours, theirs)
+
+    def _read(self, name: str, side: Side, part: Box) -> Values | None:
+        try:
+            nbytes = self._chunk_cells * self._itemsize
+            return read_box(
+                side.source, side.spec, part, settings_within(side.source, self.settings, nbytes, self.memory)
+            )
+        except HyperslabError as error:
+            with self._lock:
+                self.unread.setdefault(name, f"{error.said} [{error.place}]")
+            return None
+
+    def _note(self, part: Box, other: Values, ours: Values, theirs: Values) -> None:
+        flat = np.flatnonzero(other)
+        found = []
+        for number in flat[:_FIRST].tolist():
+            local = tuple(int(i) for i in np.unravel_index(number, other.shape)) if other.shape else ()
+            place = tuple(cut.start + i for cut, i in zip(part, local, strict=True))
+            found.append((place, ours[local], theirs[local]))
+        with self._lock:
+            self.differing += len(flat)
+            self.first = nsmallest(_FIRST, [*self.first, *found], key=lambda entry: entry[0])
+
+
+def unequal(a: Values, b: Values) -> Values:
+    """Where two arrays of one shape differ: by their bits where they are of one type, else by their values.
+
+    The order of bytes means nothing; NaN equals NaN of another type.
+    """
+    if a.dtype.names is not None and a.dtype.names == b.dtype.names:
+        fields = [_over_cell(_unequal_fields(a[name], b[name]), a.ndim) for name in a.dtype.names]
+        return np.logical_or.reduce(fields) if fields else np.zeros(a.shape, bool)
+    if a.dtype == object or b.dtype == object:
+        pairs = zip(a.reshape(-1), b.reshape(-1), strict=True)
+        return np.array([not _same_object(x, y) for x, y in pairs], bool).reshape(a.shape)
+    x, y = _native(a), _native(b)
+    if x.dtype != y.dtype or x.dtype.kind == "T":
+        return _other_values(x, y)
+    size = x.dtype.itemsize
+    if not size or not x.size:
+        return np.zeros(a.shape, bool)
+    bits = np.ascontiguousarray(x).reshape(-1).view(np.uint8) != np.ascontiguousarray(y).reshape(-1).view(np.uint8)
+    bits = bits.reshape(x.size, -1, size)
+    if x.dtype.char in "gG" and np.finfo(np.longdouble).nmant == 63:  # 80 bits each, behind them whatever was there
+        bits = bits.reshape(x.size, -1, np.dtype("g").itemsize)[:, :, :10]
+    return np.asarray(bits.any(axis=(1, 2)).reshape(a.shape))
+
+
+def _unequal_fields(a: Values, b: Values) -> Values:
+    """Where fields differ, of which one may be n chars and the other text; everywhere where their shapes do."""
+    a, b = (_joined(x) if x.ndim > y.ndim else x for x, y in ((a, b), (b, a)))
+    return unequal(a, b) if a.shape == b.shape else np.ones(a.shape, bool)
+
+
+def _joined(chars: Values) -> Values:
+    if chars.dtype != np.dtype("S1") or not chars.shape[-1]:
+        return chars
+    return np.ascontiguousarray(chars).view(f"S{chars.shape[-1]}")[..., 0]
+
+
+def _over_cell(other: Values, ndim: int) -> Values:
+    """Return whether any element of a field of arrays differs."""
+    return np.asarray(other.any(axis=tuple(range(ndim, other.ndim)))) if other.ndim > ndim else other
+
+
+def _native(values: Values) -> Values:
+    return values if values.dtype.kind == "T" else values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _other_values(a: Values, b: Values) -> Values:
+    both_nan = np.zeros(a.shape, bool)
+    if a.dtype.kind in "fc" and b.dtype.kind in "fc":
+        both_nan = np.isnan(a) & np.isnan(b)
+    try:
+        return np.asarray((a != b) & ~both_nan, bool)
+    except (TypeError, ValueError):
+        return np.ones(a.shape, bool)
+
+
+def _same_object(a: object, b: object) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and not unequal(a, b).any()
+    return bool(type(a) is type(b) and a == b)
+
+
+MEMORY = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CellsDiffer(Problem):
+    """Cells of an array that differ: how many of how many, and the first places with the value in A and in B."""
+
+    differing: int = 0
+    compared: int = 0
+    first: tuple[tuple[tuple[int, ...], Any, Any], ...] = ()
+
+
+class Differences(Report):
+    """What differs between A and B; false when nothing does. ``arrays`` and ``cells``: how many were compared."""
+
+    def __init__(self, problems: Iterable[Problem] = (), *, url: str, arrays: int = 0, cells: int = 0) -> None:
+        super().__init__(problems, url=url, deep=True)
+        self.arrays = arrays
+        self.cells = cells
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (list(self), self.url, self.arrays, self.cells)
+
+
+def _rebuild(problems: list[Problem], url: str, arrays: int, cells: int) -> Differences:
+    return Differences(problems, url=url, arrays=arrays, cells=cells)
+
+
+def diff(
+    a: Target,
+    b: Target,
+    *,
+    cells: bool = True,
+    memory: int = MEMORY,
+    storage_options: Options | tuple[Options, Options] = None,
+    workers: int | None = None,
+) -> Differences:
+    """What differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
+
+    Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
+    chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
+    order of names, mean nothing. A node or chunk that cannot be read is a difference and ends
+    nothing. ``storage_options``: for places in the network, or a pair of them: those of A and of B.
+    """
+    settings = Settings(workers=workers, cache_bytes=0)
+    with ExitStack() as stack:
+        sides = []
+        places: tuple[Any, Any] = two_sides(a, b, storage_options)
+        for place in places:
+            session = api.open_alone(place, cache_bytes=0, workers=workers)._session
+            stack.callback(session.reader.close)
+            sides.append(session)
+        job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
+        problems = list(flattened(job.nodes("")))
+        return Differences(problems, url=f"{sides[0].url} {sides[1].url}", arrays=job.arrays, cells=job.cells)
+
+
+@dataclass
+class _Diff:
+    """Two open datasets. ``memory`` 0: no cells."""
+
+    a: OpenDataset
+    b: OpenDataset
+    settings: Settings
+    memory: int
+    arrays: int = 0
+    cells: int = 0
+
+    def nodes(self, path: str) -> Generator[object]:
+        """Yield how the node at ``path`` and all below it differ."""
+        found: list[Node | None] = []
+        for name, side in (("A", self.a), ("B", self.b)):
+            try:
+                found.append(side.reader.node(path))
+            except HyperslabError as error:
+                kind = "missing-node" if isinstance(error, NodeNotFound) else "unreadable-node"
+                yield Problem(path, kind, f"cannot be read in {name}: {error.said}")
+                found.append(None)
+        ours, theirs = found
+        if ours is None or theirs is None:
+            return
+        yield from self._compare(path, ours, theirs)
+        if ours.is_group and theirs.is_group:
+            yield self._below(path)
+
+    def _below(self, path: str) -> Generator[object]:
+        found: list[list[str]] = []
+        for letter, side in (("A", self.a), ("B", self.b)):
+            try:
+                found.append(list(side.reader.children(path)))
+            except HyperslabError as error:
+                yield Problem(path, "unreadable-node", f"what lies below cannot be listed in {letter}: {error.said}")
+        if len(found) < 2:
+            return
+        ours, theirs = found
+        for name in ours:
+            if name in theirs:
+                yield self.nodes(child(path, name))
+            else:
+                yield Problem(child(path, name), "missing-node", "only A has this node")
+        for name in theirs:
+            if name not in ours:
+                yield Problem(child(path, name), "new-node", "only B has this node")
+
+    def _both(self, feature: Feature) -> bool:
+        return feature in self.a.format.features and feature in self.b.format.features
+
+    def _compare(self, path: str, ours: Node, theirs: Node) -> Iterator[Problem]:
+        if ours.is_link and ours != theirs:
+            yield Problem(path, "link", f"{_shown(theirs)} in place of {_shown(ours)}")
+            return
+        ours, theirs = _with_marker(self.a, ours, theirs), _with_marker(self.b, theirs, ours)
+        yield from differences(path, ours, theirs, dims=self._both(Feature.DIMENSIONS), either=True)
+        if ours.is_group and theirs.is_group and self._both(Feature.UNLIMITED):
+            new = {dim.name for dim in theirs.dims if dim.unlimited} - {dim.name for dim in ours.dims if dim.unlimited}
+            for name in sorted(new):
+                yield Problem(path, "dimensions", f"{name!r} is unlimited now")
+        if ours.is_array and theirs.is_array:
+            yield from self._arrays(path, ours, theirs)
+
+    def _arrays(self, path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
+        self.arrays += 1
+        yield from _fill_values(path, ours, theirs)
+        if not self.memory or ours.shape != theirs.shape:
+            return
+        try:
+            a, b = Side(self.a.reader.chunks(path), ours), Side(self.b.reader.chunks(path), theirs)
+        except HyperslabError as error:
+            yield Problem(path, "unreadable-cells", error.said)
+            return
+        seen = Comparison(a, b, self.memory, self.settings)
+        seen.run()
+        size = int(np.prod(ours.shape, dtype=object))
+        self.cells += size - seen.unread_cells
+        for name, reason in sorted(seen.unread.items()):
+            yield Problem(path, "unreadable-cells", f"cells cannot be read in {name}: {reason}")
+        if seen.differing:
+            shown = ", ".join(f"[{', '.join(map(str, place))}] {a} -> {b}" for place, a, b in seen.first)
+            more = ", …" if seen.differing > len(seen.first) else ""
+            message = f"{seen.differing} of {size} cells differ: {shown}{more}"
+            yield CellsDiffer(path, "cells", message, seen.differing, size, tuple(seen.first))
+
+
+def _with_marker(side: OpenDataset, node: Node, other: Node) -> Node:
+    """Return the node with the attribute ``_FillValue`` that its format keeps in the fill value, where the other has
+    it."""
+    if node.is_array and other.is_array and FILL in other.attrs:
+        return node.evolve(attrs=with_missing(side, node))
+    return node
+
+
+def _shown(node: Node) -> str:
+    return f"the link to {node}" if node.is_link else type(node).__name__
+
+
+def _fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
+    """Compare fill values where both sides have one that somebody chose; unwritten cells read as them."""
+    if ours.fill_value is None or theirs.fill_value is None or not same_type(ours.dtype, theirs.dtype, any_order=True):
+        return
+    a, b = ours.fill_cell(), theirs.fill_cell()
+    if a.shape != b.shape or (unequal(a, b).any() and not (_is_default(ours) and _is_default(theirs))):
+        yield Problem(path, "fill-value", f"the fill value is {b[()]}, not {a[()]}")
+
+
+def _is_default(spec: ArraySpec) -> bool:
+    """Return whether a fill value is what formats take where nobody chose one: zero, or netCDF's for the type."""
+    return FILL not in spec.attrs and (not spec.fill_cell().any() or bool(spec.fill_value == default_fill(spec.dtype)))

@@ -1,0 +1,196 @@
+"""Rules about documents: missing, damaged, of two kinds at once, and consolidated metadata that says something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from hyperslab.errors import HyperslabError
+from hyperslab.formats.documents import read_document, write_again
+from hyperslab.formats.rules import Act, Finding, Place, Plan, Rule, Stage, found, nothing
+from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.integrity.views import DatasetView, NodeView, RepairState, Role
+from hyperslab.model.paths import child
+from hyperslab.model.spec import GroupSpec
+
+_LEFT_NOTHING = frozenset(["missing-document", "json-damaged", "json-kind"])
+
+# -- how they are found -----------------------------------------------------------------------------------------------
+
+
+def find_missing_document(node: NodeView) -> Iterator[Finding]:
+    """Yield a group or array without its document."""
+    names = node.dataset.dialect.nodes
+    if node.role is Role.BARE_GROUP:
+        message = f"the group has no document ({' or '.join(names)})"
+        yield found(node.path, "missing-document", message, key=node.path)
+    elif node.role is Role.BARE_ARRAY:
+        message = f"chunks or attributes lie here, but no {names[0]} says of what array"
+        yield found(node.path, "missing-document", message, key=node.path)
+
+
+def find_document_damage(node: NodeView) -> Iterator[Finding]:
+    """Yield what reading and parsing the documents of a node met."""
+    yield from node.stored.findings
+
+
+def find_consolidated_damage(dataset: DatasetView) -> Iterator[Finding]:
+    """Yield what consolidated metadata says otherwise than the documents, after all of them."""
+    yield from dataset.copies.compare()
+
+
+# -- how they are mended ----------------------------------------------------------------------------------------------
+
+
+def take_out_second_document(state: RepairState, finding: Finding) -> Plan:
+    """Take the document out that does not count."""
+    return state.under_lock(state.quarantine.verb, partial(state.quarantine.take, finding.key))
+
+
+def rewrite_document(state: RepairState, finding: Finding) -> Plan:
+    """Write a document that is no JSON as it is understood."""
+    return state.under_lock("write it as JSON", partial(_rewrite, state, finding.key))
+
+
+def _rewrite(state: RepairState, place: str) -> None:
+    store = state.store
+    data = store.get(place)
+    if data is not None:
+        state.quarantine.keep(place)
+        store.put(place, write_again(read_document(data, place)), durable=True)
+
+
+def mend_document(state: RepairState, finding: Finding) -> Plan:
+    """Mend a document that makes no sense: from consolidated metadata, or as it is understood."""
+    node, kind = finding.problem.node, finding.problem.kind
+    dialect, name = state.dataset.dialect, finding.key.rpartition("/")[2]
+    if node in state.dataset.unreadable and name in dialect.nodes:
+        return restore_document(state, finding)
+    if kind.startswith("json-") and name in (*dialect.extras, dialect.consolidated_name):
+        return _restore_extra(state, node, finding.key, name)
+    return _respell(state, node, kind) if name in dialect.nodes else None
+
+
+def restore_document(state: RepairState, finding: Finding) -> Plan:
+    """Take the documents from consolidated metadata; a group of which nothing is left gets a bare one."""
+    node, dialect = finding.problem.node, state.dataset.dialect
+    spare = state.dataset.copies.spare(node)
+    if spare is not None and _is_parsed(state, spare, node):
+        return state.under_lock("take the documents from consolidated metadata", partial(_put, state, node, spare))
+    if node not in state.dataset.groups or finding.problem.kind not in _LEFT_NOTHING:
+        return None
+    whole = dialect.render(GroupSpec())
+    fresh = {name: whole[name] for name in dialect.nodes if name in whole}
+    return state.under_lock("write the document of a group without attributes", partial(_put, state, node, fresh))
+
+
+def _is_parsed(state: RepairState, docs: Docs, node: str) -> bool:
+    try:
+        state.dataset.dialect.parse(docs, node)
+    except HyperslabError:
+        return False
+    return True
+
+
+def _respell(state: RepairState, node: str, kind: str) -> Plan:
+    """Write what is understood though something is missing as it is understood, if that mends it."""
+    dialect = state.dataset.dialect
+    state.writer.refresh(node)
+    docs = dialect.render(state.writer.node(node))
+    if kind in {problem.kind for problem in dialect.problems(docs, node)}:
+        return None
+    return state.under_lock("write the document as it is understood", partial(_put, state, node, docs))
+
+
+def _restore_extra(state: RepairState, node: str, place: str, name: str) -> Plan:
+    spare = state.dataset.copies.spare(node) or {}
+    if name in spare:
+        return state.under_lock("take it from consolidated metadata", partial(_put, state, node, {name: spare[name]}))
+    verb = state.quarantine.verb
+    action, take = state.under_lock(verb, partial(state.quarantine.take, place)) or (verb, nothing)
+    if name == state.dataset.dialect.consolidated_name:
+        return f"{action} and write it anew", partial(_take_and_consolidate, state, take)
+    return f"{action}: the node has no attributes then", take
+
+
+def _take_and_consolidate(state: RepairState, take: Act) -> None:
+    take()
+    state.writer.consolidate()
+
+
+def _put(state: RepairState, node: str, docs: Docs) -> None:
+    """Store documents; those that say what a node is come last, so that it is never half of the new one."""
+    dialect = state.dataset.dialect
+    for name in (*dialect.extras, *dialect.nodes):
+        if name in docs:
+            state.quarantine.keep(child(node, name))
+            state.store.put(child(node, name), write_again(docs[name]), durable=True)
+
+
+def renew_consolidated(state: RepairState, finding: Finding) -> Plan:
+    """Write consolidated metadata anew: of several findings about one the first mends all."""
+    holder: str = finding.detail
+    action = f"write the consolidated metadata of /{holder} anew"
+    if holder in state.renewed:
+        return action, nothing
+    state.renewed.add(holder)
+    return action, partial(_consolidate, state, holder)
+
+
+def _consolidate(state: RepairState, holder: str) -> None:
+    state.quarantine.keep(child(holder, state.dataset.dialect.consolidated_name))
+    state.writer.consolidate(holder)
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+DOCUMENT_RULES = (
+    Rule(
+        ("missing-document",),
+        "a group or array without its document",
+        "from consolidated metadata; a group of which none is left gets a bare one",
+        Place.NODE,
+        find_missing_document,
+        restore_document,
+        Stage.DOCUMENTS,
+        loses="the attributes of a group that gets a bare document",
+    ),
+    Rule(
+        ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
+        "a document that cannot be read, is hostile or makes no sense",
+        "from consolidated metadata",
+        Place.NODE,
+        find_document_damage,
+        mend_document,
+        Stage.DOCUMENTS,
+        loses="attributes that stood in that document alone",
+        fields=True,
+    ),
+    Rule(
+        ("json-mended",),
+        "a document with bytes that are no JSON",
+        "written as JSON",
+        Place.NODE,
+        find_document_damage,
+        rewrite_document,
+        Stage.DOCUMENTS,
+    ),
+    Rule(
+        ("two-kinds",),
+        "array and group at once",
+        "the document that does not count is taken out",
+        Place.NODE,
+        find_document_damage,
+        take_out_second_document,
+        Stage.DOCUMENTS,
+    ),
+    Rule(
+        ("stale-copy", "incomplete-copy", "copy-of-nothing", "damaged-copy"),
+        "consolidated metadata that says something else than the documents",
+        "written anew",
+        Place.DATASET,
+        find_consolidated_damage,
+        renew_consolidated,
+        Stage.COPIES,
+    ),
+)

@@ -1,0 +1,431 @@
+"""The stored objects of one array, chunks or shards: what is wrong with each, what of it can be saved, and what a chunk
+holds that is whole and not what its document describes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.memory import require
+from hyperslab.chunks.settings import Settings
+from hyperslab.codecs.base import Buffer, ChunkLayout
+from hyperslab.codecs.chain import Chain, canonical
+from hyperslab.codecs.registry import as_codecs, build_chain
+from hyperslab.codecs.sharding import MISSING, Entries, ShardIndex
+from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
+from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
+from hyperslab.formats.zarr.shards import cut_into_shards
+from hyperslab.model.cells import Values
+from hyperslab.model.spec import ArraySpec, Codec
+from hyperslab.stores.base import Store
+from hyperslab.stores.ranges import fetch_coalesced
+
+OTHER_CELLS = "other-cells"
+# Larger chunks are not tried under other codecs: to tell what they hold would take several times their memory.
+_LARGEST = 64 << 20
+CHECKED = frozenset({"adler32", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lzma", "zlib"})
+"""Codecs that notice when the bytes are others: what decodes under them is what was written."""
+_SELF_DESCRIBING = frozenset({"blosc", "bz2", "gzip", "lzma", "zlib", "zstd"})
+"""Codecs whose bytes begin with what no others begin with."""
+# Cells of the chunk that a foreign compressor is tried as: it only sets how much memory may be taken.
+_ROOM = 1 << 20
+_MEASURED = frozenset({"blosc", "lz4", "snappy", "zstd"})
+"""Codecs that store the length of what they packed, and notice when it is another."""
+
+
+def content_of(chain: Chain, codecs: Sequence[Codec], data: Buffer, error: str) -> str | None:
+    """Return what a chunk that does not decode holds, in words, if it is whole; None where its bytes may be damaged.
+
+    ``error``: why it does not decode.
+    """
+    if len(data) > _LARGEST:
+        return None
+    names = {canonical(codec.name) for codec in codecs}
+    wanted = chain.serial_size
+    is_checked, is_measured = not names.isdisjoint(CHECKED), not names.isdisjoint(_MEASURED)
+    try:
+        raw = chain.unpack(data)
+    except (HyperslabError, MemoryError):
+        if len(data) == wanted and is_measured | is_checked:
+            return "bare cells"
+        return _packed_by_another(data, names)
+    if wanted is not None and len(raw) != wanted and (is_checked or is_measured):
+        return f"{len(raw)} bytes in place of {wanted}"
+    if (wanted is None or len(raw) == wanted) and (is_checked or _is_structured(raw)):
+        return f"other cells ({error})"
+    return _packed_by_another(data, names)
+
+
+def _packed_by_another(data: Buffer, names: set[str]) -> str | None:
+    """Return which compressor packed all bytes, in words, where the document does not name it; None where none did."""
+    cells = ChunkLayout(np.dtype("u1"), (_ROOM,))
+    for name in _SELF_DESCRIBING - names:
+        with suppress(HyperslabError, MemoryError):
+            if len(build_chain([Codec("bytes"), Codec(name)], cells).unpack(data)):
+                return f"bytes that {name} packed"
+    return None
+
+
+def unpacked_size(data: Buffer) -> int | None:
+    """Return how many bytes a chunk holds that some compressor packed whole; None where none did."""
+    cells = ChunkLayout(np.dtype("u1"), (_ROOM,))
+    for name in _SELF_DESCRIBING:
+        with suppress(HyperslabError, MemoryError):
+            return len(build_chain([Codec("bytes"), Codec(name)], cells).unpack(data))
+    return None
+
+
+def _is_structured(raw: Buffer) -> bool:
+    """Return whether bytes are a sound chunk of an object codec, of whatever cells: a list of JSON, or counted
+    items.
+    """
+    with suppress(ValueError, RecursionError):
+        found = json.loads(bytes(raw))
+        return isinstance(found, list) and len(found) > 2 and isinstance(found[-2], str) and isinstance(found[-1], list)
+    return _is_counted(memoryview(raw))
+
+
+def _is_counted(raw: memoryview) -> bool:
+    """Return whether bytes are a count and so many items, each behind its length, and nothing else."""
+    if len(raw) < 4:
+        return False
+    (count,), at = struct.unpack_from("<I", raw), 4
+    if not 0 < count <= len(raw) // 4:
+        return False
+    for _ in range(count):
+        if at + 4 > len(raw):
+            return False
+        at += 4 + struct.unpack_from("<I", raw, at)[0]
+    return at == len(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFlaw:
+    """What is wrong with one stored object."""
+
+    kind: str
+    message: str
+
+
+class ArrayObjects(ABC):
+    """The stored objects of one array. ``grid``: of chunks, or shards; ``keys``: where they lie, with their locks."""
+
+    grid: Grid
+    keys: ChunkKeys
+
+    @abstractmethod
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
+        """Yield what is wrong with the object under ``key``; ``deep``: every cell is decoded."""
+
+    @abstractmethod
+    def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
+        """Return what can be saved of a damaged object, as new bytes (None: nothing), and the cells that are lost, as
+        text."""
+
+    @abstractmethod
+    def blank(self, coords: Coords) -> Any:
+        """Return an object of nothing but fill values, as bytes: what takes the place of a lost one that cannot be
+        deleted."""
+
+
+class Chunks(ArrayObjects):
+    """One object per chunk, under a chain of codecs."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        self.keys = keys
+        self.grid = grid
+        self._spec = spec
+        self._chains: dict[tuple[int, ...], Chain] = {}
+        if grid.fixed is not None:
+            self._chain(grid.fixed)
+
+    def _chain(self, shape: tuple[int, ...]) -> Chain:
+        if shape not in self._chains:
+            cells = ChunkLayout(self._spec.dtype, shape, self._spec.fill_value)
+            self._chains[shape] = build_chain(self._spec.codecs, cells)
+        return self._chains[shape]
+
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
+        """Its length where that is known, and its cells when ``deep``."""
+        try:
+            chain = self._chain(self.grid.chunk_shape(coords))
+            size = self.keys.size(key)
+            if size is None:
+                return
+            flaw = length_flaw(size, chain.size, chain.most_stored)
+            if flaw is not None:
+                content = self._content(chain, key, size, flaw.message)
+                yield flaw if content is None else mismatch(content)
+            elif deep:
+                require(2 * (chain.cells.nbytes or 0) + size, self.keys.settings.memory_limit)
+                data = self.keys.store.get(key)
+                if data is not None:
+                    yield from self._decoded(chain, data)
+        except HyperslabError as error:
+            yield flaw_of(error)
+
+    def _content(self, chain: Chain, key: str, size: int, error: str) -> str | None:
+        """Return what a chunk of another length holds, if it is whole."""
+        if chain.most_stored is not None and size > chain.most_stored:
+            return None
+        data = self.keys.store.get(key)
+        return None if data is None else content_of(chain, self._spec.codecs, data, error)
+
+    def _decoded(self, chain: Chain, data: Buffer) -> Iterator[ObjectFlaw]:
+        try:
+            chain.decode(data)
+        except HyperslabError as error:
+            yield flaw_of(error, content_of(chain, self._spec.codecs, data, error.said))
+
+    def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
+        """Return nothing: a chunk is whole or lost."""
+        return None, span(self.grid, coords)
+
+    def blank(self, coords: Coords) -> Any:
+        """Return a chunk of fill values."""
+        shape = self.grid.chunk_shape(coords)
+        return self._chain(shape).encode(np.ascontiguousarray(np.broadcast_to(self._spec.fill_cell(), shape)))
+
+
+def length_flaw(size: int, fixed: int | None, most: int | None) -> ObjectFlaw | None:
+    """Return what the stored length alone tells: ``fixed`` bytes are right where known, ``most`` never exceeded."""
+    if not size and fixed != 0:
+        return ObjectFlaw("empty-chunk", "the chunk has no bytes")
+    if fixed is not None and size < fixed:
+        return ObjectFlaw("truncated-chunk", f"the chunk has {size} bytes in place of {fixed}")
+    if fixed is not None and size > fixed:
+        return ObjectFlaw("oversized-chunk", f"the chunk has {size} bytes in place of {fixed}")
+    if most is not None and size > most:
+        return ObjectFlaw("oversized-chunk", f"the chunk has {size} bytes, more than its cells can take")
+    return None
+
+
+def mismatch(content: str) -> ObjectFlaw:
+    """Return the flaw of a chunk that is whole, and holds something else than its document says."""
+    return ObjectFlaw(OTHER_CELLS, f"the chunk holds {content}: its document is in question, and not the chunk")
+
+
+def flaw_of(error: HyperslabError, content: str | None = None) -> ObjectFlaw:
+    """Return what an error at reading means; ``content``: what the chunk holds, where it is whole."""
+    match error:
+        case CorruptChunk() if content is not None:
+            return mismatch(content)
+        case CorruptChunk():
+            return ObjectFlaw("corrupt-chunk", error.said)
+        case UnsafePickle():
+            return ObjectFlaw("unsafe-pickle", error.said)
+    return ObjectFlaw("unreadable-chunk", error.said)
+
+
+def span(grid: Grid, coords: Coords) -> str:
+    """Return the cells of a chunk as people write them: ``[0:4, 8:12]``."""
+    return f"[{', '.join(f'{part.start}:{part.stop}' for part in grid.extent(coords))}]"
+
+
+_FETCHED = 16 << 20
+"""Stored bytes of inner chunks that are fetched at once."""
+# Inner chunks that a message names.
+_SHOWN = 6
+Inner = tuple[int, int, int]
+"""Number, offset and length of an inner chunk."""
+
+
+class Shards(ArrayObjects):
+    """One object per shard: inner chunks and the index of them."""
+
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+        config = spec.codecs[0].config
+        inner = tuple(int(size) for size in config["chunk_shape"])
+        codecs = as_codecs(config["codecs"])
+        self.keys = keys
+        self.grid = grid
+        self._inner = Grid.of(spec.shape, inner, grid)
+        self._inner_chain = build_chain(codecs, ChunkLayout(spec.dtype, inner, spec.fill_value))
+        self._codecs = codecs
+        self._checked = not CHECKED.isdisjoint(codec.name for codec in codecs)
+        counts = tuple(a // b for a, b in zip(grid.fixed or (), inner, strict=True))
+        location = config.get("index_location", "end")
+        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._inner_chain.most_stored)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
+        """Look at the index always, at the inner chunks when ``deep``."""
+        try:
+            total = self.keys.size(key)
+            if total is None:
+                return
+            if not total:
+                yield ObjectFlaw("empty-chunk", "the shard has no bytes")
+                return
+            if total < self._index.nbytes:
+                expected = self._index.nbytes
+                yield ObjectFlaw(
+                    "truncated-chunk", f"the shard has {total} bytes, fewer than the {expected} of its index"
+                )
+                return
+            entries = self._entries(self._read_index(key, total))
+            sound = yield from self._ranges(coords, entries, total)
+            if deep:
+                yield from self._cells(coords, key, sound)
+        except _BrokenIndex as error:
+            yield ObjectFlaw("shard-index", str(error))
+        except HyperslabError as error:
+            yield flaw_of(error)
+
+    def _read_index(self, key: str, total: int) -> Any:
+        size = self._index.nbytes
+        place = (0, size) if self._index.location == "start" else (total - size, total)
+        return self._get(key, [place])[0]
+
+    def _get(self, key: str, ranges: list[tuple[int, int]]) -> list[Any]:
+        parts = fetch_coalesced(partial(self.keys.store.get_ranges, key), ranges)
+        if parts is None:
+            raise CorruptChunk("the shard is gone")
+        return parts
+
+    def _entries(self, data: Any) -> Entries:
+        try:
+            return self._index.chain.decode(data).reshape(-1, 2)
+        except CorruptChunk as error:
+            raise _BrokenIndex(f"the index of the shard is damaged: {error.said}") from None
+
+    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Generator[ObjectFlaw, None, list[Inner]]:
+        """Yield a flaw for the entries that lead out of the shard, one for those that overlap; the others are given."""
+        bad = self._index.unsound(entries, total)
+        written = (entries != np.uint64(MISSING)).any(axis=1)
+        if bad.any():
+            yield ObjectFlaw("shard-range", f"{self._named(coords, bad)} lie outside the shard, or over its index")
+        over = written & ~bad & self._overlapping(entries, written & ~bad)
+        if over.any():
+            yield ObjectFlaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
+        return _ranges_of(entries, np.flatnonzero(written & ~bad).tolist())
+
+    @staticmethod
+    def _overlapping(entries: Entries, chosen: Values) -> Values:
+        """Which of the chosen entries share bytes with another one."""
+        over = np.zeros(len(entries), bool)
+        numbers = np.flatnonzero(chosen & (entries[:, 1] > 0))
+        numbers = numbers[np.argsort(entries[numbers, 0], kind="stable")]
+        if not numbers.size:
+            return over
+        starts, stops = entries[numbers, 0], entries[numbers, 0] + entries[numbers, 1]
+        reached = np.maximum.accumulate(stops)
+        clash = np.flatnonzero(starts[1:] < reached[:-1])
+        over[numbers[clash + 1]] = True
+        over[numbers[clash]] = True
+        return over
+
+    def _cells(self, coords: Coords, key: str, sound: list[Inner]) -> Iterator[ObjectFlaw]:
+        for number, part in self._parts(key, sound):
+            try:
+                self._inner_chain.decode(part)
+            except HyperslabError as error:
+                flaw = flaw_of(error, content_of(self._inner_chain, self._codecs, part, error.said))
+                yield ObjectFlaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
+
+    def _parts(self, key: str, sound: list[Inner]) -> Iterator[tuple[int, Any]]:
+        """Yield the stored bytes of inner chunks by number, fetched some MiB at a time."""
+        for batch in _batches(sound):
+            ranges = [(start, start + size) for _, start, size in batch]
+            yield from zip((number for number, _, _ in batch), self._get(key, ranges), strict=True)
+
+    def _cells_of(self, coords: Coords, number: int) -> str:
+        """Return the cells of an inner chunk of a shard."""
+        local = np.unravel_index(number, self._index.counts) if self._index.counts else ()
+        place = tuple(int(i * n + j) for i, n, j in zip(coords, self._index.counts, local, strict=True))
+        return span(self._inner, place)
+
+    def _named(self, coords: Coords, chosen: Values) -> str:
+        numbers = np.flatnonzero(chosen).tolist()
+        return f"the inner chunks {_shorten([self._cells_of(coords, number) for number in numbers])}"
+
+    # -- saving -----------------------------------------------------------------------------------------------------
+
+    def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
+        """Return a shard of the inner chunks that decode; under a damaged index only those with checksums."""
+        whole = span(self.grid, coords)
+        total = self.keys.size(key) or 0
+        entries = self._entries_or_guess(key, total) if total >= self._index.nbytes else None
+        if entries is None:
+            return None, whole
+        written = (entries != np.uint64(MISSING)).any(axis=1)
+        bad = self._index.unsound(entries, total)
+        lost = [self._cells_of(coords, number) for number in np.flatnonzero(written & bad).tolist()]
+        sound = np.flatnonzero(written & ~bad).tolist()
+        parts: list[Any] = [None] * len(entries)
+        for number, part in self._parts(key, _ranges_of(entries, sound)):
+            if self._is_kept(part):
+                parts[number] = bytes(part)
+            else:
+                lost.append(self._cells_of(coords, number))
+        saved = None if all(part is None for part in parts) else self._index.join(parts)
+        return saved, _shorten(lost)
+
+    def blank(self, coords: Coords) -> Any:
+        """Return a shard in which nothing is written."""
+        return self._index.join([None] * self._index.size)
+
+    def _entries_or_guess(self, key: str, total: int) -> Entries | None:
+        raw = self._read_index(key, total)
+        try:
+            return self._entries(raw)
+        except _BrokenIndex:
+            names = [codec.name for codec in self._index.codecs]
+            if not self._checked or names != ["bytes", "crc32c"]:
+                return None
+            guess = ShardIndex(self._index.counts, self._index.codecs[:1], self._index.location, self._index.most)
+            return guess.chain.decode(raw[: guess.nbytes]).reshape(-1, 2)
+
+    def _is_kept(self, part: bytes) -> bool:
+        """Return whether an inner chunk is kept: its cells are those of the document, or the document is in
+        question.
+        """
+        try:
+            self._inner_chain.decode(part)
+        except HyperslabError as error:
+            return content_of(self._inner_chain, self._codecs, part, error.said) is not None
+        return True
+
+
+class _BrokenIndex(Exception):
+    """The index cannot be read."""
+
+
+def _ranges_of(entries: Entries, numbers: list[int]) -> list[Inner]:
+    return [(number, int(entries[number, 0]), int(entries[number, 1])) for number in numbers]
+
+
+def _batches(sound: list[Inner]) -> Iterator[list[Inner]]:
+    """Inner chunks, as many at a time as have some MiB together."""
+    batch: list[Inner] = []
+    held = 0
+    for entry in sound:
+        if batch and held + entry[2] > _FETCHED:
+            yield batch
+            batch, held = [], 0
+        batch.append(entry)
+        held += entry[2]
+    if batch:
+        yield batch
+
+
+def _shorten(places: list[str]) -> str:
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more
+
+
+def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ArrayObjects:
+    """Return the objects of an array; the errors of a chain that cannot be built are those of opening the array."""
+    keys = ChunkKeys(store, path, key_of, settings)
+    grid = Grid.of(spec.shape, spec.chunks)
+    return (Shards if cut_into_shards(spec, grid) else Chunks)(keys, spec, grid)

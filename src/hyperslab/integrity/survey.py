@@ -1,0 +1,414 @@
+"""``check``: every problem of a dataset, found by looking through all of it once; the first one never ends the search.
+
+A dataset of documents and chunks under keys is walked from the root (:class:`KeyedSurvey`), and each node, array, name
+and chunk is handed to the rules of its place. Any other is asked for what its format finds (``find_damage``), or each
+of its nodes is asked for, and with ``deep`` every cell is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from hyperslab.api import Target
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.plan import batched
+from hyperslab.chunks.pool import each_batch
+from hyperslab.chunks.progress import Report as Reports
+from hyperslab.chunks.progress import watching
+from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import FormatError, HyperslabError, StorageError
+from hyperslab.formats import FORMATS, get_format
+from hyperslab.formats.base import FormatTraits, Reader
+from hyperslab.formats.rules import Finding, Place, found
+from hyperslab.formats.zarr.dialect import MetadataDialect
+from hyperslab.formats.zarr.opening import ZarrFormat
+from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
+from hyperslab.integrity.cells import read_through
+from hyperslab.integrity.chunk_names import looks_like_chunks
+from hyperslab.integrity.chunk_rules import find_strays, holds_any, in_place_of_chunk
+from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
+from hyperslab.integrity.node_documents import NodeDocuments, read_stored
+from hyperslab.integrity.report import Report
+from hyperslab.integrity.rules import RULES
+from hyperslab.integrity.stored_chunks import open_objects, span
+from hyperslab.integrity.views import (
+    ArrayView,
+    ChunkView,
+    DatasetView,
+    EntryView,
+    GroupView,
+    Member,
+    NodeView,
+    Role,
+    without_settled,
+)
+from hyperslab.model.nesting import flattened
+from hyperslab.model.paths import child
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores import counting
+from hyperslab.stores.base import Store
+
+# Groups that lie deeper are told and not looked at: no dataset is meant so, and links may lead in a circle.
+_DEEPEST = 100
+# Chunks that one thread looks at in one go.
+_BATCH = 16
+
+
+def check(
+    url: Target,
+    deep: bool = False,
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+    allow_external: Sequence[str] | bool = (),
+    progress: bool | Reports | None = None,
+) -> Report:
+    """Every problem of the dataset at ``url``, with the node it is in and its kind; an empty report when it is sound.
+
+    All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
+    ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Links are
+    looked at where ``open`` follows them: ``allow_external`` as there. ``progress``: True for a bar on a terminal, or a
+    function of ``Progress``; it is of ``deep``. Nothing is changed. NotFound when nothing is there, FormatError when it
+    is no dataset at all.
+    """
+    place = find_place(url, format, storage_options, allow_external)
+    settings = Settings(workers=workers, cache_bytes=0)
+    with watching(progress if deep else None, "checking", partial(extent_of, place, settings)):
+        beside = RULES.apply(Place.BESIDE, place.where, deep=deep)
+        return _report_of(place, chain(survey_dataset(place, settings, deep=deep), beside), deep)
+
+
+def _report_of(place: CheckedDataset, findings: Iterable[Finding], deep: bool) -> Report:
+    findings = list(findings)
+    problems = [finding.problem for finding in findings if not finding.sound]
+    notes = [finding.problem for finding in findings if finding.sound]
+    return Report(problems, url=place.where.url, notes=notes, deep=deep)
+
+
+def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterable[Finding]:
+    """Return the findings of a dataset of whatever format."""
+    format = place.format
+    if not isinstance(format, ZarrFormat):
+        return _survey_opened(place, settings, deep)
+    dialect = format.metadata_dialect
+    store = place.where.store(read_only=True)
+    try:
+        reader = format.reader(store, dialect, settings, place.where)
+        return KeyedSurvey(store, dialect, settings, deep, reader, format.traits).run()
+    finally:
+        store.close()
+
+
+# -- documents and chunks under keys ----------------------------------------------------------------------------------
+
+
+class KeyedSurvey:
+    """One look through a dataset, from the root: every folder, document and chunk. ``reader``: of a format that knows
+    what documents say of one another. Afterwards ``view`` has what mends need to know of the whole."""
+
+    def __init__(
+        self,
+        store: Store,
+        dialect: MetadataDialect,
+        settings: Settings,
+        deep: bool,
+        reader: ZarrReader | None = None,
+        traits: FormatTraits | None = None,
+    ) -> None:
+        names = known_names(dialect)
+        self.view = DatasetView(store, dialect, settings, deep, names, traits or FormatTraits())
+        self._reader = reader
+        self._findings: list[Finding] = []
+
+    def run(self) -> list[Finding]:
+        """Return every finding, in the order of the nodes."""
+        own = list(self._of_format())
+        self._node("", 0)
+        self._apply(Place.DATASET, self.view)
+        findings = [*own, *without_settled(own, self._findings)]
+        return sorted(findings, key=lambda finding: finding.order)
+
+    def _apply(self, place: Place, view: object) -> None:
+        self._findings += RULES.apply(place, view, deep=self.view.deep)
+
+    def _note(self, path: str, kind: str, message: str, key: str) -> None:
+        """Tell of what keeps the survey from looking further."""
+        self._findings.append(RULES.with_rule(found(path, kind, message, key=key)))
+
+    def _of_format(self) -> Iterator[Finding]:
+        """Yield what the format itself finds, where the root can be read."""
+        reader = self._reader
+        if reader is None:
+            return
+        damage = reader.find_damage(deep=self.view.deep, workers=self.view.settings.threads)
+        if damage is None:
+            return
+        try:
+            reader.node("")
+        except HyperslabError:
+            return
+        self.view.explained = True
+        for finding in damage:
+            yield replace(finding, key=finding.key or finding.problem.node)
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def _node(self, path: str, depth: int) -> Member | None:
+        """Look at what lies at ``path`` and below; what its group needs to know of an array."""
+        view = self.view
+        try:
+            names, inner = view.store.list_dir(path)
+            strays = list(find_strays(view.store, path, path))
+        except StorageError as error:
+            self._note(path, "unreadable-folder", error.said, path)
+            return None
+        stored = read_stored(view.store, view.dialect, path, names, explained=view.explained)
+        view.copies.add(path, stored)
+        if isinstance(stored.spec, ArraySpec):
+            self._apply(Place.NODE, NodeView(view, path, names, inner, (), stored, Role.ARRAY))
+            return self._array(path, stored.spec)
+        aside = {stray.key for stray in strays}
+        names = [name for name in names if child(path, name) not in aside]
+        inner = [name for name in inner if child(path, name) not in aside]
+        role, below = self._role(path, stored, names, inner)
+        if stored.spec is None and self._has_document(stored):
+            view.unreadable.add(path)
+            view.copies.lost(path)
+        elif role in (Role.BARE_GROUP, Role.BARE_ARRAY):
+            view.copies.lost(path)
+        self._apply(Place.NODE, NodeView(view, path, names, inner, strays, stored, role))
+        if role in (Role.GROUP, Role.BARE_GROUP):
+            self._group(path, below, depth)
+        return None
+
+    def _role(
+        self, path: str, stored: NodeDocuments, names: Collection[str], inner: Collection[str]
+    ) -> tuple[Role, Collection[str]]:
+        """Return what a folder is that is no array, and the folders in it that are looked at where it is a group."""
+        if stored.spec is not None:
+            return Role.GROUP, inner
+        nodes = [name for name in inner if self._holds_nodes(child(path, name))]
+        has_document = self._has_document(stored)
+        if nodes or (not path and not has_document):
+            return (Role.GROUP, nodes) if has_document else (Role.BARE_GROUP, inner)
+        if has_document or stored.broken:
+            return Role.UNREADABLE, ()
+        if stored.is_node or looks_like_chunks(names, inner):
+            return Role.BARE_ARRAY, ()
+        return (Role.FOREIGN if holds_any(self.view.store, path) else Role.EMPTY), ()
+
+    def _has_document(self, stored: NodeDocuments) -> bool:
+        return any(name in self.view.dialect.nodes for name in (*stored.docs, *stored.broken))
+
+    def _holds_nodes(self, path: str) -> bool:
+        nodes = self.view.dialect.nodes
+        try:
+            names, _ = self.view.store.list_dir(path)
+            return not set(nodes).isdisjoint(names) or holds_nodes(self.view.store, path, nodes)
+        except StorageError:
+            return False
+
+    def _group(self, path: str, inner: Collection[str], depth: int) -> None:
+        self.view.groups.add(path)
+        members = []
+        for name in inner:
+            if depth >= _DEEPEST:
+                message = f"groups lie more than {_DEEPEST} deep; what is below is not looked at"
+                self._note(child(path, name), "too-deep", message, child(path, name))
+                continue
+            member = self._node(child(path, name), depth + 1)
+            if member is not None:
+                members.append(member)
+        self._apply(Place.GROUP, GroupView(self.view, path, members))
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def _array(self, path: str, spec: ArraySpec) -> Member | None:
+        view = self.view
+        if spec.problem is not None:  # said of its documents
+            view.copies.lost(path)
+            return Member(path, spec)
+        try:
+            objects = open_objects(view.store, path, view.dialect.key_of(spec), spec, view.settings)
+        except HyperslabError as error:
+            self._note(path, "not-decoded", error.said, "")
+            return Member(path, spec)
+        array = ArrayView(view, path, objects)
+        self._findings += ArraySurvey(array).survey()
+        return Member(path, spec, objects.grid, tuple(array.last))
+
+
+def known_names(dialect: MetadataDialect) -> frozenset[str]:
+    """Return the names of all documents of datasets under keys: those of another format beside ours are left alone."""
+    formats = (get_format(name) for name in FORMATS)
+    dialects = [dialect, *(format.metadata_dialect for format in formats if isinstance(format, ZarrFormat))]
+    return frozenset(name for one in dialects for name in (*one.nodes, *one.extras, one.consolidated_name))
+
+
+class ArraySurvey:
+    """The folder of one array: chunks in place and out of place, strangers, and what is in each chunk."""
+
+    def __init__(self, array: ArrayView) -> None:
+        self._array = array
+        self._dataset = array.dataset
+        self._findings: list[Finding] = []
+        self._finders = RULES.finders(Place.CHUNK, deep=array.dataset.deep)
+
+    def survey(self) -> list[Finding]:
+        """Return all findings; the chunks are looked at by several threads, each in the memory of one chunk."""
+        array = self._array
+        each_batch(self._chunks_of, batched(self._chunks(), _BATCH), array.objects.keys.settings.threads)
+        of_array = list(RULES.apply(Place.ARRAY, array, deep=self._dataset.deep))
+        of_chunks = map(RULES.with_rule, without_settled(of_array, array.chunk_findings))
+        return [*self._findings, *of_chunks, *of_array]
+
+    def _chunks_of(self, batch: list[tuple[Coords, str]]) -> None:
+        for coords, key in batch:
+            chunk = ChunkView(self._array, coords, key)
+            for find in self._finders:
+                self._array.chunk_findings += list(find(chunk))
+        if self._dataset.deep and counting.watchers:
+            counting.done(len(batch))
+
+    def _chunks(self) -> Iterator[tuple[Coords, str]]:
+        """Yield the chunks that are where they belong; all else is found on the way."""
+        array, store = self._array, self._dataset.store
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            place = child(array.path, folder).rstrip("/")
+            try:
+                names, inner = store.list_dir(place)
+                strays = list(find_strays(store, place, array.path))
+            except StorageError as error:
+                finding = found(array.path, "unreadable-folder", error.said, key=place)
+                self._findings.append(RULES.with_rule(finding))
+                continue
+            self._findings += (RULES.with_rule(in_place_of_chunk(array, stray)) for stray in strays)
+            aside = {stray.key for stray in strays}
+            for name in names:
+                if child(place, name) not in aside and not (not folder and name in self._dataset.known_names):
+                    yield from self._file(child(folder, name))
+            folders += [
+                child(folder, name)
+                for name in reversed(inner)
+                if child(place, name) not in aside and self._is_entered(child(folder, name))
+            ]
+
+    def _file(self, name: str) -> Iterator[tuple[Coords, str]]:
+        array = self._array
+        key, coords = child(array.path, name), array.names.coords(name)
+        if coords is None or not array.names.within(coords):
+            self._entry(EntryView(array, name, key, False, coords))
+            return
+        array.stored += 1
+        array.last = list(map(max, array.last, coords))
+        yield coords, key
+
+    def _is_entered(self, name: str) -> bool:
+        """Return whether to look into a folder; one that has no business here is a finding."""
+        array = self._array
+        coords = array.names.coords(name)
+        if coords is None and array.names.leads_to_keys(name):
+            return True
+        self._entry(EntryView(array, name, child(array.path, name), True, coords))
+        return False
+
+    def _entry(self, entry: EntryView) -> None:
+        self._findings += RULES.apply(Place.ENTRY, entry, deep=self._dataset.deep)
+
+
+# -- any other format, through its reader -----------------------------------------------------------------------------
+
+
+def _survey_opened(place: CheckedDataset, settings: Settings, deep: bool) -> list[Finding]:
+    try:
+        reader = place.format.open(place.where, "r", settings=settings)
+    except FormatError as error:
+        problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
+        return problems or [found("", "unreadable-file", error.said)]
+    except HyperslabError as error:
+        raise error.locate(url=place.where.url) from error.__cause__
+    try:
+        return list(survey_reader(reader, settings, deep=deep))
+    finally:
+        reader.close()
+
+
+def survey_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
+    """Yield all that the format itself finds, or else what is wrong with each node below the root."""
+    damage = reader.find_damage(deep=deep, workers=settings.threads)
+    if damage is None:
+        damage = map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
+    yield from damage
+    yield from _find_other_sizes(reader)
+
+
+def _find_other_sizes(reader: Reader) -> Iterator[Finding]:
+    """Yield, in a format of one array, coordinates that are not as long as the dimension whose labels they are."""
+    try:  # to ask what the array is called reads the documents
+        names = reader.children("") if reader.is_single_array else ()
+        specs = [(name, reader.node(name)) for name in names]
+    except HyperslabError:  # which is a finding already
+        return
+    members = [Member(name, spec) for name, spec in specs if spec.is_array]
+    yield from RULES.apply(Place.GROUP, GroupView(None, "", members), deep=False)
+
+
+def _survey_node(reader: Reader, path: str, settings: Settings, deep: bool) -> Generator[Any]:
+    try:
+        node = reader.node(path)
+        names = list(reader.children(path)) if node.is_group else []
+    except HyperslabError as error:
+        yield from _unreadable(path, error)
+        return
+    for problem in reader.omitted(path):
+        yield found(problem.node, "not-shown", problem.message, sound=True)
+    if node.is_array:
+        yield from _survey_array(reader, path, node, settings, deep)
+    for name in names:
+        yield _survey_node(reader, child(path, name), settings, deep)
+
+
+def _unreadable(path: str, error: HyperslabError) -> Iterator[Finding]:
+    problems = error.problems if isinstance(error, FormatError) else ()
+    for problem in problems:
+        yield found(path, problem.kind, problem.message)
+    if not problems:
+        key = f" [key={error.key}]" if error.key else ""
+        yield found(path, "unreadable-node", f"{error.said}{key}")
+
+
+def _survey_array(reader: Reader, path: str, spec: ArraySpec, settings: Settings, deep: bool) -> Iterator[Finding]:
+    if spec.problem is not None:
+        yield found(path, "not-decoded", spec.problem)
+        return
+    try:
+        source = reader.chunks(path)
+    except HyperslabError as error:
+        yield found(path, "unreadable-node", error.said)
+        return
+    if deep:
+        yield from _survey_cells(path, spec, source, settings)
+
+
+def _survey_cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Settings) -> list[Finding]:
+    flaws: list[Finding] = []
+
+    def work(batch: list[Coords]) -> None:
+        for coords in batch:
+            try:
+                read_through(source, spec, coords, settings)
+            except HyperslabError as error:
+                key = f"key={error.key}, " if error.key else ""
+                message = f"{error.said} [{key}cells {span(source.grid, coords)}]"
+                flaws.append(found(path, "corrupt-chunk", message, coords=coords))
+
+    each_batch(work, batched(source.grid, _BATCH), settings.threads)
+    return sorted(flaws, key=lambda finding: finding.order)

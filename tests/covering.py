@@ -1,0 +1,68 @@
+"""Choose the cases of a test that is marked ``covering``: together they show each value of each of its axes.
+
+An axis is what one ``parametrize``, or the ``params`` of one fixture, gives. A test over 14 formats and 5 faults has 70
+cases: the soak runs them all, the suite 14 in which each format and each fault appears. Where one ``parametrize`` lists
+pairs, ``covering("format", "fault")`` names the arguments whose values are the axes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+
+def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return the cases of covering tests that only the soak runs.
+
+    Those that it alone runs anyway, by their mark, cover nothing here.
+    """
+    cases: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        has_cases = isinstance(item, pytest.Function) and "callspec" in vars(item)
+        if has_cases and item.get_closest_marker("covering") and not item.get_closest_marker("soak"):
+            cases[item.nodeid.removesuffix(f"[{item.callspec.id}]")].append(item)
+    return {case for name, of_test in cases.items() for case in _find_repeating(name, of_test)}
+
+
+def _find_repeating(name: str, cases: list[pytest.Function]) -> set[pytest.Item]:
+    """Return the cases of the test `name` that show no value which those chosen do not show.
+
+    Chosen is the case that shows most that is new; among equals the one whose values were chosen least, so that the
+    values of a short axis take turns beside those of a long one. Which case is looked at first goes by the name: tests
+    with the same axes choose different pairs, and together show most of them.
+    """
+    start = crc32(name.encode()) % len(cases)
+    shown = {case: _values(case) for case in cases[start:] + cases[:start]}
+    missing, uses, left = set[Any]().union(*shown.values()), Counter[Any](), dict.fromkeys(shown)
+    while missing:
+        best = max(left, key=lambda case: (len(shown[case] & missing), -sum(uses[value] for value in shown[case])))
+        del left[best]
+        missing -= shown[best]
+        uses.update(shown[best])
+    return set(left)
+
+
+def _values(case: pytest.Function) -> set[Any]:
+    """Return the values that a case has on the axes: the named arguments' own, or its row in each list of rows."""
+    params, mark = case.callspec.params, case.get_closest_marker("covering")
+    assert mark is not None
+    lists = [mark.args[0] for mark in case.iter_markers("parametrize")]
+    axes = [[name.strip() for name in names.split(",")] if isinstance(names, str) else list(names) for names in lists]
+    listed = {name for names in axes for name in names}
+    axes += [[name] for name in params if name not in listed]
+    if mark.args:
+        axes = [[name] for name in mark.args]
+    return {tuple((name, _key(params[name])) for name in names) for names in axes}
+
+
+def _key(value: Any) -> Any:
+    """Return what is the same for the same value of an axis alone: 1, 1.0 and True are three."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value

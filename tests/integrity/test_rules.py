@@ -1,0 +1,87 @@
+"""Rules are data: each has its row in the table of kinds, and each row its rule."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from hyperslab.formats.blaze.rules import RULES as BLAZE
+from hyperslab.formats.bloscpack.rules import RULES as BLOSCPACK
+from hyperslab.formats.collections.deker.rules import RULES as DEKER
+from hyperslab.formats.collections.own.rules import RULES as OWN
+from hyperslab.formats.hdmf.rules import RULES as HDMF
+from hyperslab.formats.mongo.rules import RULES as MONGO
+from hyperslab.formats.nczarr.rules import RULES as NCZARR
+from hyperslab.formats.rules import Finding, Place, Rule, Rules, Stage, found
+from hyperslab.integrity.rules import RULES
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "check-and-repair.md"
+TABLES = {
+    "integrity": RULES,
+    "blaze": BLAZE,
+    "bloscpack": BLOSCPACK,
+    "deker": DEKER,
+    "own": OWN,
+    "hdmf": HDMF,
+    "mongo": MONGO,
+    "nczarr": NCZARR,
+}
+FIELDS = {"shape", "codecs"}
+"""Examples of fields, in the row of the kinds that are named after one."""
+
+
+def documented() -> dict[tuple[str, str], set[str]]:
+    """The kinds of each row, by what it is and how it is mended; ``-moved`` stands for links and for references."""
+    rows: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for cells in re.findall(r"^\| (`.+?) \| (.+?) \| (.+?) \|$", PAGE.read_text("utf-8"), re.MULTILINE):
+        for kind in re.findall(r"`([^`]+)`", cells[0]):
+            both = {f"link{kind}", f"reference{kind}"} if kind.startswith("-") else {kind}
+            rows[cells[1], cells[2]] |= both - FIELDS
+    return dict(rows)
+
+
+def ruled() -> dict[tuple[str, str], set[str]]:
+    rows: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for rules in TABLES.values():
+        for rule in rules.table:
+            rows[rule.what, rule.how] |= set(rule.kinds)
+    return dict(rows)
+
+
+def test_each_rule_has_its_row_and_each_row_its_rule() -> None:
+    assert documented() == ruled()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_rule_can_be_found_and_mended(name: str) -> None:
+    """A rule without a finder is of what its format, or the survey, finds on the way."""
+    for rule in TABLES[name].table:
+        assert rule.kinds and len(set(rule.kinds)) == len(rule.kinds)
+        assert rule.find is None or callable(rule.find)
+        assert not (rule.mend and rule.stage is Stage.MEANING), "what a rule mends has a stage of its own"
+
+
+def nothing(view: object) -> list[Finding]:
+    return [found("", "a", str(view))]
+
+
+def test_finders_are_called_once() -> None:
+    """Several rules may share one finder; those of a deep look are left out of another one."""
+    rules = Rules(
+        Rule(("a",), "", "", Place.NODE, nothing),
+        Rule(("b",), "", "", Place.NODE, nothing),
+        Rule(("c",), "", "", Place.NODE, lambda view: [found("", "c", "")], deep=True),
+    )
+    (finding,) = rules.apply(Place.NODE, "here", deep=False)
+    assert (finding.problem.message, finding.rule) == ("here", rules.table[0])
+    assert [finding.problem.kind for finding in rules.apply(Place.NODE, "", deep=True)] == ["a", "c"]
+    assert rules.of("b") is rules.table[1] and rules.of("shape") is None
+    assert list(rules.apply(Place.CHUNK, "", deep=True)) == []
+
+
+def test_a_kind_that_is_named_after_a_field_is_of_the_rule_of_documents() -> None:
+    rule = RULES.of("data_type")
+    assert rule is not None and rule.fields and "json-damaged" in rule.kinds
