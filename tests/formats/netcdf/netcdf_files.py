@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import h5py
@@ -30,10 +32,13 @@ RESERVED = (
 
 
 def raw(path: Path) -> netCDF4.Dataset:
-    """The file through netCDF4, cells as stored; what it warns of (opaque variables) is expected."""
-    with warnings.catch_warnings():
+    """Open a copy of the file with netCDF4, cells as stored; what it warns of (opaque variables) is expected.
+
+    A copy, since HDF5 2.2.0 ends the process, tests later, where a file with text was open twice.
+    """
+    with warnings.catch_warnings(), TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        dataset = netCDF4.Dataset(path)
+        dataset = netCDF4.Dataset(shutil.copy(path, folder))
     dataset.set_auto_maskandscale(False)
     dataset.set_auto_chartostring(False)
     return dataset

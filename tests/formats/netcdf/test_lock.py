@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 from contextlib import nullcontext
@@ -123,36 +122,6 @@ def test_a_forked_child_finds_it_free() -> None:
             os._exit(7)
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-DROPPED = """
-import gc, sys, threading
-import netCDF4
-import hyperslab as hs
-
-def collect():
-    while True:
-        gc.collect()
-
-threading.Thread(target=collect, daemon=True).start()
-file = netCDF4.Dataset(sys.argv[1])
-for _ in range(10):
-    for _ in range(3):
-        dropped = [hs.open(sys.argv[1])]
-        dropped.append(dropped)
-    assert file["v"][...].sum() == 3 * 50_000
-"""
-
-
-def test_dropped_datasets_beside_a_running_call(tmp_path: Path) -> None:
-    """The collector closed them while the library was at work: wrong errors, or the end of the process."""
-    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
-        file.createDimension("x", 50_000)
-        file.createVariable("v", "i4", ("x",), zlib=True)[:] = 3
-        for number in range(20):
-            file.setncattr(f"attribute {number}", "text")
-    child = subprocess.run([sys.executable, "-c", DROPPED, str(tmp_path / "a.nc")], capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr
 
 
 OPENED_AGAIN = """
