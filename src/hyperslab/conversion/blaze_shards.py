@@ -44,7 +44,7 @@ def shard(
     settings = Settings(workers=workers, cache_bytes=0)
     (source,) = _open_shards([_place(url, storage_options)], settings)
     try:
-        labelled = source.folder.labelled
+        labelled = source.labelled
         chunks = source.folder.source(labelled.spec)
         count, places = len(targets), chunks.places
         if not 1 <= count <= max(places, 1) or not labelled.spec.shape:
@@ -85,7 +85,7 @@ def gather(
     parts = _open_shards([_place(url, storage_options) for url in urls], settings)
     try:
         names = [part.store.url for part in parts]
-        labels = [part.folder.labelled for part in parts]
+        labels = [part.labelled for part in parts]
         whole = join_labels(labels, names)
         storing = ColumnStorage.of(whole.spec)
         for label, name in zip(labels, names, strict=True):
@@ -98,7 +98,7 @@ def gather(
             files: Files = []
             done = 0
             for part in parts:
-                old = _superchunk_columns(part.folder, part.folder.labelled)
+                old = _superchunk_columns(part.folder, part.labelled)
                 files += _list_files(old, new, range(old[0].places), done)
                 done += old[0].places
             _write_dataset(store, whole, files, settings)

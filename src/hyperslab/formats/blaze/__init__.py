@@ -114,7 +114,9 @@ class BlazeFormat(Format):
         """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``, ``slack``."""
         chosen = BlazeOptions(**options)
         if isinstance(where.target, Several):
-            return _open_directories(where, where.target, mode, settings)
+            store = where.store(read_only=mode == "r")
+            stores = [place.store(read_only=True) for place in where.target.places]
+            return MultiDirectoryReader(store, stores, settings)
         if mode == "r":
             return _require_dataset(BlazeReader(where.store(read_only=True), settings, remembered))
         if mode == "w":
@@ -122,20 +124,18 @@ class BlazeFormat(Format):
         store = where.store(read_only=False, create=mode != "r+")
         taken = has_keys(store)
         if mode == "r+" or (mode == "a" and taken):
-            return _require_even_superchunks(
-                _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
-            )
+            writer = _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
+            # A chunk that is new would belong in a file that nobody can tell.
+            if writer.table is None and writer.folder.is_uneven:
+                writer.close()
+                remedy = "convert it into a new dataset"
+                raise Unsupported("superchunks of different lengths are only read", url=store.url, remedy=remedy)
+            return writer
         if taken and mode != "w":
             raise already_exists(where.url)
         if taken:
             store.delete_prefix("")
         return BlazeWriter(store, settings, chosen, new=True)
-
-
-def _open_directories(where: Location, several: Several, mode: Mode, settings: Settings) -> Reader:
-    store = where.store(read_only=mode == "r")
-    stores = [place.store(read_only=True) for place in several.places]
-    return MultiDirectoryReader(store, stores, settings)
 
 
 def _require_dataset(reader: BlazeReader) -> BlazeReader:
@@ -146,15 +146,6 @@ def _require_dataset(reader: BlazeReader) -> BlazeReader:
         message = "this holds no blaze dataset: no meta/storage and meta/sizes, no __rootdirs__"
         raise FormatError(message, url=reader.store.url) from None
     return reader
-
-
-def _require_even_superchunks(writer: BlazeReader) -> BlazeReader:
-    """Return the writer; Unsupported where it could not tell which file a chunk that is new belongs in."""
-    if writer.table is None and writer.folder.is_uneven:
-        writer.close()
-        remedy = "convert it into a new dataset"
-        raise Unsupported("superchunks of different lengths are only read", url=writer.store.url, remedy=remedy)
-    return writer
 
 
 FORMAT = BlazeFormat()

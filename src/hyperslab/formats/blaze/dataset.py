@@ -10,25 +10,22 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem
-from hyperslab.formats.base import Reader
 from hyperslab.formats.blaze.document import ATTRIBUTES, LABELS, SIZES, TABLE, ColumnStorage, parse_table
 from hyperslab.formats.blaze.folder import ArrayFolder
 from hyperslab.formats.blaze.rules import RULES, find_damage
 from hyperslab.formats.format_errors import names_below, node_not_found, require_array
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import CoordinateCells
-from hyperslab.formats.single_array.document import Doc
+from hyperslab.formats.single_array.document import Doc, LabelledArray
+from hyperslab.formats.single_array.reader import SingleArrayReader
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
 
-class BlazeReader(Reader):
+class BlazeReader(SingleArrayReader):
     """A dataset open for reading, its directory as ``folder``.
 
     ``remembered`` holds values by key that were read before, None for missing ones.
     """
-
-    is_single_array = True
 
     def __init__(self, store: Store, settings: Settings, remembered: Mapping[str, bytes | None] | None = None) -> None:
         self.store: Store = store
@@ -53,72 +50,69 @@ class BlazeReader(Reader):
             return self._columns
 
     @property
+    def url(self) -> str:
+        """The URL of the directory."""
+        return self.store.url
+
+    @property
+    def labelled(self) -> LabelledArray:
+        """The array with its coordinates."""
+        return self.folder.labelled
+
+    @property
     def main(self) -> str | None:
         """The name of the array; None for a table."""
-        return None if self.table is not None else self.folder.labelled.name
+        return None if self.table is not None else super().main
 
     def children(self, path: str) -> list[str]:
         """Return the array and its coordinates, or the columns of a table."""
         return names_below(self.node(path), self._names())
 
     def _names(self) -> list[str]:
-        return self.folder.labelled.names if self.table is None else list(self.table)
+        return self.labelled.names if self.table is None else list(self.table)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
-        if self.table is not None:
-            return self._in_table(path)
-        return self.folder.labelled.node(path) or self._field(path)[0]
-
-    def _field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
-        found = self.folder.field(tuple(path.split("/")))
-        if found is None:
-            raise node_not_found(path, self.store.url)
-        return found
-
-    def _in_table(self, path: str) -> GroupSpec | ArraySpec:
+        if self.table is None:
+            return super().node(path)
         if not path:
             return GroupSpec(attrs=self.folder.document(ATTRIBUTES["bcolz"]) or {})
         return self._column(path).labelled.spec
 
+    def field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
+        """Return the field of the array that is stored on its own at ``path``, and its chunks; NodeNotFound."""
+        return self.folder.field(tuple(path.split("/"))) or super().field(path)
+
     def _column(self, path: str) -> ArrayFolder:
         columns = self.table or {}
         if path not in columns:
-            raise node_not_found(path, self.store.url)
+            raise node_not_found(path, self.url)
         return columns[path]
 
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of an array."""
-        spec = require_array(path, self.node(path), self.store.url)
         try:
-            return self._chunks(path, spec)
-        except HyperslabError as error:
-            raise error.locate(url=self.store.url, node=path) from error.__cause__
-
-    def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
-        if self.table is not None:
+            if self.table is None:
+                return super().chunks(path)
+            spec = require_array(path, self.node(path), self.url)
             return self._column(path).source(spec)
-        labelled = self.folder.labelled
-        if path == labelled.name:
-            return self.folder.source(spec)
-        if path in labelled.coords:
-            return self._coordinate(path, spec)
-        return self._field(path)[1]
+        except HyperslabError as error:
+            raise error.locate(url=self.url, node=path) from error.__cause__
 
-    def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
-        return CoordinateCells(self.folder.labelled.coords[path].cells)
+    def array_chunks(self, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks of the array."""
+        return self.folder.source(spec)
 
     def storage(self, path: str) -> Doc:
         """Return the layout of the directory, its checksum, its superchunks and how many chunks are in each."""
         spec = self.node(path)
         if not spec.is_array or "blaze" not in spec.layout:
             return {}
-        details, storing = spec.layout["blaze"], ColumnStorage.of(spec)
-        storage_info = {"layout": details["layout"], "checksum": storing.checksum}
+        storing = ColumnStorage.of(spec)
+        doc: Doc = {"layout": storing.layout, "checksum": storing.checksum}
         if path == self.main and self.folder.is_uneven:
-            return storage_info | {"superchunks": "of different lengths"}
-        files = Grid.of(spec.shape, spec.chunks).size
-        return storage_info | {"superchunks": files, "chunks_in_each": storing.per}
+            return doc | {"superchunks": "of different lengths"}
+        return doc | {"superchunks": Grid.of(spec.shape, spec.chunks).size, "chunks_in_each": storing.per}
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield every problem of the data files, with what mends it."""
@@ -127,9 +121,11 @@ class BlazeReader(Reader):
                 try:
                     yield from map(RULES.with_rule, find_damage(folder, name, deep=deep, workers=workers))
                 except HyperslabError as error:
-                    yield from map(Finding, _problems_of(name, error))
+                    listed = error.problems if isinstance(error, FormatError) else ()
+                    problems = [replace(problem, node=name) for problem in listed]
+                    yield from map(Finding, problems or [Problem(name, "unreadable-node", error.message)])
         else:
-            found = find_damage(self.folder, self.folder.labelled.name, deep=deep, workers=workers)
+            found = find_damage(self.folder, self.labelled.name, deep=deep, workers=workers)
             yield from map(RULES.with_rule, found)
 
     def refresh(self, path: str) -> None:
@@ -150,8 +146,3 @@ class BlazeReader(Reader):
     def close(self) -> None:
         """Let go of the store."""
         self.store.close()
-
-
-def _problems_of(node: str, error: HyperslabError) -> list[Problem]:
-    problems = error.problems if isinstance(error, FormatError) else ()
-    return [replace(each, node=node) for each in problems] or [Problem(node, "unreadable-node", error.message)]

@@ -14,17 +14,15 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits
 from hyperslab.errors import HyperslabError, Invalid, Problem, ReadOnly, Unsupported
-from hyperslab.formats.base import Reader
 from hyperslab.formats.blaze.dataset import BlazeReader
 from hyperslab.formats.blaze.document import ColumnStorage, to_blaze_spec, with_whole_rows
 from hyperslab.formats.blaze.folder import Columns
 from hyperslab.formats.blaze.superchunks import Superchunks
-from hyperslab.formats.format_errors import names_below, node_not_found
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate
+from hyperslab.formats.single_array.reader import SingleArrayReader
 from hyperslab.model.dims import Dimension
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 
 
@@ -46,17 +44,17 @@ def join_labels(parts: Sequence[LabelledArray], names: Sequence[str]) -> Labelle
     rows = sum(part.spec.shape[0] for part in parts)
     # Superchunks go on across shards only where each shard but the last ends with a whole one; else each chunk counts
     # for itself.
-    per = storing.per if all(_has_whole_superchunks(part.spec, storing) for part in parts[:-1]) else 1
+    goes_on = all(
+        ColumnStorage.of(part.spec).per == storing.per and not part.spec.shape[0] % (storing.rows * storing.per)
+        for part in parts[:-1]
+    )
+    per = storing.per if goes_on else 1
     whole = with_whole_rows(_with_per(spec.evolve(shape=(rows, *spec.shape[1:])), storing, per))
     coords = {name: _join_coordinate(name, parts) for name in first.coords}
     dims = tuple(
         Dimension(dim.name, rows if dim.name == spec.dims[0] else dim.size, dim.unlimited) for dim in first.group.dims
     )
     return LabelledArray(first.name, whole, coords, first.group.evolve(dims=dims))
-
-
-def _has_whole_superchunks(spec: ArraySpec, storing: ColumnStorage) -> bool:
-    return ColumnStorage.of(spec).per == storing.per and spec.shape[0] % (storing.rows * storing.per) == 0
 
 
 def _with_per(spec: ArraySpec, storing: ColumnStorage, per: int) -> ArraySpec:
@@ -180,10 +178,8 @@ class _Fetched(ChunkReader):
         return self._fetched[number].read_into(local, out)
 
 
-class MultiDirectoryReader(Reader):
+class MultiDirectoryReader(SingleArrayReader):
     """Shards open for reading."""
-
-    is_single_array = True
 
     def __init__(self, store: Store, stores: Sequence[Store], settings: Settings) -> None:
         self.store: Store = store
@@ -198,28 +194,21 @@ class MultiDirectoryReader(Reader):
         """The array that they are parts of."""
         found = self._labelled  # another thread may forget it
         if found is None:
-            labels = [part.folder.labelled for part in self.parts]
+            labels = [part.labelled for part in self.parts]
             found = self._labelled = join_labels(labels, [part.store.url for part in self.parts])
         return found
 
     @property
-    def main(self) -> str | None:
-        """The name of the array."""
-        return self.labelled.name
+    def url(self) -> str:
+        """The URL of all of them."""
+        return self.store.url
 
-    def children(self, path: str) -> list[str]:
-        """Return the array and its coordinates."""
-        return names_below(self.node(path), self.labelled.names)
-
-    def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
-        return self.labelled.node(path) or self._field(path)[0]
-
-    def _field(self, path: str) -> tuple[ArraySpec, MultiDirectoryChunks]:
-        found = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
-        present = [each for each in found if each is not None]
-        if len(present) < len(found):
-            raise node_not_found(path, self.store.url)
+    def field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
+        """Return the field of the array that every shard stores on its own at ``path``, and its chunks."""
+        fields = [part.folder.field(tuple(path.split("/"))) for part in self.parts]
+        present = [field for field in fields if field is not None]
+        if len(present) < len(fields):
+            return super().field(path)
         rows = self.labelled.spec.shape[0]
         spec = present[0][0]
         whole = with_whole_rows(spec.evolve(shape=(rows, *spec.shape[1:])))
@@ -227,16 +216,9 @@ class MultiDirectoryReader(Reader):
             whole = _with_per(whole, ColumnStorage.of(whole), 1)
         return whole, MultiDirectoryChunks(whole, [source for _, source in present])
 
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array."""
-        labelled = self.labelled
-        if path == labelled.name:
-            return MultiDirectoryChunks(
-                labelled.spec, [part.folder.source(part.folder.labelled.spec) for part in self.parts]
-            )
-        if path in labelled.coords:
-            return CoordinateCells(labelled.coords[path].cells)
-        return self._field(path)[1]
+    def array_chunks(self, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks of the array."""
+        return MultiDirectoryChunks(spec, [part.folder.source(part.labelled.spec) for part in self.parts])
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield every problem of every shard; none of them is mended here."""

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from hyperslab.chunks.settings import Settings
@@ -57,41 +58,29 @@ class NewFile(ChunkSlots):
             if self._in_flight.pop(number, None) is None and number == len(self._places) - 1:
                 self._end = self._places.pop()[0]
             self._staged.put(number, slot)
-            temporary = self._begin_file()
-            ready = [] if temporary is None else self._assign_places()
+            if self._temporary is None and self._staged.nbytes >= self._threshold:
+                preamble = self._start()
+                self._temporary = AtomicFile(self._target)
+                write_at(self._temporary.descriptor, preamble, 0)
+                self._front = self._end = len(preamble)
+            temporary, ready = self._temporary, []
+            # Slots get their places in order: one that comes early waits for those before it.
+            while temporary is not None and (number := len(self._places)) in self._staged:
+                slot = self._staged.get(number) or b""
+                ready.append((number, self._end, slot))
+                self._places.append((self._end, len(slot)))
+                self._in_flight[number] = slot
+                self._end += len(slot)
         # Places are assigned under the lock and written without it, so that several threads write at once. Until its
         # bytes are there, a slot is read from where it waits.
         if temporary is not None and ready:
             for _, offset, data in ready:
                 write_at(temporary.descriptor, data, offset)
             with self._lock:
-                self._forget_written(ready)
-
-    def _begin_file(self) -> AtomicFile | None:
-        """Return the file, which is made once there is enough to write; None before."""
-        if self._temporary is None and self._staged.nbytes >= self._threshold:
-            preamble = self._start()
-            self._temporary = AtomicFile(self._target)
-            write_at(self._temporary.descriptor, preamble, 0)
-            self._front = self._end = len(preamble)
-        return self._temporary
-
-    def _assign_places(self) -> list[tuple[int, int, bytes]]:
-        """Places for all slots that wait for nothing any more; others see them where they wait until they are there."""
-        ready = []
-        while (number := len(self._places)) in self._staged:
-            slot = self._staged.get(number) or b""
-            ready.append((number, self._end, slot))
-            self._places.append((self._end, len(slot)))
-            self._in_flight[number] = slot
-            self._end += len(slot)
-        return ready
-
-    def _forget_written(self, ready: list[tuple[int, int, bytes]]) -> None:
-        for number, _, slot in ready:
-            if self._in_flight.get(number) is slot:
-                del self._in_flight[number]
-                self._staged.drop(number)
+                for number, _, slot in ready:
+                    if self._in_flight.get(number) is slot:
+                        del self._in_flight[number]
+                        self._staged.drop(number)
 
     def get(self, number: int) -> bytes | None:
         """Return the slot, None when there is none."""
@@ -229,7 +218,7 @@ class BloscpackCreator(StateWriter):
     def _new_pending_chunks(self, content: Content, rows: int) -> PendingChunks:
         """Return the chunks of an array that is the main one from now on."""
         self._first = content.spec.shape[content.axis] if content.spec.shape else 1
-        style = self._options.style.evolve(typesize=typesize_of(content.stored.itemsize))
+        style = replace(self._options.style, typesize=typesize_of(content.stored.itemsize))
         return PendingChunks(
             content, rows, style, self._options.slack, lambda: NewFile(self._path, self._start), self._url
         )

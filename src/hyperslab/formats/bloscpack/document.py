@@ -28,7 +28,6 @@ from hyperslab.formats.single_array.document import (
     DEFAULT,
     KEYS,
     Doc,
-    Document,
     LabelledArray,
     is_label,
     labels_from_json,
@@ -370,8 +369,13 @@ def render_document(content: Content, *, spec_words: bool = False) -> Doc:
 
     Unsupported for attributes of a stream of bytes, or cells of coordinates, that JSON cannot hold.
     """
+    values, codes = encode_attrs(content.spec.attrs)
     if content.plain:
-        return plain_doc(content.spec.attrs)
+        if codes:
+            remedy = "give JSON's own types, or write an array"
+            message = f"attribute {next(iter(codes))!r}: a file of plain bytes has no typed attributes"
+            raise Unsupported(message, remedy=remedy)
+        return values
     shape = list(content.spec.shape)
     doc: Doc
     if spec_words:
@@ -380,17 +384,6 @@ def render_document(content: Content, *, spec_words: bool = False) -> Doc:
     else:
         doc = {"dtype": write_dtype(content.stored), "shape": shape, "order": content.order, "container": "numpy"}
     spec = content.spec
-    values, codes = encode_attrs(spec.attrs)
     outer = {name: values[name] for name in content.outer if name in values and name not in (*KEYS, *codes)}
     inner = spec.evolve(attrs={name: value for name, value in spec.attrs.items() if name not in outer})
     return doc | labels_to_json(replace(content.labelled, spec=inner)) | outer | content.extra
-
-
-def plain_doc(attrs: Document) -> Doc:
-    """Return the metadata of a stream of bytes: attributes that are plain JSON."""
-    values, codes = encode_attrs(attrs)
-    if codes:
-        name = next(iter(codes))
-        remedy = "give JSON's own types, or write an array"
-        raise Unsupported(f"attribute {name!r}: a file of plain bytes has no typed attributes", remedy=remedy)
-    return values

@@ -191,19 +191,8 @@ def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
     """
     if isinstance(spec.dtype, VlenString):
         new_spec = spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
-    else:
-        _check_type(spec)
-        rows, auto = _rows(spec, options)
-        new_spec = spec.evolve(
-            chunks=in_rows(spec.shape, order_of(spec.shape, options), rows),
-            codecs=(_codec(spec.codecs, spec.numpy_dtype),),
-            layout={AUTO: True} if auto else {},
-        )
-    labels_to_json(LabelledArray("", new_spec))
-    return new_spec
-
-
-def _check_type(spec: ArraySpec) -> None:
+        labels_to_json(LabelledArray("", new_spec))
+        return new_spec
     if not isinstance(spec.dtype, np.dtype):
         remedy = "convert the values, or use another format"
         raise Unsupported(f"format bloscpack has no cells of type {describe(spec.dtype)}", remedy=remedy)
@@ -213,14 +202,19 @@ def _check_type(spec: ArraySpec) -> None:
         raise Unsupported(f"format bloscpack: {error}") from None
     if spec.layout.get("shards") is not None:
         raise Unsupported("format bloscpack has no shards", remedy="leave shards out, or use zarr3")
-
-
-def _codec(codecs: tuple[Codec, ...], dtype: NumpyDType) -> Codec:
-    """Return the one codec; checksums of others are left out, for a digest follows each chunk."""
-    kept = [codec for codec in codecs if codec.name not in CHECKSUMS and codec.name != "bytes"]
-    blosc_of(kept, dtype)
-    config: Document = kept[0].config if kept else {"clevel": 0}
-    return Codec("blosc", {**CODEC.config, **config, "typesize": typesize_of(dtype.itemsize)})
+    rows, auto = _rows(spec, options)
+    # Checksums of other formats are left out, for a digest follows each chunk.
+    codecs = [codec for codec in spec.codecs if codec.name not in CHECKSUMS and codec.name != "bytes"]
+    blosc_of(codecs, spec.dtype)
+    config: Document = codecs[0].config if codecs else {"clevel": 0}
+    config = {**CODEC.config, **config, "typesize": typesize_of(spec.dtype.itemsize)}
+    new_spec = spec.evolve(
+        chunks=in_rows(spec.shape, order_of(spec.shape, options), rows),
+        codecs=(Codec("blosc", config),),
+        layout={AUTO: True} if auto else {},
+    )
+    labels_to_json(LabelledArray("", new_spec))
+    return new_spec
 
 
 def _rows(spec: ArraySpec, options: BloscpackOptions) -> tuple[int, bool]:

@@ -75,16 +75,6 @@ class LocalFile:
             self._undo = None if journal is None else read_undo(self.path, self.descriptor)
         return self._undo is not None
 
-    def _restore_old_bytes(self, out: memoryview, offset: int) -> bool:
-        """Put old bytes over what was read, if the journal is still the same one: else it is to be read again."""
-        undo = self._undo
-        if undo is None:
-            return True
-        if _stat(journal_path(self.path)) != self._journal:
-            return False
-        undo.restore(offset, out)
-        return True
-
     def pread(self, size: int, offset: int) -> bytes:
         """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
         if offset + size > self.size:
@@ -115,8 +105,12 @@ class LocalFile:
         if changed or self._undo is not None:
             self.stamp()
         # The bytes may be new ones: a writer wrote its journal before them, so it is looked for after they were read.
-        if self._undo is not None:  # which holds what was cut off, too
-            if not self._restore_old_bytes(out, offset):
+        # It holds the bytes that were cut off, too. Once it is another one, the bytes read belong to neither.
+        undo = self._undo
+        if undo is not None:
+            if _stat(journal_path(self.path)) == self._journal:
+                undo.restore(offset, out)
+            else:
                 self.pread_into(out, offset)
         elif done < len(out):
             pread_into(self.descriptor, out[done:], offset + done)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -224,6 +224,10 @@ class PendingChunks:
         """Return the rows that a chunk will have."""
         return max(0, min(self.rows, self.length - number * self.rows))
 
+    def is_on_disk(self, number: int) -> bool:
+        """Return whether the file has rows of a chunk, which still count."""
+        return self.base is not None and number * self.rows < self.base.length
+
     # -- cells ------------------------------------------------------------------------------------------------------
 
     def read_into(self, number: int, out: Block) -> bool:
@@ -232,8 +236,8 @@ class PendingChunks:
             slot = self.slots.get(number)
         if slot is not None:
             rows = self._decode(slot, out)
-        elif self.base is not None and number * self.rows < self.base.length and self.base.content.nbytes:
-            rows = self._read_base(number, out)
+        elif self.base is not None and self.is_on_disk(number) and self.base.content.nbytes:
+            rows = self._read_base(self.base, number, out)
         else:
             return False
         if rows < self.rows:
@@ -265,31 +269,27 @@ class PendingChunks:
         raw = np.empty(nbytes, np.uint8)
         Blosc.decode_into(chunk, raw.data)
         target = self._part(out, 0, rows)
-        cells = raw.view(self.content.stored)
-        turned = target.shape[::-1] if self.content.order == "F" else target.shape
-        target[...] = (cells.reshape(turned).T if self.content.order == "F" else cells.reshape(turned)).astype(
-            target.dtype, copy=False
-        )
+        order: Literal["C", "F"] = self.content.order
+        target[...] = raw.view(self.content.stored).reshape(target.shape, order=order).astype(target.dtype, copy=False)
         return int(rows)
 
-    def _read_base(self, number: int, out: Block) -> int:
-        base: Any = self.base
+    def _read_base(self, base: ArrayOnDisk, number: int, out: Block) -> int:
+        """Read the rows of a chunk that the file has into ``out``; return how many they are."""
+        shape, axis = base.content.spec.shape, self.content.axis
         start = number * self.rows
-        stop = min(start + self.rows, base.length)
-        if base.stream.grid.fixed == out.shape and base.length == base.content.spec.shape[self.content.axis]:
-            base.stream.read_into(tuple(number if i == self.content.axis else 0 for i in range(out.ndim)), out)
-            return int(stop - start)
-        shape = base.content.spec.shape
+        count = min(self.rows, base.length - start)
+        if base.stream.grid.fixed == out.shape and base.length == shape[axis]:
+            base.stream.read_into(tuple(number if i == axis else 0 for i in range(out.ndim)), out)
+            return count
         axes = tuple(Range(0, length, 1) for length in shape)
         if shape:
-            axis = self.content.axis
-            axes = (*axes[:axis], Range(start, stop - start, 1), *axes[axis + 1 :])
+            axes = (*axes[:axis], Range(start, count, 1), *axes[axis + 1 :])
         plan = make_plan(Region(axes), base.stream.grid)
-        target = self._part(out, 0, stop - start)
+        target = self._part(out, 0, count)
         cells = np.empty(plan.shape, target.dtype)
         execute.read(base.stream, plan, cells, self.content.spec.fill_cell(), Settings(workers=1))
         target[...] = cells
-        return int(stop - start)
+        return count
 
     def put(self, number: int, block: Block) -> None:
         """Take a chunk, of which the rows within the array are kept."""
@@ -327,6 +327,14 @@ class PendingChunks:
             self._blank = {rows: self._encoder.slot(cells)}
         return self._blank[rows]
 
+    def slot(self, number: int) -> bytes:
+        """Return the slot of a chunk that is not in the file: it was written since, or holds fill values."""
+        return self.slots.get(number) or self.blank_slot(number)
+
+    def slot_size(self, number: int) -> int:
+        """Return the bytes of that slot."""
+        return self.slots.size_of(number) if number in self.slots else len(self.blank_slot(number))
+
     def _medium(self) -> AbstractContextManager[None]:
         return write_errors(self._url, "")
 
@@ -338,7 +346,7 @@ class PendingChunks:
         old, new = self.content.spec.shape, content.spec.shape
         others = [i for i in range(len(new)) if i != self.content.axis]
         if any(old[i] != new[i] for i in others):
-            return self._rechunk(content)
+            return self._with_rows_of(content)
         before, last = self.length, self.count - 1
         self.content, self._blank = content, {}
         if old != new:
@@ -351,7 +359,7 @@ class PendingChunks:
             self.rewrite_edges()
         return self
 
-    def _rechunk(self, content: Content) -> PendingChunks:
+    def _with_rows_of(self, content: Content) -> PendingChunks:
         """Return the chunks of an array with rows of another length: every chunk is another one."""
         made = PendingChunks(content, self.rows, self.style, self.slack, self._fresh, self._url)
         kept: Any = (*(slice(0, min(pair)) for pair in zip(self.shape, made.shape, strict=True)), ...)

@@ -167,7 +167,8 @@ class StreamChunks(ReadOnlyChunks):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
             fresh = self._tables.refreshed(table) if attempt else self._tables.reload()
-            still = fresh is table and not self._is_changing(table)
+            is_at_work = isinstance(self._file, LocalFile) and self._file.has_journal()
+            still = fresh is table and not is_at_work and self._tables.refreshed(table) is table
             if still and calm:
                 break
             calm = still
@@ -183,11 +184,6 @@ class StreamChunks(ReadOnlyChunks):
         if isinstance(error, MissingChunks) and not (table.fault or table.unfinished):
             error = Conflict("the file became shorter", remedy="call refresh() to see it as it is now")
         raise self._locate(error, table, number) from error.__cause__
-
-    def _is_changing(self, table: ChunkTable) -> bool:
-        """Return whether a writer is at work, or was until a moment ago."""
-        local = isinstance(self._file, LocalFile)
-        return (local and self._file.has_journal()) or self._tables.refreshed(table) is not table
 
     def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         """Read a chunk into the scratch memory of this thread."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.blosc import container
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.document import Content, in_rows
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
@@ -56,18 +55,23 @@ class State:
         """The array that is the dataset; None while there is none, or several could be it."""
         return self.draft.main
 
+    def pending_of(self, path: str) -> PendingChunks | None:
+        """Return the chunks of the array at ``path``; None for a coordinate."""
+        return self.pending if path == self.main else None
+
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """Return the node at ``path``; NodeNotFound."""
-        spec = self.draft.node(path)
+        spec, pending = self.draft.node(path), self.pending_of(path)
         if spec.is_group:
             return spec
-        if path == self.main and self.pending is not None:
-            return spec.evolve(chunks=self.pending.shape)
+        if pending is not None:
+            return spec.evolve(chunks=pending.shape)
         return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
         """Make or change a node; Unsupported for what this format does not have."""
         spec = require_no_link(spec, path, "bloscpack")
+        pending = self.pending_of(path)
         if spec.is_group:
             if path:
                 raise Unsupported("format bloscpack has no groups: a file is one array", node=path)
@@ -75,12 +79,17 @@ class State:
         elif "/" in path or not path:
             remedy = "give it a name without a slash" if path else "give it a name, it stands in a group"
             raise Unsupported("format bloscpack has no groups: a file is one array", node=path, remedy=remedy)
-        elif path == self.main and self.pending is not None:
-            self._change_main(path, spec, self.pending)
+        elif pending is not None:
+            self._change_main(path, spec, pending)
         elif path in self.draft.specs:
             self._change_coordinate(path, spec)
         else:
-            self._add(path, spec)
+            self.draft.specs[path] = spec if is_planned(spec) else new_array(spec, self.options)
+            try:
+                self._decide(path)
+            except BaseException:
+                self.draft.drop(path)
+                raise
         self.touched = True
 
     def _change_main(self, path: str, spec: ArraySpec, pending: PendingChunks) -> None:
@@ -106,15 +115,6 @@ class State:
         self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
         self._decide()
 
-    def _add(self, path: str, spec: ArraySpec) -> None:
-        planned = spec if is_planned(spec) else new_array(spec, self.options)
-        self.draft.specs[path] = planned
-        try:
-            self._decide(path)
-        except BaseException:
-            self.draft.drop(path)
-            raise
-
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""
         # An array may be made before those that it is a coordinate of: each new one may show that another is the main.
@@ -139,10 +139,10 @@ class State:
         self.draft.put_coordinate(path, spec)
         cells = self.draft.cells[path]
         for number in range(pending.count):
-            part = _rows(cells, pending.content.axis, number, pending.rows)
+            part = take_rows(cells, pending.content.axis, number, pending.rows)
             if part.size:
                 block = pending.block(number)
-                part[...] = _rows(block, pending.content.axis, 0, _length(part, pending.content.axis))
+                part[...] = take_rows(block, pending.content.axis, 0, count_rows(part, pending.content.axis))
         pending.slots.discard()
         self.draft.main, self.pending = None, None
 
@@ -159,8 +159,8 @@ class State:
             return
         for number in range(pending.count):
             block = pending.block(number)
-            part = _rows(cells, content.axis, number, pending.rows)
-            _rows(block, content.axis, 0, _length(part, content.axis))[...] = part
+            part = take_rows(cells, content.axis, number, pending.rows)
+            take_rows(block, content.axis, 0, count_rows(part, content.axis))[...] = part
             pending.put(number, block)
 
     def drop(self, path: str) -> None:
@@ -191,76 +191,6 @@ class State:
         content = self.pending.content.evolve(labelled=labelled)
         return content.evolve(plain=False) if content.plain and has_labels(labelled) else content
 
-    # -- cells ------------------------------------------------------------------------------------------------------
-
-    def read_main(self, path: str, number: int, out: Block, axis: int) -> bool:
-        """Read a chunk of the array, or of one that was taken for it when it was opened."""
-        if path == self.main and self.pending is not None:
-            if out.shape != self.pending.shape:
-                raise other_shape(path, out.shape, self.pending.shape)
-            return self.pending.read_into(number, out)
-        part = self._part_of(path, number, out, axis)
-        out[...] = self.draft.specs[path].fill_cell()
-        _rows(out, axis, 0, _length(part, axis))[...] = part
-        return True
-
-    def write_main(self, path: str, number: int, block: Block, axis: int) -> None:
-        """Write a chunk of the array, or of one that was taken for it when it was opened."""
-        if path == self.main and self.pending is not None:
-            if block.shape != self.pending.shape:
-                raise other_shape(path, block.shape, self.pending.shape)
-            self.pending.put(number, block)
-        else:
-            part = self._part_of(path, number, block, axis)
-            part[...] = _rows(block, axis, 0, _length(part, axis))
-            self.touched = True
-        self.written = True
-
-    def erase_main(self, path: str, number: int) -> None:
-        """Set a chunk of the array to the fill value."""
-        if self.pending is not None:
-            content = self.pending.content
-            self.write_main(path, number, content.spec.filled(self.pending.shape), content.axis)
-
-    def container_main(self, path: str) -> object:
-        """Return what lies in the array's stored chunks; None for one that stands in the document, or in another
-        order."""
-        pending = self.pending
-        if path != self.main or pending is None or pending.content.order != "C":
-            return None
-        return container(pending.content.stored, pending.shape)
-
-    def raw_main(self, path: str, number: int) -> bytes:
-        """Return a chunk of the array as it will be stored."""
-        return self._movable_chunks(path).raw(number)
-
-    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
-        """Take a stored chunk of the array as it is."""
-        self._movable_chunks(path).put_raw(number, chunk)
-        self.written = True
-
-    def _movable_chunks(self, path: str) -> PendingChunks:
-        if self.container_main(path) is None or self.pending is None:
-            raise Unsupported("its chunks cannot be moved as they are", node=path, remedy="read and write its cells")
-        return self.pending
-
-    def _part_of(self, path: str, number: int, block: Block, axis: int) -> Block:
-        cells = self.draft.cells.get(path)
-        if cells is None:
-            raise NodeNotFound(f"there is no /{path} any more", node=path)
-        part = _rows(cells, axis, number, block.shape[axis] if block.ndim else 1)
-        if any(part.shape[i] != block.shape[i] for i in range(block.ndim) if i != axis):
-            raise other_shape(path, block.shape, cells.shape)
-        return part
-
-    def write_coordinate(self, path: str, cells: Block) -> None:
-        """Replace all cells of a coordinate."""
-        current = self.draft.cells.get(path)
-        if current is None or current.shape != cells.shape:
-            raise other_shape(path, cells.shape, self.draft.specs[path].shape if path in self.draft.specs else ())
-        self.draft.cells[path] = cells
-        self.touched = True
-
     # -- to come back to --------------------------------------------------------------------------------------------
 
     def mark(self) -> object:
@@ -283,7 +213,7 @@ def has_labels(labelled: LabelledArray) -> bool:
     return bool(named or spec.fill_value is not None or labelled.coords or group.attrs or group.dims)
 
 
-def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
+def take_rows(cells: Block, axis: int, number: int, rows: int) -> Block:
     """Return the ``number``-th run of so many rows."""
     if not cells.ndim:
         return cells
@@ -291,7 +221,8 @@ def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
     return cells[part] if axis == 0 else cells[..., part]
 
 
-def _length(cells: Block, axis: int) -> int:
+def count_rows(cells: Block, axis: int) -> int:
+    """Return how many rows there are; a scalar is one."""
     return int(cells.shape[axis]) if cells.ndim else 1
 
 

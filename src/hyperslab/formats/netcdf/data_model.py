@@ -300,14 +300,14 @@ def to_netcdf_value(value: Any, model: str) -> str | np.str_ | Values | np.gener
     """Return the value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked
     before."""
     match value:
+        case np.ndarray() if value.size != 1:
+            return value
         case np.ndarray() if isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
-            return value.reshape(()) if value.size == 1 else value
-        case str() | np.ndarray():
-            unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
-            if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "T":
-                return np.str_(value.reshape(-1)[0])
-            return value.reshape(-1)[0] if unwrap and isinstance(value, np.ndarray) else value
-        case np.generic():
+            return value.reshape(())
+        case np.ndarray():
+            cell = value.reshape(-1)[0]
+            return np.str_(cell) if value.dtype.kind == "T" else cell
+        case str() | np.generic():
             return value
         case list() | tuple() if isinstance(value[0], str):
             return to_netcdf_value(np.array(value, np.dtypes.StringDType()), model)
@@ -374,19 +374,17 @@ def to_netcdf_dims(spec: ArraySpec) -> tuple[str, ...]:
 
 def to_netcdf_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
     """Return the attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
-    attrs = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
+    attrs: dict[str, Any] = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
     if spec.is_array and _FILL in attrs:
-        attrs[_FILL] = _fill_attribute(attrs[_FILL], spec.dtype)
+        value, dtype = attrs[_FILL], spec.dtype
+        match dtype:
+            case Enum():
+                attrs[_FILL] = np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
+            case np.dtype() if dtype.kind in "iuf":
+                attrs[_FILL] = np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
+            case VlenString() if isinstance(value, str):
+                attrs[_FILL] = np.str_(value)
     return attrs
-
-
-def _fill_attribute(value: object, dtype: DataType) -> Any:
-    match dtype:
-        case Enum():
-            return np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
-        case np.dtype() if dtype.kind in "iuf":
-            return np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
-    return np.str_(value) if isinstance(dtype, VlenString) and isinstance(value, str) else value
 
 
 def _fill_problem(value: object, dtype: DataType) -> str | None:
@@ -413,11 +411,6 @@ def to_netcdf_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
     )
     has_fill = regular.numpy_dtype.kind in "iufS"
     return regular.evolve(fill_value=regular.fill_cell()[()]) if has_fill else regular
-
-
-def is_named(dtype: DataType) -> bool:
-    """Return True if the type has a name in the file."""
-    return bool(type_name(dtype))
 
 
 def type_name(dtype: DataType) -> str:

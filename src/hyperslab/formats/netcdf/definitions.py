@@ -15,7 +15,6 @@ from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
 from hyperslab.formats.netcdf.working_copy import WorkingCopy
-from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -78,7 +77,11 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
         case Opaque(size=size):
-            _define_opaque(work.hdf5()[f"/{group}"], name, size)
+            from h5py import h5t
+
+            opaque = h5t.create(h5t.OPAQUE, size)
+            opaque.set_tag(b"")
+            opaque.commit(work.hdf5()[f"/{group}"].id, name.encode())
 
 
 def _define_compound(group: Any, name: str, base: NumpyDType) -> None:
@@ -121,14 +124,6 @@ def _define_hidden_compound(file: h5py.File, group: str, name: str, base: NumpyD
 def _nearest(file: h5py.File, group: str, name: str) -> Any:
     """Return the committed type of this name in a group or further out."""
     return next(file[f"/{above}"][name] for above in outward(group) if name in file[f"/{above}"])
-
-
-def _define_opaque(group: Any, name: str, size: int) -> None:
-    from h5py import h5t
-
-    kind = h5t.create(h5t.OPAQUE, size)
-    kind.set_tag(b"")
-    kind.commit(group.id, name.encode())
 
 
 def define_variable(
@@ -219,7 +214,7 @@ def _define_hidden_variable(
 ) -> None:
     if kind is None or storage is None:
         raise TypeError("such cells have a named type and lie in netCDF-4 files")
-    unlimited = [_is_unlimited(work, place) for place in dims]
+    unlimited = [bool(find_group(work.netcdf(), owner).dimensions[dim].isunlimited()) for owner, dim in dims]
     file = work.hdf5()
     parent, _, name = path.rpartition("/")
     shape = tuple(0 if free else length for length, free in zip(spec.shape, unlimited, strict=True))
@@ -233,10 +228,6 @@ def _define_hidden_variable(
     )
     for axis, (owner, dim) in enumerate(dims):
         dataset.dims[axis].attach_scale(file[f"/{owner}"][dim])
-
-
-def _is_unlimited(work: WorkingCopy, place: Place) -> bool:
-    return bool(find_group(work.netcdf(), place[0]).dimensions[place[1]].isunlimited())
 
 
 def set_attributes(
@@ -274,17 +265,14 @@ def find_variable(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
         return _hdf5_node(work.hdf5(), path)
     variable = without_conversion(_node(work, path, spec))
     is_chunked = not data_model.is_netcdf3(str(work.model)) and not spec.layout.get("contiguous")
-    if is_chunked and not _is_stored_under_prefix(variable):
+    # A variable that is called like a dimension of its group, and runs along another one first, is stored under another
+    # name: netCDF-C 4.10, told of a cache, opens the dimension in its place, and writes the cells there.
+    is_shadowed = variable.name in variable.group().dimensions and variable.dimensions[:1] != (variable.name,)
+    if is_chunked and not is_shadowed:
         cache = work.cache_bytes(prod(longest_chunk(spec.chunks)) * spec.numpy_dtype.itemsize)
         if variable.get_var_chunk_cache()[0] != cache:
             variable.set_var_chunk_cache(cache)
     return variable
-
-
-def _is_stored_under_prefix(variable: Any) -> bool:
-    """Return True if a variable is called like a dimension of its group that is not its first, and is stored under
-    another name: netCDF-C 4.10, told of a cache, opens the dimension in its place, and writes the cells there."""
-    return variable.name in variable.group().dimensions and variable.dimensions[:1] != (variable.name,)
 
 
 def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
@@ -310,20 +298,18 @@ def _set(node: Any, name: str, value: Any) -> None:
     match value:
         case np.str_():
             node.setncattr_string(key, str(value))
+        case str() if key != name:
+            node.setncattr(key, value.encode("latin-1", "replace"))
         case str():
-            node.setncattr(key, _pad_nuls(value.encode()) if key == name else value.encode("latin-1", "replace"))
+            # netCDF4 leaves out the NULs at the end of a text: blanks keep their places until write_nuls.
+            text = value.encode()
+            node.setncattr(key, text.rstrip(b"\0").ljust(len(text), b" "))
         case np.ndarray() if value.dtype.kind == "T":
             node.setncattr_string(key, [str(item) for item in value])
         case _:
             node.setncattr(key, value)
     if key != name:
         node.renameAttribute(key, name)
-
-
-def _pad_nuls(text: bytes) -> bytes:
-    """Return text as long as this one that netCDF4 writes whole: it leaves out the NULs at the end, which
-    :func:`write_nuls` puts there when all else is written."""
-    return text.rstrip(b"\0").ljust(len(text), b" ")
 
 
 def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str, bytes]) -> None:
@@ -346,23 +332,19 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: object, ki
 
     file = work.hdf5()
     attrs = _hdf5_node(file, path).attrs
-    if kind is not None:
-        _set_user_value(attrs, name, np.asarray(value).reshape(-1), file[f"/{kind[0]}"][kind[1]])
-        return
     cells = np.asarray(value)
-    if cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
+    if kind is not None:
+        cells, named = cells.reshape(-1), file[f"/{kind[0]}"][kind[1]]
+        if cells.dtype.hasobject:
+            attrs.create(name, cells.astype(object), shape=cells.shape, dtype=named)
+        else:
+            # The bytes are stored as they are: netCDF's chars are text of HDF5 that ends with a NUL, and HDF5, asked to
+            # convert, has no room for one.
+            attrs.create(name, shape=cells.shape, dtype=named, data=np.zeros(cells.shape, named.dtype))
+            attrs.get_id(name).write(cells.astype(named.dtype), mtype=named.id)
+    elif cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
         attrs.create(name, [str(item) for item in cells.reshape(-1)], dtype=string_dtype())
     elif isinstance(value, str):
         attrs.create(name, np.bytes_(value.encode()) if value else Empty("S1"))
     else:
         attrs.create(name, cells.reshape(-1))
-
-
-def _set_user_value(attrs: Any, name: str, cells: Values, named: Any) -> None:
-    """Write values of a named type. Their bytes are stored as they are: netCDF's chars are text of HDF5 that ends with
-    a NUL, and HDF5, asked to convert, has no room for one."""
-    if cells.dtype.hasobject:
-        attrs.create(name, cells.astype(object), shape=cells.shape, dtype=named)
-        return
-    attrs.create(name, shape=cells.shape, dtype=named, data=np.zeros(cells.shape, named.dtype))
-    attrs.get_id(name).write(cells.astype(named.dtype), mtype=named.id)

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +96,9 @@ class ScaleTree(ScaleGroup):
         datasets = list(self._read_group(self, file))
         axes = {dataset.name: (group, self._axes_of(dataset)) for group, dataset in datasets}
         for _, dataset in datasets:
-            _lengthen(axes[dataset.name][1], dataset.shape)
+            for dim, size in zip(axes[dataset.name][1], dataset.shape, strict=True):
+                if dim is not None and dim.isunlimited():  # as long as the longest dataset along it
+                    dim.size = max(dim.size, size)
         self.axes: dict[str, Axes] = {
             path: [dim and _visible_from(group, dim) for dim in dims] for path, (group, dims) in axes.items()
         }
@@ -134,30 +136,18 @@ class ScaleTree(ScaleGroup):
         return [*own, *[None] * (dataset.ndim - 1)][: dataset.ndim]
 
 
-def _lengthen(axes: Axes, shape: tuple[int, ...]) -> None:
-    """Make unlimited dimensions as long as the longest dataset along them."""
-    for dim, size in zip(axes, shape, strict=True):
-        if dim is not None and dim.isunlimited():
-            dim.size = max(dim.size, size)
-
-
 def _visible_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
     """Return the dimension itself, or what stands for it in a group from which it cannot be seen."""
     if any(above is dim.group() for above in group.outward()):
         return dim
-    for name in _names(dim):
+    numbered = (f"{dim.name}_{dim.size}_{number}" for number in count(2))
+    for name in chain((dim.name, f"{dim.name}_{dim.size}"), numbered):
         seen = next((above.dimensions[name] for above in group.outward() if name in above.dimensions), None)
         if seen is None:
             seen = group.dimensions[name] = ScaleDimension(group, name, dim.size, unlimited=dim.isunlimited())
         if seen.size == dim.size:
             return seen
     raise AssertionError
-
-
-def _names(dim: ScaleDimension) -> Iterator[str]:
-    """Yield the name of a dimension, then others that it may get."""
-    yield from (dim.name, f"{dim.name}_{dim.size}")
-    yield from (f"{dim.name}_{dim.size}_{number}" for number in count(2))
 
 
 # -- Open files --------------------------------------------------------------------------------------------------------
@@ -251,10 +241,15 @@ class OpenNetcdfFile:
     def _open_confined(self, path: str) -> Any:
         """Return the file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
         with LOCK:
-            file = _open_hdf5(path)
+            module = library.h5py()
+            if module is None:
+                return None
             try:
-                if file is not None:
-                    self.types = NamedTypes(file, check_links(file, self.url))
+                file = module.File(path, "r")
+            except (OSError, RuntimeError, ValueError):
+                return None
+            try:
+                self.types = NamedTypes(file, check_links(file, self.url))
             except BaseException as error:
                 file.close()
                 if isinstance(error, HyperslabError) or not isinstance(error, Exception):
@@ -320,12 +315,6 @@ class OpenNetcdfFile:
             self.users.discard(user)
             if not self.users:
                 self.close()
-
-    def is_older_than(self, other: OpenNetcdfFile) -> bool:
-        """Return True if the other one is a later version of this file, in the same place of the disk."""
-        if self.descriptor < 0 or self.is_overwritten or self.version == other.version:
-            return False
-        return os.path.sameopenfile(self.descriptor, other.descriptor)
 
     def hdf5_group(self, path: str) -> h5py.Group:
         """Return h5py's group at ``path``, or None."""
@@ -422,7 +411,9 @@ def _forget_older(opened: OpenNetcdfFile) -> None:
     it remembers of a file that is open already, so that one overwritten in place would be read by its old layout."""
     with LOCK:
         for other in list(_OPEN_FILES):
-            if other.is_older_than(opened):
+            is_open = other.descriptor >= 0 and not other.is_overwritten
+            is_same_place = is_open and os.path.sameopenfile(other.descriptor, opened.descriptor)
+            if is_same_place and other.version != opened.version:
                 other.close_overwritten()
 
 
@@ -449,16 +440,6 @@ def _read_header(descriptor: int, url: str) -> classic.ClassicHeader:
         message = f"the file is cut off: it has {size} bytes, its variables need {header.size}"
         raise FormatError(message, url=url, remedy="restore the file from a copy")
     return header
-
-
-def _open_hdf5(path: str) -> h5py.File:
-    module = library.h5py()
-    if module is None:
-        return None
-    try:
-        return module.File(path, "r")
-    except (OSError, RuntimeError, ValueError):
-        return None
 
 
 def _is_current(descriptor: int, path: str) -> bool:

@@ -61,24 +61,22 @@ def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
 
 def _add_h5py_variables(opened: OpenNetcdfFile, path: str, variables: list[str]) -> list[str]:
     """Return the variables together with those of types that netCDF4 leaves out, in the order of the file."""
-    from h5py import Dataset
-
     group = opened.hdf5_group(path)
     if group is None:
         return variables
-    datasets = (
-        (name.removeprefix(NON_COORDINATE), node)
-        for name, node in group.items()
-        if isinstance(node, Dataset) and not is_bare_dimension(node)
-    )
+    datasets = ((name.removeprefix(NON_COORDINATE), node) for name, node in _datasets(group))
     hidden = [name for name, node in datasets if name not in variables and _hidden_type(opened, path, node) is not None]
     stored = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(group)}
     return sorted([*variables, *hidden], key=lambda name: stored.get(name, len(stored)))
 
 
-def is_bare_dimension(stored: h5py.Dataset) -> bool:
-    """Return True if an h5py dataset is no more than a dimension of netCDF."""
-    return bytes(stored.attrs.get("NAME", b"")).startswith(_NO_VARIABLE)
+def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Yield name and node of each dataset in an h5py group that is more than a dimension of netCDF."""
+    from h5py import Dataset
+
+    for name, node in group.items():
+        if isinstance(node, Dataset) and not bytes(node.attrs.get("NAME", b"")).startswith(_NO_VARIABLE):
+            yield name, node
 
 
 def _hidden_type(opened: OpenNetcdfFile, group: str, stored: h5py.Dataset) -> DataType | None:
@@ -193,14 +191,15 @@ def _attached_dimension(opened: OpenNetcdfFile, stored: h5py.Dataset, axis: int)
 
 
 def _dimension_name(dim: Any) -> str:
-    """Return the name of one of the library's dimensions as it was given."""
-    return strip_suffix(dim.name, len(dim), lambda name: _is_visible(dim.group(), name))
+    """Return the name of one of the library's dimensions without a suffix that tells it from others."""
 
+    def is_visible(name: str) -> bool:
+        group = dim.group()
+        while group is not None and name not in group.dimensions:
+            group = group.parent
+        return group is not None
 
-def _is_visible(group: Any, name: str) -> bool:
-    while group is not None and name not in group.dimensions:
-        group = group.parent
-    return group is not None
+    return strip_suffix(dim.name, len(dim), is_visible)
 
 
 def cell_type(variable: Any) -> DataType:
@@ -272,16 +271,17 @@ def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: h5py.Dataset) -> Arr
 
 def _hidden_extent(opened: OpenNetcdfFile, stored: h5py.Dataset) -> list[tuple[str | None, int]]:
     """Return name and length of each dimension of an h5py dataset."""
-    if opened.scales is None:
-        return [(_scale_name(stored, axis), size) for axis, size in enumerate(stored.shape)]
-    axes = zip(opened.scales.axes[stored.name], stored.shape, strict=True)
-    found = [(dim, len(dim) if dim is not None and dim.isunlimited() else size) for dim, size in axes]
-    return [(None if dim is None else _dimension_name(dim), size) for dim, size in found]
-
-
-def _scale_name(stored: h5py.Dataset, axis: int) -> str | None:
-    scales = stored.dims[axis].values()
-    return str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
+    extent: list[tuple[str | None, int]] = []
+    for axis, size in enumerate(stored.shape):
+        if opened.scales is None:
+            scales = stored.dims[axis].values()
+            name = str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
+            extent.append((name, size))
+        elif (dim := opened.scales.axes[stored.name][axis]) is None:
+            extent.append((None, size))
+        else:
+            extent.append((_dimension_name(dim), len(dim) if dim.isunlimited() else size))
+    return extent
 
 
 def parse_attributes(node: Any, stored: h5py.Dataset | None, kinds: Kinds | None) -> dict[str, object]:
@@ -420,10 +420,10 @@ def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpe
             yield _omission(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
     if not spec.is_group:
         return
-    for name, handle in _datasets(stored):
+    for name, node in _datasets(stored):
         shown = name.removeprefix(NON_COORDINATE)
         if opened.variable(child(path, shown)) is None and shown not in list_children(opened, path):
-            yield _omission(opened, child(path, shown), group, "the array", handle.get_type())
+            yield _omission(opened, child(path, shown), group, "the array", node.id.get_type())
     for name, handle in opened.types.unread(path).items():
         if name not in spec.types:
             message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
@@ -447,12 +447,3 @@ def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: h5
         words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
         return Problem(node, Feature.REFERENCES, f"{what} {words}")
     return Problem(node, Feature.USER_TYPES, f"{what} of a type that is not read here is left out ({text})")
-
-
-def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yield name and handle of each dataset in an h5py group that is more than the name of a dimension."""
-    from h5py import Dataset
-
-    for name, node in group.items():
-        if isinstance(node, Dataset) and not is_bare_dimension(node):
-            yield name, node.id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 
 import numpy as np
@@ -80,12 +80,22 @@ def resize_cells(cells: Block, spec: ArraySpec) -> Block:
 
 
 class CoordinateChunk(ChunkSource):
-    """One chunk that holds all cells: ``get`` gives them as they are now, ``put`` takes new ones."""
+    """One chunk that holds all cells: ``get`` gives them as they are now, ``put`` takes new ones, ``hold`` locks the
+    document that they stand in."""
 
-    def __init__(self, spec: ArraySpec, get: Callable[[], Values], put: Callable[[Values], None]) -> None:
+    def __init__(
+        self,
+        spec: ArraySpec,
+        get: Callable[[], Values],
+        put: Callable[[Values], None],
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+        traits: SourceTraits = SourceTraits(),  # noqa: B008 - it is frozen
+    ) -> None:
         self._spec = spec
         self._get = get
         self._put = put
+        self._hold = hold
+        self.traits = traits
         self.grid = Grid.of(spec.shape, whole_chunks(spec.shape))
 
     def read(self, coords: Coords) -> Block:
@@ -99,23 +109,6 @@ class CoordinateChunk(ChunkSource):
     def erase(self, coords: Coords) -> None:
         """Set all cells to the fill value."""
         self._put(self._spec.filled())
-
-
-class LockedCoordinateChunk(CoordinateChunk):
-    """The same, where ``hold`` locks the document that the cells stand in; ``locks``: against other processes."""
-
-    def __init__(
-        self,
-        spec: ArraySpec,
-        get: Callable[[], Values],
-        put: Callable[[Values], None],
-        hold: Callable[[], AbstractContextManager[None]],
-        *,
-        locks: bool,
-    ) -> None:
-        super().__init__(spec, get, put)
-        self.traits = SourceTraits(locks=locks)
-        self._hold = hold
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the document against other writers."""
