@@ -12,10 +12,9 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.dataset import BlazeReader, cut_labels, join_labels
 from hyperslab.formats.blaze.document import ColumnStorage, render_documents
 from hyperslab.formats.blaze.folder import ArrayFolder, Columns, publish
-from hyperslab.formats.blaze.multi_directory import cut_labels, join_labels
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.opening import is_occupied
 from hyperslab.formats.single_array.document import LabelledArray

@@ -62,9 +62,14 @@ class B2ndReader(SingleArrayReader):
 
     def array_chunks(self, spec: ArraySpec) -> ChunkSource:
         """Return the chunks of the array."""
-        return StoredSlices(
-            spec, partial(self._require_open, self.handle), (self._url, self._labelled.name), self.handle
-        )
+        handle = self.handle
+
+        def find() -> library.ArrayHandle:
+            if self._closed:
+                raise dataset_closed(self._url)
+            return handle
+
+        return StoredSlices(spec, find, (self._url, self._labelled.name), handle)
 
     def storage(self, path: str) -> Doc:
         """Return the form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks
@@ -83,11 +88,6 @@ class B2ndReader(SingleArrayReader):
     def stamp(self, path: str) -> tuple[int, int, int]:
         """Return what identifies the version of the file that is open here."""
         return self.version
-
-    def _require_open(self, handle: library.ArrayHandle) -> library.ArrayHandle:
-        if self._closed:
-            raise dataset_closed(self._url)
-        return handle
 
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""

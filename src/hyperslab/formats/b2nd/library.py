@@ -34,7 +34,7 @@ Version = tuple[int, int, int]
 # Bytes of the header of a chunk of Blosc2 that are read here.
 _HEAD = 16
 _STORED = 12
-"""Where the header of a chunk says how long it is, to its end."""
+"""The place in the header of a chunk of its stored length, which fills the header to its end."""
 # blosc2 has no errors of its own: whatever it or the layers below it raise stands for damage or a failed write.
 FAILURES = (
     RuntimeError,
@@ -81,7 +81,7 @@ def file_version(path: str) -> Version:
 
 
 class B2ndCells(ABC):
-    """What the cells of one array are read from, and written to."""
+    """The cells of one array, in a file or in memory."""
 
     @abstractmethod
     def read(self, part: Part, out: Block) -> None:

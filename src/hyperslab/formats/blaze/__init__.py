@@ -16,8 +16,8 @@ persistence format of carray and bcolz ::
 ``layout="bcolz"`` writes what bcolz 1.2 reads: ``data/__0.blp`` … with one chunk each, ``__attrs__``.
 
 Read: ``document`` (JSON documents; new arrays), ``data_file`` (a file of chunks), ``column`` (the files of a column),
-``superchunks`` (the same for writing), ``folder`` (one array: documents and columns), ``dataset`` (the reader),
-``multi_directory`` (shards as one), ``rules`` (of damage). Written: ``writer``.
+``superchunks`` (the same for writing), ``folder`` (one array: documents and columns), ``dataset`` (the readers of a
+directory, and of several shards as one), ``rules`` (of damage). Written: ``writer``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
-from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.dataset import BlazeReader, MultiDirectoryReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
-from hyperslab.formats.blaze.multi_directory import MultiDirectoryReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.formats.opening import already_exists, has_keys, replace_folder
 from hyperslab.formats.single_array.document import FEATURES, NOTES, Document
@@ -62,12 +61,12 @@ class BlazeFormat(Format):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the layout can hold."""
+        """The features that the layout has."""
         return _HOLDS - _BCOLZ_LACKS.keys() if self.layout == "bcolz" else _HOLDS
 
     @property
     def traits(self) -> FormatTraits:
-        """What else is to be known of it; bcolz has no array without dimensions, but coordinates may be such."""
+        """The traits of the layout; bcolz has no array without dimensions, but coordinates may be such."""
         scalars = {Feature.SCALARS} if self.layout == "bcolz" else set()
         return FormatTraits(options_cut=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
 

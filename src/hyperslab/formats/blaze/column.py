@@ -59,7 +59,7 @@ class DataKeys(ChunkKeys):
 
     @property
     def data(self) -> str:
-        """The folder that holds those of all columns."""
+        """The folder of the data files of all columns."""
         return f"{self._root}/{DATA}" if self._root else DATA
 
     def key(self, place: int) -> str:
@@ -138,10 +138,10 @@ def chunk_counts(found: Sequence[int | None], chunks: int, column: str) -> tuple
             break
         counts.append(count)
     if sum(counts) != chunks:
-        listed = ", ".join("?" if count is None else str(count) for count in found[:20])
+        text = ", ".join("?" if count is None else str(count) for count in found[:20])
         where = f" of {column}" if column else ""
         raise FormatError(
-            f"the superchunks{where} hold {listed} chunks, the array has {chunks}: nobody can tell which are where",
+            f"the superchunks{where} hold {text} chunks, the array has {chunks}: nobody can tell which are where",
             remedy="look for a file that is damaged or missing",
         )
     return max(counts), counts
@@ -364,7 +364,7 @@ class Column(ChunkSource):
 
     @property
     def blosc_container(self) -> Hashable | None:
-        """What lies in the chunks, which are bare Blosc buffers."""
+        """The contents of the chunks, which are bare Blosc buffers."""
         return container(self._spec.numpy_dtype, self.grid.fixed or ())
 
     pads_edges = False

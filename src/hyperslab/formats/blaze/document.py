@@ -48,7 +48,7 @@ _KEYS = ("dtype", "cparams", "bparams", "chunklen", "dflt", "expectedlen")
 
 @dataclass(frozen=True, slots=True)
 class BlazeOptions:
-    """How new arrays are stored: the ``layout``, the name of the ``checksum`` behind each chunk, chunks in a superchunk
+    """The storage of new arrays: the ``layout``, the name of the ``checksum`` behind each chunk, chunks in a superchunk
     (None: as many as make about 32 MiB), the ``slack`` in each chunk. Invalid for others than there are."""
 
     layout: Literal["blaze", "bcolz"] = "blaze"
@@ -68,7 +68,7 @@ class BlazeOptions:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStorage:
-    """How one array's chunks are stored: ``rows`` in each, ``per`` superchunk, their codec, the room in them."""
+    """The storage of one array's chunks: ``rows`` in each, ``per`` superchunk, their codec, the room in them."""
 
     layout: str
     rows: int
@@ -79,7 +79,7 @@ class ColumnStorage:
 
     @classmethod
     def of(cls, spec: ArraySpec) -> ColumnStorage:
-        """As a spec of this format says."""
+        """Return the storage that a spec of this format describes."""
         declared: Document = spec.layout.get("blaze", {})
         inner: Any = spec.inner_chunks or spec.chunks
         codecs = spec.codecs[0].config["codecs"] if spec.inner_chunks else spec.codecs
@@ -440,13 +440,13 @@ def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: BlazeOption
 
 
 def _codec(request: ArraySpec) -> Codec:
-    named = [codec for codec in request.codecs if codec.name not in CHECKSUMS]
-    if not named:
+    codecs = [codec for codec in request.codecs if codec.name not in CHECKSUMS]
+    if not codecs:
         return Codec("blosc", {"cname": "lz4", "clevel": 0, "shuffle": "noshuffle"})
-    if len(named) > 1 or named[0].name != "blosc":
-        names = "+".join(codec.name for codec in named)
+    if len(codecs) > 1 or codecs[0].name != "blosc":
+        names = "+".join(codec.name for codec in codecs)
         raise Unsupported(f"format blaze has no codec {names}", remedy="blosc with lz4, zstd …: codec='blosc:zstd:5'")
-    config = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle"} | dict(named[0].config)
+    config = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle"} | dict(codecs[0].config)
     config.pop("typesize", None)
     if request.numpy_dtype.names is None:
         config["typesize"] = request.numpy_dtype.itemsize

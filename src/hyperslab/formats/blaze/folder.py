@@ -118,7 +118,7 @@ def field_of(cells: Block, path: Field) -> Block:
 
 
 class FetchedColumns(ChunkReader):
-    """What is stored of chunks of all columns, to be decoded."""
+    """The stored bytes of chunks of all columns, to be decoded."""
 
     def __init__(self, source: Columns, fetched: Sequence[FetchedChunks | Superchunks]) -> None:
         self.grid = source.grid
@@ -313,7 +313,7 @@ class ArrayFolder:
         return found
 
     def document(self, name: str) -> Doc | None:
-        """One document; FormatError when it is no JSON object."""
+        """Return one document, None where it is missing; FormatError when it is no JSON object."""
         key = self.key(name)
         data = self._remembered.pop(key) if key in self._remembered else self.store.get(key)
         return None if data is None else read_document(data, key)
@@ -414,8 +414,8 @@ class ArrayFolder:
 
 def _in_columns(spec: ArraySpec) -> bool:
     """Return whether the fields of structures are stored apart."""
-    said: Document = spec.layout.get("blaze", {})
-    return ColumnStorage.of(spec).layout == "blaze" and not said.get("rowwise")
+    layout: Document = spec.layout.get("blaze", {})
+    return ColumnStorage.of(spec).layout == "blaze" and not layout.get("rowwise")
 
 
 def publish(

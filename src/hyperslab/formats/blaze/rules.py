@@ -1,4 +1,4 @@
-"""What is wrong with the data files of an array, and what mends it; no sound cell is touched."""
+"""The problems of the data files of an array, and what mends them; no sound cell is touched."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BATCH = 4
 # A chunk that is replaced this often while it is read is left to its writer.
 _TRIES = 5
 _DAMAGE = (CorruptChunk, FormatError)
-"""What says that bytes are damaged; any other error, of the store or a codec that is not there, says nothing."""
+"""Errors of damaged bytes; any other, of the store or of a codec that is not there, says nothing of the bytes."""
 _MANY = 1000
 """Missing superchunks in a row that are told, and written, one by one: a shape that lies may ask for 10**15 of them."""
 

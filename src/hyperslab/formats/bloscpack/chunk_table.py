@@ -1,4 +1,4 @@
-"""Where the chunks of a file lie: by its offsets, or by walking from one to the next where there are none."""
+"""The places of the chunks of a file: by its offsets, or by a walk from one chunk to the next where there are none."""
 
 from __future__ import annotations
 
@@ -191,14 +191,14 @@ def _decoded(file: FileBytes, start: int, room: int) -> int:
 
 def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected: int) -> ChunkTable:
     """Walk from one chunk to the next, as the lengths in them say, to the last one or to the end of the file."""
-    digest, at, wanted = header.digest.size, begin, header.nchunks
+    digest, at, declared = header.digest.size, begin, header.nchunks
     starts: list[int] = []
     sizes: list[int] = []
     fault = ""
-    while wanted < 0 or len(starts) < wanted:
+    while declared < 0 or len(starts) < declared:
         if at + BLOSC + digest > file.size:
             rest = file.size - at
-            fault = f"the file ends within chunk {len(starts)}" if rest or wanted >= 0 else ""
+            fault = f"the file ends within chunk {len(starts)}" if rest or declared >= 0 else ""
             break
         version, _, _, _, nbytes, _, stored = HEADER.unpack(file.pread(BLOSC, at))
         if version not in _VERSIONS or not BLOSC <= stored <= nbytes + BLOSC or nbytes > MAX_BYTES:
@@ -213,11 +213,11 @@ def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected:
     rooms = np.diff(np.array([*starts, at], np.int64))
     size, last, edges = header.chunk_size, header.last_chunk, None
     if size < 0:
-        edges, wanted = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))), max(wanted, len(sizes))
-    elif wanted < 0:
-        wanted, last = _uniform(sizes, size, expected)
+        edges, declared = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))), max(declared, len(sizes))
+    elif declared < 0:
+        declared, last = _uniform(sizes, size, expected)
     elif last < 0:
-        last = sizes[-1] if wanted == len(sizes) > 0 else max(0, expected - (wanted - 1) * size)
+        last = sizes[-1] if declared == len(sizes) > 0 else max(0, expected - (declared - 1) * size)
     return ChunkTable(
         starts=np.array(starts, np.int64),
         rooms=rooms,
@@ -226,7 +226,7 @@ def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected:
         digest_size=digest,
         begin=begin,
         file_size=file.size,
-        declared=wanted,
+        declared=declared,
         edges=edges,
         fault=fault,
         unfinished=header.nchunks < 0 or header.has_offsets,

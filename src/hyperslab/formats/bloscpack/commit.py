@@ -60,7 +60,7 @@ class FileSnapshot:
 
     @property
     def table(self) -> ChunkTable:
-        """Where the chunks are."""
+        """The places of the chunks."""
         return self.tables.get()
 
     @property

@@ -1,4 +1,4 @@
-"""What a bloscpack file holds, from its metadata and its number of bytes, and back. Pure.
+"""The array of a bloscpack file, from its metadata and its number of bytes, and back. Pure.
 
 An array: ``dtype``, ``shape``, ``order`` and ``container`` as bloscpack writes them, behind them the labels of
 ``formats/single_array`` where there is anything to say, then the keys of others, which are attributes::
@@ -180,7 +180,12 @@ def _structured(value: list[object]) -> NumpyDType:
             if not name or name in names:
                 raise TypeError(f"field {name!r} has no name of its own")
             dtype = read_dtype(part[1])
-            names[name] = dtype if len(part) == 2 else _repeated(dtype, part[2])
+            if len(part) == 3:
+                lengths = field_shape(part[2])
+                if prod(lengths) * dtype.itemsize > LARGEST:
+                    raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
+                dtype = np.dtype((dtype, lengths))
+            names[name] = dtype
             offsets.append(size)
             size += names[name].itemsize
         if size > LARGEST:
@@ -197,13 +202,6 @@ def _name(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is no name of a field")
     return value
-
-
-def _repeated(dtype: NumpyDType, shape: Any) -> NumpyDType:
-    lengths = field_shape(shape)
-    if prod(lengths) * dtype.itemsize > LARGEST:
-        raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
-    return np.dtype((dtype, lengths))
 
 
 NUMPY = ("dtype", "shape", "order", "container")

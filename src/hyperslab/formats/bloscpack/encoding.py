@@ -1,4 +1,4 @@
-"""How cells become stored chunks: a Blosc chunk, room at its end where that is wanted, its digest; options. Pure.
+"""The options of a file, and the form of its stored chunks: a Blosc chunk, slack at its end, its digest. Pure.
 
 Room for a chunk to grow lies inside it: its header counts more bytes than the blocks take, and the digest is over all
 of them, so that every reader of Blosc reads it. Chunks of plain bytes (Blosc's memcpy) must be as long as their cells
@@ -15,13 +15,12 @@ from typing import Literal
 import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks, longest_chunk, whole_chunks
-from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import HEADER, MAX_BYTES, Blosc
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.checksums import Digest, digest_number
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.bloscpack.document import Content, axis_of, in_rows, row_bytes
+from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.preamble import Style
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
 from hyperslab.formats.single_array.document import Document, LabelledArray, labels_to_json
@@ -50,30 +49,6 @@ def check_slack(slack: object) -> Slack:
 def typesize_of(itemsize: int) -> int:
     """Return the size of a cell in the headers, which have a byte for it."""
     return itemsize if itemsize <= _MOST_TYPESIZE else 1
-
-
-class Encoder:
-    """Cells of one array to slots."""
-
-    def __init__(self, content: Content, digest: Digest, slack: Slack) -> None:
-        self._stored = content.stored
-        self._transposed = content.order == "F"
-        self._digest = digest
-        self._slack = slack
-        self._blosc = blosc_of(content.spec.codecs, content.stored)
-
-    def slot(self, cells: Block) -> bytes:
-        """Return a stored chunk of these cells, with its digest."""
-        if cells.dtype != self._stored:
-            padded = np.zeros(cells.shape, self._stored)  # what lies between fields is not whatever was in memory
-            padded[...] = cells
-            cells = padded
-        flat = np.ascontiguousarray(cells.T if self._transposed else cells).reshape(-1)
-        return self.seal(self._blosc.encode(flat.view(np.uint8).data if flat.size else b""))
-
-    def seal(self, chunk: Buffer) -> bytes:
-        """Return a Blosc chunk of such cells as it is stored."""
-        return sealed(with_slack(chunk, self._slack), self._digest)
 
 
 def with_slack(chunk: Buffer, slack: Slack) -> Buffer:
@@ -138,12 +113,12 @@ AUTO = "auto"
 """The key in a spec's layout that says that nobody chose its chunks."""
 
 OPTIONS = ("layout", "checksum", "offsets", "slack", "metadata_codec", "order", "chunk_bytes")
-"""What :meth:`BloscpackOptions.of` takes."""
+"""The arguments of :meth:`BloscpackOptions.of`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BloscpackOptions:
-    """What a user may say of a file. One that is there keeps its own, but for ``slack`` and ``chunk_bytes``."""
+    """The options of a file. One that is there keeps its own, but for ``slack`` and ``chunk_bytes``."""
 
     style: Style = field(default_factory=Style)
     slack: Slack = 0
@@ -231,8 +206,8 @@ def _rows(spec: ArraySpec, options: BloscpackOptions) -> tuple[int, bool]:
     if lengths == auto_chunks(spec.shape, dtype.itemsize):
         return default_rows(spec.shape, row, axis, options.chunk_bytes), True
     whole = all(cut >= n for i, (cut, n) in enumerate(zip(lengths, spec.shape, strict=True)) if i != axis)
-    wished = prod(map(min, lengths, spec.shape)) * dtype.itemsize
-    rows = lengths[axis] if whole or not row else wished // row
+    nbytes = prod(map(min, lengths, spec.shape)) * dtype.itemsize
+    rows = lengths[axis] if whole or not row else nbytes // row
     return max(1, min(rows, MAX_BYTES // max(row, 1))), False
 
 

@@ -59,16 +59,16 @@ class LocalFile:
 
     @property
     def folder(self) -> str:
-        """Where the file lies."""
+        """The folder of the file."""
         return os.path.dirname(self.path)
 
     def reopen(self) -> LocalFile:
-        """The file that has the name now: this one, or one that took its place."""
+        """Return the file that has the name now: this one, or one that took its place."""
         now = LocalFile(self.path, self.url)
         return self if now.stamp()[-1] == self.stamp()[-1] else now
 
     def has_journal(self) -> bool:
-        """See whether a writer is changing the file, or died at it; whether there is such a journal."""
+        """Look for a journal again; return True if a writer is changing the file, or died at it."""
         journal = _stat(journal_path(self.path))
         if journal is None or journal != self._journal:
             self._journal = journal
@@ -76,7 +76,7 @@ class LocalFile:
         return self._undo is not None
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
+        """Return ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before memory is taken."""
         if offset + size > self.size:
             raise _short(offset + size, self.size)
         if self._undo is not None:
@@ -145,11 +145,11 @@ class ServedFile:
         return self._remote.stamp
 
     def reopen(self) -> ServedFile:
-        """The same version: another one is opened anew."""
+        """Return this object: another version is opened anew."""
         return self
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the object is shorter."""
+        """Return ``size`` bytes from ``offset`` on; CorruptChunk when the object is shorter."""
         return self.preads([(offset, offset + size)])[0]
 
     def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -160,11 +160,11 @@ class ServedFile:
         return [head[start:stop] if stop <= len(head) else next(found) for start, stop in ranges]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is kept."""
 
 
 FileBytes = LocalFile | ServedFile
-"""What the readers of bloscpack files read from."""
+"""The bytes that readers of bloscpack files take."""
 
 
 def read_stable(file: FileBytes, read: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""What stands before the chunks of a bloscpack file: header, metadata, offsets, and the room kept for them to grow.
+"""The preamble of a bloscpack file: header, metadata, offsets, and the room kept for them to grow.
 
 ======  ==================  =======================================  =====================================
 offset  v1                  v2, and the specification's own layout   v3
@@ -53,7 +53,7 @@ Layout = Literal["v1", "v2", "v3", "spec"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloscpackHeader:
-    """What a header says. ``chunk_size`` and ``last_chunk`` are bytes before compression, -1 where not known, as is
+    """The fields of a header. ``chunk_size`` and ``last_chunk`` are bytes before compression, -1 where not known, as is
     ``nchunks``; ``max_app`` the offsets in reserve (v3), ``meta_size`` the bytes of JSON (the specification's layout).
     """
 
@@ -187,7 +187,7 @@ def render_header(header: BloscpackHeader) -> bytes:
 HEAD = Struct("<8s4B3I8s")
 """The section's own header."""
 ROOM = 10
-"""So many times the text is kept free for it to grow, as bloscpack does."""
+"""The room for the metadata, in lengths of their text: what bloscpack 0.16 keeps (``MetadataArgs``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +293,7 @@ class Preamble:
 
     @property
     def chunks_at(self) -> int:
-        """Where the first chunk begins, if the header tells how many offsets there are."""
+        """The first byte of the first chunk, if the header tells how many offsets there are."""
         return self.offsets_at + 8 * max(self.header.slots, 0)
 
     @property
@@ -303,7 +303,7 @@ class Preamble:
 
 
 def read_preamble(file: FileBytes) -> Preamble:
-    """Header and metadata of a file; FormatError for a header that makes no sense or a file that ends within it.
+    """Return header and metadata of a file; FormatError for a header that makes no sense or a file that ends within it.
 
     What is wrong with the metadata stands in ``fault``.
     """
@@ -367,7 +367,7 @@ def read_appendix(file: FileBytes, end: int) -> Doc | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a file is spelled: ``v3``, or the layout of the specification; which checksums; how the metadata are stored.
+    """The form of a file: ``v3``, or the layout of the specification; which checksums; how the metadata are stored.
 
     ``version``: the version byte. ``metadata``: whether there are any.
     """
@@ -384,7 +384,7 @@ class Style:
 
     @classmethod
     def of(cls, found: BloscpackHeader, section: Section | None) -> Self:
-        """The style of a file; one of v1 or v2, which say nothing of their cells, is written as v3."""
+        """Return the style of a file; one of v1 or v2, which say nothing of their cells, is written as v3."""
         style = cls(
             layout="spec" if found.layout == "spec" else "v3",
             version=found.version if found.layout == "spec" else 3,
@@ -412,7 +412,7 @@ class Sizes:
 
     @classmethod
     def of(cls, nbytes: int, chunk: int) -> Self:
-        """The sizes of so many bytes in chunks of ``chunk``; nothing at all is one empty chunk, as in bloscpack."""
+        """Return the sizes of ``nbytes`` in chunks of ``chunk``; nothing at all is one empty chunk, as in bloscpack."""
         if nbytes == 0:
             return cls(chunk, 0, 1)
         count = -(-nbytes // chunk)
@@ -431,7 +431,7 @@ class Room:
 
     @classmethod
     def of(cls, style: Style, text: bytes, count: int, reserve: int = 0) -> Self:
-        """What bloscpack keeps: ten times the text, and offsets for ten times the chunks; for at least ``reserve``.
+        """Return what bloscpack keeps: ten times the text, and offsets for ten times the chunks, at least ``reserve``.
 
         The layout of the specification keeps nothing.
         """

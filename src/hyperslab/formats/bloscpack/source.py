@@ -87,8 +87,8 @@ class StreamChunks(ReadOnlyChunks):
                 chunk, size = read_chunk(table, number)
                 Blosc.decode_into(chunk, out.reshape(-1).view(np.uint8).data[:size])
             except HyperslabError as error:
-                wanted = min(self._rows, self._length - number * self._rows) * self._row
-                self._retry(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:wanted])
+                nbytes = min(self._rows, self._length - number * self._rows) * self._row
+                self._retry(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:nbytes])
             return
         first = number * self._rows
         count = min(self._rows, self._length - first)
@@ -239,7 +239,7 @@ class StreamChunks(ReadOnlyChunks):
 
     @property
     def blosc_container(self) -> Hashable | None:
-        """What lies in the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
+        """The contents of the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
         self.table()
         return container(self._content.stored, self.grid.fixed or ()) if self._chunks_match else None
 
@@ -264,10 +264,10 @@ class StreamChunks(ReadOnlyChunks):
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of the stored chunks that hold these, digests included."""
         table = self._table or self.table()
-        wanted: set[int] = set()
+        numbers: set[int] = set()
         for place in coords:
-            wanted |= set(self.stored_chunks(table, place))
-        return sum(int(table.rooms[number]) for number in wanted if number < table.found)
+            numbers |= set(self.stored_chunks(table, place))
+        return sum(int(table.rooms[number]) for number in numbers if number < table.found)
 
     def stored_bytes(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, whatever is wrong with it; None where stored chunks are not those of the

@@ -1,4 +1,4 @@
-"""What a dataset that is open for writing holds at this moment: its documents, and its chunks as they will be.
+"""The state of a dataset that is open for writing: its documents, and its chunks as they will be.
 
 The array's cells are chunks, those of its coordinates lie in memory. While the first arrays of a new dataset are made
 it may turn out that the first one is a coordinate of the next: then its cells move.
@@ -188,8 +188,12 @@ class State:
                 f"/{labelled.name} is not the array that /{self.main} is a coordinate of",
                 remedy="give the array that is meant the dimensions of the others",
             )
-        content = self.pending.content.evolve(labelled=labelled)
-        return content.evolve(plain=False) if content.plain and has_labels(labelled) else content
+        # A stream of bytes has its metadata as attributes, and no place for anything else.
+        spec, group = labelled.spec, labelled.group
+        is_named = any(dim is not None for dim in spec.dims)
+        has_labels = is_named or spec.fill_value is not None or labelled.coords or group.attrs or group.dims
+        content = self.pending.content
+        return content.evolve(labelled=labelled, plain=content.plain and not has_labels)
 
     # -- to come back to --------------------------------------------------------------------------------------------
 
@@ -202,15 +206,6 @@ class State:
         """Return to the state of when the mark was made."""
         self.draft, pending, marked, self.touched, self.written = mark
         self.pending = pending and pending.reset(marked)
-
-
-def has_labels(labelled: LabelledArray) -> bool:
-    """Return whether something is said of a stream of bytes that its metadata, which are its attributes, have no
-    place for.
-    """
-    spec, group = labelled.spec, labelled.group
-    named = any(dim is not None for dim in spec.dims)
-    return bool(named or spec.fill_value is not None or labelled.coords or group.attrs or group.dims)
 
 
 def take_rows(cells: Block, axis: int, number: int, rows: int) -> Block:

@@ -243,7 +243,7 @@ class MainChunks(_TransactionChunks):
 
     @property
     def blosc_container(self) -> Hashable | None:
-        """What lies in the stored chunks; None where they cannot be moved as they are."""
+        """The contents of the stored chunks; None where they cannot be moved as they are."""
         pending = self._writer.state().pending_of(self._path)
         if pending is None or pending.content.order != "C":
             return None

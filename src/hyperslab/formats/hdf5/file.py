@@ -40,7 +40,7 @@ def check_links(file: h5py.File, url: str) -> list[str]:
     types: list[str] = []
     stack = [("", file.id, _groups_in(file.id, "", url, types))]
     ancestors = [h5g.get_objinfo(file.id).objno]
-    seen = 1
+    count = 1
     while stack:
         path, group, names = stack[-1]
         if not names:
@@ -49,8 +49,8 @@ def check_links(file: h5py.File, url: str) -> list[str]:
             continue
         name, address = names.pop()
         inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
-        seen += 1
-        if address in ancestors or seen > _MAX_GROUPS:
+        count += 1
+        if address in ancestors or count > _MAX_GROUPS:
             message = "this group lies below itself" if address in ancestors else f"more than {_MAX_GROUPS} groups"
             raise FormatError(message, url=url, node=inner, remedy="remove the link that leads to it")
         opened = h5o.open(group, name)

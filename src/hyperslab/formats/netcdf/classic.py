@@ -44,7 +44,7 @@ Texts = dict[str, tuple[int, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class ClassicHeader:
-    """What a netCDF-3 header says of the file: its variables, and the least number of bytes that hold their cells.
+    """The header of a netCDF-3 file: its variables, and the least number of bytes that hold their cells.
 
     ``texts``: by variable (None: of the file), the attributes of chars, which netCDF4 neither gives nor takes with all
     of their NULs.

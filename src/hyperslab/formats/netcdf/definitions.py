@@ -77,11 +77,12 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
         case Opaque(size=size):
+            file = work.hdf5()
             from h5py import h5t
 
             opaque = h5t.create(h5t.OPAQUE, size)
             opaque.set_tag(b"")
-            opaque.commit(work.hdf5()[f"/{group}"].id, name.encode())
+            opaque.commit(file[f"/{group}"].id, name.encode())
 
 
 def _define_compound(group: Any, name: str, base: NumpyDType) -> None:
@@ -103,15 +104,15 @@ def _has_compound(group: Any, base: NumpyDType) -> bool:
 
 
 def _define_hidden_compound(file: h5py.File, group: str, name: str, base: NumpyDType) -> None:
-    """Make a compound whose fields are of named types that lie in its group or further out."""
+    """Make a compound whose fields are of tag types that lie in its group or further out."""
     from h5py import h5t
 
     fields: Mapping[str, Any] = base.fields or {}
     parts = {}
     for field in base.names or ():
         dtype = fields[field][0]
-        named = tag_of(dtype.base)
-        inner = h5t.py_create(dtype.base) if named is None else _nearest(file, group, data_model.type_name(named)).id
+        tag = tag_of(dtype.base)
+        inner = h5t.py_create(dtype.base) if tag is None else _nearest(file, group, data_model.type_name(tag)).id
         parts[field] = h5t.array_create(inner, dtype.shape) if dtype.shape else inner
     kind = h5t.create(h5t.COMPOUND, sum(part.get_size() for part in parts.values()))
     offset = 0  # not that of NumPy's packed fields: compounds that netCDF4 makes have the gaps that C has
@@ -142,14 +143,16 @@ def define_variable(
     base = spec.numpy_dtype
     if base.byteorder == ">":
         arguments["endian"] = "big"
-    fill, named = library_fill(spec), has_leading_fill(spec)
-    if named:
+    fill, is_leading = library_fill(spec), has_leading_fill(spec)
+    if is_leading:
         fill = spec.fill_cell()[()]
     scales = tuple(find_group(dataset, owner).dimensions[dim] for owner, dim in dims)
-    variable = find_group(dataset, parent).createVariable(
-        name, _library_type(dataset, spec, kind), scales, fill_value=fill, **arguments
-    )
-    if not named and _FILL in variable.ncattrs():
+    cell_type: Any = str if isinstance(spec.dtype, VlenString) else base
+    if kind is not None and cell_type is not str:
+        owner = find_group(dataset, kind[0])
+        cell_type = {**owner.enumtypes, **owner.cmptypes, **owner.vltypes}[kind[1]]
+    variable = find_group(dataset, parent).createVariable(name, cell_type, scales, fill_value=fill, **arguments)
+    if not is_leading and _FILL in variable.ncattrs():
         variable.delncattr(_FILL)
     without_conversion(variable)
 
@@ -198,15 +201,6 @@ def library_fills(spec: ArraySpec, model: str) -> bool:
         return True
     fills_with = spec.attrs.get(_FILL, data_model.default_fill(spec.dtype))
     return np.asarray(0 if fills_with is None else fills_with).astype(cell.dtype).tobytes() == cell.tobytes()
-
-
-def _library_type(dataset: object, spec: ArraySpec, kind: Place | None) -> Any:
-    if isinstance(spec.dtype, VlenString):
-        return str
-    if kind is None:
-        return spec.numpy_dtype
-    group, name = find_group(dataset, kind[0]), kind[1]
-    return {**group.enumtypes, **group.cmptypes, **group.vltypes}[name]
 
 
 def _define_hidden_variable(
@@ -334,14 +328,14 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: object, ki
     attrs = _hdf5_node(file, path).attrs
     cells = np.asarray(value)
     if kind is not None:
-        cells, named = cells.reshape(-1), file[f"/{kind[0]}"][kind[1]]
+        cells, committed = cells.reshape(-1), file[f"/{kind[0]}"][kind[1]]
         if cells.dtype.hasobject:
-            attrs.create(name, cells.astype(object), shape=cells.shape, dtype=named)
+            attrs.create(name, cells.astype(object), shape=cells.shape, dtype=committed)
         else:
             # The bytes are stored as they are: netCDF's chars are text of HDF5 that ends with a NUL, and HDF5, asked to
             # convert, has no room for one.
-            attrs.create(name, shape=cells.shape, dtype=named, data=np.zeros(cells.shape, named.dtype))
-            attrs.get_id(name).write(cells.astype(named.dtype), mtype=named.id)
+            attrs.create(name, shape=cells.shape, dtype=committed, data=np.zeros(cells.shape, committed.dtype))
+            attrs.get_id(name).write(cells.astype(committed.dtype), mtype=committed.id)
     elif cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
         attrs.create(name, [str(item) for item in cells.reshape(-1)], dtype=string_dtype())
     elif isinstance(value, str):

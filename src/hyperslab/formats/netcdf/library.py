@@ -27,7 +27,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of
 
 _FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
-"""What the libraries raise for what they cannot do."""
+"""The errors by which the libraries refuse or fail."""
 _NOT_CHANGED = -103  # NC_ECANTWRITE of netcdf.h
 _INSTALL = "pip install 'hyperslab[netcdf]'"
 Version = tuple[int, int, int]

@@ -11,6 +11,7 @@ import stat
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
@@ -34,28 +35,28 @@ if TYPE_CHECKING:
 # variable's own group, too: by its name, or by <name>_<length> where another of this name can be seen from there.
 
 NON_COORDINATE = "_nc4_non_coord_"
-"""What the stored name of a variable begins with that is called like a dimension and does not run along it."""
+"""The prefix of the stored name of a variable that is called like a dimension and does not run along it."""
 
 
+@dataclass(eq=False)
 class ScaleDimension:
     """A dimension, with the methods of netCDF4's own."""
 
-    def __init__(self, group: ScaleGroup, name: str, size: int, *, unlimited: bool) -> None:
-        self.name = name
-        self.size = size
-        self._group = group
-        self._unlimited = unlimited
+    owner: ScaleGroup
+    name: str
+    size: int
+    unlimited: bool
 
     def __len__(self) -> int:
         return self.size
 
     def isunlimited(self) -> bool:
         """Return True if the dimension grows."""
-        return self._unlimited
+        return self.unlimited
 
     def group(self) -> ScaleGroup:
         """Return the group that declares the dimension."""
-        return self._group
+        return self.owner
 
 
 class ScaleGroup:
@@ -119,7 +120,7 @@ class ScaleTree(ScaleGroup):
                     yield from self._read_group(group.groups[name], node)
 
     def _declare(self, group: ScaleGroup, name: str, scale: Any) -> None:
-        dim = ScaleDimension(group, name, scale.shape[0], unlimited=scale.maxshape[0] is None)
+        dim = ScaleDimension(group, name, scale.shape[0], scale.maxshape[0] is None)
         group.dimensions[name] = self._by_object[hash(scale.id)] = dim
         if "_Netcdf4Dimid" in scale.attrs:
             self._by_number[int(scale.attrs["_Netcdf4Dimid"])] = dim
@@ -144,7 +145,7 @@ def _visible_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
     for name in chain((dim.name, f"{dim.name}_{dim.size}"), numbered):
         seen = next((above.dimensions[name] for above in group.outward() if name in above.dimensions), None)
         if seen is None:
-            seen = group.dimensions[name] = ScaleDimension(group, name, dim.size, unlimited=dim.isunlimited())
+            seen = group.dimensions[name] = ScaleDimension(group, name, dim.size, dim.unlimited)
         if seen.size == dim.size:
             return seen
     raise AssertionError
@@ -213,17 +214,24 @@ class OpenNetcdfFile:
                 message = "the file has the mark of neither netCDF-3 nor HDF5"
                 raise FormatError(message, url=self.url, remedy="give the format that it has")
             self.version = version_of(os.fstat(self.descriptor))
-            _forget_older(self)
+            # HDF5 tells files by their inode, and shares what it remembers of a file that is open already: one that was
+            # overwritten in place would be read by its old layout, so what is open of older versions is closed.
+            with LOCK:
+                for other in list(_OPEN_FILES):
+                    is_open = other.descriptor >= 0 and not other.is_overwritten and other.version != self.version
+                    if is_open and os.path.sameopenfile(other.descriptor, self.descriptor):
+                        other.close_overwritten()
             if kind == "classic":
                 self.header = _read_header(self.descriptor, self.url)
             else:
                 check_heaps(self.descriptor, self.url)
                 self.hdf5 = self._open_confined(path)
             self._open_dataset(path)
-            if _is_current(self.descriptor, path):
-                self._finish = _close_at_collection(self)
-                _OPEN_FILES.add(self)
-                return
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self.descriptor), os.stat(path)):
+                    self._finish = _close_at_collection(self)
+                    _OPEN_FILES.add(self)
+                    return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
 
     def _open_dataset(self, path: str) -> None:
@@ -406,17 +414,6 @@ def share_open_file(user: object, path: str, url: str) -> OpenNetcdfFile:
         return opened
 
 
-def _forget_older(opened: OpenNetcdfFile) -> None:
-    """Close what this process has open of older versions of the file: HDF5 tells files by their inode, and shares what
-    it remembers of a file that is open already, so that one overwritten in place would be read by its old layout."""
-    with LOCK:
-        for other in list(_OPEN_FILES):
-            is_open = other.descriptor >= 0 and not other.is_overwritten
-            is_same_place = is_open and os.path.sameopenfile(other.descriptor, opened.descriptor)
-            if is_same_place and other.version != opened.version:
-                other.close_overwritten()
-
-
 def _open_plain(path: str, url: str) -> int:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -440,10 +437,3 @@ def _read_header(descriptor: int, url: str) -> classic.ClassicHeader:
         message = f"the file is cut off: it has {size} bytes, its variables need {header.size}"
         raise FormatError(message, url=url, remedy="restore the file from a copy")
     return header
-
-
-def _is_current(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False

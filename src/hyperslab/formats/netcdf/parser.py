@@ -54,20 +54,15 @@ def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
     group = opened.group(path)
     names = filter(is_name, group.variables)
     variables = [name for name in names if opened.variable(child(path, name)) is not None]
-    if opened.incomplete:
-        variables = _add_h5py_variables(opened, path, variables)
+    stored = opened.hdf5_group(path) if opened.incomplete else None
+    if stored is not None:  # netCDF4 leaves out variables of some types
+        for stored_name, node in _datasets(stored):
+            name = stored_name.removeprefix(NON_COORDINATE)
+            if name not in variables and _hidden_type(opened, path, node) is not None:
+                variables.append(name)
+        places = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(stored)}
+        variables.sort(key=lambda name: places.get(name, len(places)))
     return [*variables, *filter(is_name, group.groups)]
-
-
-def _add_h5py_variables(opened: OpenNetcdfFile, path: str, variables: list[str]) -> list[str]:
-    """Return the variables together with those of types that netCDF4 leaves out, in the order of the file."""
-    group = opened.hdf5_group(path)
-    if group is None:
-        return variables
-    datasets = ((name.removeprefix(NON_COORDINATE), node) for name, node in _datasets(group))
-    hidden = [name for name, node in datasets if name not in variables and _hidden_type(opened, path, node) is not None]
-    stored = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(group)}
-    return sorted([*variables, *hidden], key=lambda name: stored.get(name, len(stored)))
 
 
 def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
@@ -118,10 +113,10 @@ def _types(opened: OpenNetcdfFile, path: str) -> dict[str, Extension]:
     group = opened.group(path)
     known = {**group.cmptypes, **group.enumtypes, **group.vltypes}
     stored = opened.types.of(path)
-    given = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
+    types = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
     if opened.scales is not None:  # netCDF4 has reasons not to open the file, one of which is such a type
-        return given
-    return {name: kind for name, kind in given.items() if data_model.type_problem(kind, "NETCDF4") is None}
+        return types
+    return {name: kind for name, kind in types.items() if data_model.type_problem(kind, "NETCDF4") is None}
 
 
 def _user_type(kind: Any) -> Extension:
@@ -144,7 +139,7 @@ def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
     dtype = cell_type(variable)
     if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
         dtype = opened.types.find(group, stored.id.get_type()) or dtype
-    extent = _extent(opened, group, variable, stored)
+    extent = _extent(opened, variable, stored)
     dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
     is_misread = shape != tuple(int(length) for length in variable.shape)
     chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
@@ -169,25 +164,20 @@ MISREAD = "misread"
 """In the layout of a variable: the netCDF library takes its dimensions for others of the same name."""
 
 
-def _extent(opened: OpenNetcdfFile, group: str, variable: Any, stored: h5py.Dataset | None) -> list[tuple[str, int]]:
-    """Return name and length of each dimension of a variable. The library finds them by their names, from the group
-    outward, so that where a name is declared again the scales are asked that the cells are attached to."""
-    dims = variable.get_dims()
-    if (
-        stored is not None
-        and stored.ndim == len(dims)
-        and not opened.repeated_dimensions.isdisjoint(d.name for d in dims)
-    ):
-        dims = [_attached_dimension(opened, stored, axis) or dim for axis, dim in enumerate(dims)]
+def _extent(opened: OpenNetcdfFile, variable: Any, stored: h5py.Dataset | None) -> list[tuple[str, int]]:
+    """Return name and length of each dimension of a variable."""
+    dims = list(variable.get_dims())
+    is_repeated = not opened.repeated_dimensions.isdisjoint(dim.name for dim in dims)
+    if is_repeated and stored is not None and stored.ndim == len(dims):
+        # The library finds dimensions by their names, from the group outward. Where a name is declared again, the scale
+        # that an axis is attached to tells which one is meant.
+        for axis in range(len(dims)):
+            scales = stored.dims[axis].values()
+            owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
+            group = opened.group(owner) if name else None
+            if group is not None:
+                dims[axis] = group.dimensions.get(name.removeprefix(NON_COORDINATE)) or dims[axis]
     return [(_dimension_name(dim), len(dim)) for dim in dims]
-
-
-def _attached_dimension(opened: OpenNetcdfFile, stored: h5py.Dataset, axis: int) -> Any:
-    """Return the library's dimension whose scale an axis of an h5py dataset is attached to, None where it has none."""
-    scales = stored.dims[axis].values()
-    owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
-    group = opened.group(owner) if name else None
-    return None if group is None else group.dimensions.get(name.removeprefix(NON_COORDINATE))
 
 
 def _dimension_name(dim: Any) -> str:
@@ -356,13 +346,13 @@ def _type_of(stored: h5py.Dataset, name: str) -> h5py.h5t.TypeID:
 def _user_value(value: Any, kind: Extension) -> object:
     """Return values of a user type, tagged with it."""
     base = numpy_dtype(kind)
-    given = np.asarray(value).reshape(-1)
+    values = np.asarray(value).reshape(-1)
     if isinstance(kind, VlenArray | VlenBytes):
-        cells = np.empty(given.size, tagged(base, kind))
-        for place, cell in enumerate(given):
+        cells = np.empty(values.size, tagged(base, kind))
+        for place, cell in enumerate(values):
             cells[place] = cell.tobytes() if isinstance(kind, VlenBytes) else cell.astype(kind.base)
     else:
-        cells = given.astype(base).view(tagged(base, kind))
+        cells = values.astype(base).view(tagged(base, kind))
     if cells.size != 1:
         return cells
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())

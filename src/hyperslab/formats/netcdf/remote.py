@@ -69,12 +69,16 @@ class FetchedHdf5Chunks(ChunkReader):
 
 
 class RemoteChunks(Hdf5Chunks):
-    """A chunked HDF5 dataset whose metadata are here and whose chunks are on a server."""
+    """A chunked HDF5 dataset whose chunks are on a server; its map is fetched into the copy at the first use."""
 
     def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
         super().__init__(dataset, file, spec, url)
-        self._file: RemoteFile = file
+        self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency, fetches=True)
+
+    def _read_table(self) -> dict[Coords, ChunkLocation]:
+        self._file.fetch_map(self._dataset.name)
+        return super()._read_table()
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -83,9 +87,9 @@ class RemoteChunks(Hdf5Chunks):
     def fetch(self, coords: Sequence[Coords]) -> FetchedHdf5Chunks:
         """Fetch the stored bytes of these chunks."""
         table = self.table()
-        wanted = {place: table[place] for place in coords if place in table}
-        parts = self._file.preads([(offset, offset + size) for offset, size, _ in wanted.values()]) if wanted else []
-        return FetchedHdf5Chunks(self, dict(zip(wanted, parts, strict=True)))
+        places = {place: table[place] for place in coords if place in table}
+        parts = self._file.preads([(offset, offset + size) for offset, size, _ in places.values()]) if places else []
+        return FetchedHdf5Chunks(self, dict(zip(places, parts, strict=True)))
 
 
 class RemoteCells(ContiguousCells):
@@ -93,7 +97,7 @@ class RemoteCells(ContiguousCells):
 
     def __init__(self, file: Any, offset: int | None, spec: ArraySpec, stored: NumpyDType, url: str) -> None:
         super().__init__(file, offset, spec, stored, url)
-        self._file: RemoteFile = file
+        self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -268,18 +272,6 @@ class _Stream(io.RawIOBase):
         return len(data)
 
 
-class MappedChunks(RemoteChunks):
-    """Chunks on a server whose map is fetched into the copy at the first use."""
-
-    def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
-        super().__init__(dataset, file, spec, url)
-        self._copy: SparseCopy = file
-
-    def _read_table(self) -> dict[Coords, ChunkLocation]:
-        self._copy.fetch_map(self._dataset.name)
-        return super()._read_table()
-
-
 class RemoteNetcdfReader(NetcdfReader):
     """:class:`NetcdfReader` over a sparse copy; cells come from the server."""
 
@@ -312,7 +304,7 @@ class RemoteNetcdfReader(NetcdfReader):
         return False
 
     def _cell_source(self) -> tuple[Any, SourceTypes]:
-        return self._copy, (RemoteCells, MappedChunks)
+        return self._copy, (RemoteCells, RemoteChunks)
 
     def _find(self, path: str) -> Any:
         """Return the library's variable, once its cells are in the copy: what is not read is not fetched."""

@@ -206,7 +206,7 @@ T = TypeVar("T")
 
 @dataclass
 class Declarations(Generic[T]):
-    """What groups declare, in order: dimensions or types."""
+    """Dimensions or types that groups declare, in order."""
 
     items: dict[Place, T] = field(default_factory=dict)
 

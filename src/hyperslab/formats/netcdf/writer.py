@@ -51,8 +51,11 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
     if known.shape == shape:
         return
     for place, old, size in zip(places, known.shape, shape, strict=True):
-        if size != old:
-            _raise_if_fixed(contents.dims.items[place].unlimited, place[1], old, size)
+        if size < old:
+            raise Unsupported("an array of a netCDF file cannot shrink", remedy="convert a part of it to a new file")
+        if size > old and not contents.dims.items[place].unlimited:
+            remedy = "convert to a new file; a dimension that begins with length 0 is made unlimited"
+            raise Unsupported(f"dimension {place[1]!r} is not unlimited and cannot grow", remedy=remedy)
     # An array that is made longer itself was written up to there.
     contents.written_lengths[path] = tuple(
         size if size != old else written
@@ -67,16 +70,6 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
         if now.shape != old_shape:
             contents.written_lengths.setdefault(other, old_shape)
             _fill_new_cells(work, other, now, old_shape, now.shape, contents)
-
-
-def _raise_if_fixed(unlimited: bool, name: str, old: int, new: int) -> None:
-    if new < old:
-        raise Unsupported("an array of a netCDF file cannot shrink", remedy="convert a part of it to a new file")
-    if not unlimited:
-        raise Unsupported(
-            f"dimension {name!r} is not unlimited and cannot grow",
-            remedy="convert to a new file; a dimension that begins with length 0 is made unlimited",
-        )
 
 
 def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
@@ -196,14 +189,14 @@ class NetcdfWriter(Writer):
         return self._contents.written_lengths.get(path, self._contents.array(path).shape)[axis]
 
     def appended(self, path: str, axis: int, stop: int) -> None:
-        """Note that the array was given cells up to ``stop``, though the chunk that holds them may reach further."""
-        given = self._contents.written_lengths.get(path, self._contents.array(path).shape)
-        self._contents.written_lengths[path] = (*given[:axis], stop, *given[axis + 1 :])
+        """Note that the array was lengths cells up to ``stop``, though the chunk that holds them may reach further."""
+        lengths = self._contents.written_lengths.get(path, self._contents.array(path).shape)
+        self._contents.written_lengths[path] = (*lengths[:axis], stop, *lengths[axis + 1 :])
 
     def _wrote(self, path: str, stops: tuple[int, ...]) -> None:
-        given = self._contents.written_lengths.get(path)
-        if given is not None:
-            self._contents.written_lengths[path] = tuple(map(max, given, stops))
+        lengths = self._contents.written_lengths.get(path)
+        if lengths is not None:
+            self._contents.written_lengths[path] = tuple(map(max, lengths, stops))
 
     def _find(self, path: str) -> object:
         self._check_open()
@@ -305,27 +298,27 @@ class NetcdfWriter(Writer):
         definitions.define_dimension(self._work, group, made)
         self._contents.dims.items[group, dim.name] = made
 
-    def _put_attributes(self, path: str, wanted: dict[str, Any]) -> None:
+    def _put_attributes(self, path: str, attrs: dict[str, Any]) -> None:
         """Write attributes: what is equal at the beginning stays, all after it is written anew, in the order of
         ``wanted``."""
         spec = self._contents.specs[path]
         group = path if spec.is_group else path.rpartition("/")[0]
         # Values of user types are tagged with a type of the file; ``types`` says where that lies.
         types: dict[str, Place] = {}
-        for name, value in list(wanted.items()):
+        for name, value in list(attrs.items()):
             if data_model.is_h5py_only_value(value):
                 kind = self._contents.types.kind_of(group, value.dtype)
                 types[name] = self._place_of_type(group, kind)
                 tagged_value = np.asarray(value, tagged(value.dtype, kind))
-                wanted[name] = data_model.to_netcdf_value(tagged_value, self._model)
+                attrs[name] = data_model.to_netcdf_value(tagged_value, self._model)
         kept = 0
-        for (old, value), (new, other) in zip(spec.attrs.items(), wanted.items(), strict=False):
+        for (old, value), (new, other) in zip(spec.attrs.items(), attrs.items(), strict=False):
             if old != new or not equal(value, other):
                 break
             kept += 1
         definitions.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
-        definitions.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]), types)
-        self._contents.specs[path] = replace(spec, attrs=wanted)
+        definitions.set_attributes(self._work, path, spec, dict(list(attrs.items())[kept:]), types)
+        self._contents.specs[path] = replace(spec, attrs=attrs)
 
     def _check_free(self, group: str, name: str) -> None:
         """Raise Invalid for a name that a type, variable or group has already: in HDF5 they share their names."""

@@ -41,8 +41,8 @@ class CoordinateCells(ReadOnlyChunks):
         return self.nbytes_stored() if any(True for _ in coords) else 0
 
     def nbytes_stored(self) -> int:
-        """Return the bytes of the text that the cells are in a document."""
-        return text_size(self._cells)
+        """Return the bytes of the text that the cells are in a document, whatever that is packed in."""
+        return len(json.dumps(cells_to_json(self._cells)))
 
 
 class DocumentCells(CoordinateCells):
@@ -62,11 +62,6 @@ class DocumentCells(CoordinateCells):
     def erase(self, coords: Coords) -> None:
         """Set all cells to the fill value."""
         self.write(coords, self._spec.filled())
-
-
-def text_size(cells: Values) -> int:
-    """Return the bytes of the text that cells are in a document of JSON, whatever that is packed in."""
-    return len(json.dumps(cells_to_json(cells)))
 
 
 def resize_cells(cells: Block, spec: ArraySpec) -> Block:

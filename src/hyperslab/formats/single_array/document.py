@@ -55,7 +55,7 @@ FEATURES = frozenset(Feature) - {
     Feature.SPARSE,
     Feature.LABELS,
 }
-"""What such a format can hold, unless it says otherwise; variable-length text in coordinates alone."""
+"""The features of such a format, unless it says otherwise; variable-length text is held in coordinates alone."""
 NOTES = {
     Feature.GROUPS: "one array with its coordinates, and the attributes of their group",
     Feature.ARRAYS: "one array; its coordinates stand beside it",
@@ -63,13 +63,11 @@ NOTES = {
     Feature.LABELS: "coordinates say the same",
     Feature.UNLIMITED: "beside the array, with the names of dimensions",
 }
-"""How such a format has or lacks features, where that does not go without saying."""
+"""Notes on features that such a format has in part, or lacks."""
 STRING = "string"
 # Numbers that stand as text in a document; more are base64, which is shorter and faster to read.
 _MANY = 1000
 
-"""Cells of any type and rank."""
-"""A NumPy type of cells."""
 Doc = dict[str, Any]
 """A JSON object that is made, or was parsed."""
 Document = Mapping[str, Any]
@@ -221,15 +219,15 @@ def cells_from_json(doc: Document, spec: ArraySpec) -> Values:
         if len(raw) != size * dtype.itemsize:
             raise TypeError(f"{len(raw)} bytes for {size} cells of {describe(spec.dtype)}")
         return np.frombuffer(raw, _little(dtype)).astype(dtype).reshape(spec.shape)
-    listed = doc["cells"]
-    if not isinstance(listed, list) or len(listed) != size:
+    values = doc["cells"]
+    if not isinstance(values, list) or len(values) != size:
         raise TypeError(f"there are not {size} cells")
     cells = np.empty(size, numpy_dtype(spec.dtype))
     if isinstance(spec.dtype, VlenString):
-        if not all(isinstance(cell, str) for cell in listed):
+        if not all(isinstance(cell, str) for cell in values):
             raise TypeError("cells that are no text")
-        cells[:] = listed
+        cells[:] = values
     else:
-        for i, cell in enumerate(listed):
+        for i, cell in enumerate(values):
             cells[i] = cell_from_json(cell, dtype)
     return cells.reshape(spec.shape)

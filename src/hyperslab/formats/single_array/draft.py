@@ -24,9 +24,9 @@ def main_array(specs: Mapping[str, ArraySpec]) -> str:
     others = main_arrays(specs)
     if len(others) == 1:
         return others[0]
-    listed = ", ".join(others or specs)
+    names = ", ".join(others or specs)
     raise Invalid(
-        f"this format holds one array with its coordinates, here are {len(others or specs)}: {listed}",
+        f"this format holds one array with its coordinates, here are {len(others or specs)}: {names}",
         remedy="choose one (path=, or save a DataArray)",
     )
 

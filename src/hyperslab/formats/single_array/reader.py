@@ -1,4 +1,4 @@
-"""What the readers of one array share: the array, its coordinates and their group as a tree of nodes."""
+"""The reader that formats of one array share: the array, its coordinates and their group as a tree of nodes."""
 
 from __future__ import annotations
 
