@@ -383,18 +383,15 @@ class B2ndWriter(Writer):
                 write_errors(self._url, os.path.basename(self._target)),
                 hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout),
             ):
-                if self._old is not None and self._now() != self._old.version:
+                now: library.Version | None = None
+                with suppress(FileNotFoundError):
+                    now = library.file_version(self._target)
+                if self._old is not None and now != self._old.version:
                     raise self._conflict()
                 durable = self._settings.durable
                 put_in_place(path, self._target, overwrite=self._mode != "x", durable=durable)
         finally:
             remove(path)
-
-    def _now(self) -> library.Version | None:
-        try:
-            return library.file_version(self._target)
-        except FileNotFoundError:
-            return None
 
     def _conflict(self) -> Conflict:
         remedy = "open it again and repeat the changes"

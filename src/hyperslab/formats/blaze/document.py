@@ -28,6 +28,7 @@ from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
+from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import Doc, Document, LabelledArray, labels_from_json, labels_to_json
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType, VlenString, describe, packed
@@ -299,21 +300,15 @@ def _storage(spec: ArraySpec, storing: ColumnStorage, declared: Document) -> Doc
     text = long_name(dtype)
     expected = declared.get("expectedlen")
     expected = (spec.shape[0] if spec.shape else 1) if expected is None else expected
+    # The fill value is spelled as it was before where it is the same: there are several ways.
+    cell, dflt = spec.fill_cell()[()], declared.get("dflt")
+    if dflt is None or _cell(dflt, spec).tobytes() != cell.tobytes():
+        dflt = bytes(cell).decode("latin-1") if dtype.kind == "S" else cell_to_json(cell)
     doc: Doc = {"dtype": text, declared.get("params", "cparams"): params, "chunklen": storing.rows}
-    last = {"dflt": _dflt(spec, declared.get("dflt"))}
+    last = {"dflt": dflt}
     doc |= {"expectedlen": expected} | last if storing.layout == "bcolz" else last | {"expectedlen": expected}
     extra_keys: Document = declared.get("kept", {})
     return doc | dict(extra_keys)
-
-
-def _dflt(spec: ArraySpec, before: object) -> object:
-    """Return the fill value as JSON; as it was spelled ``before`` where it is the same."""
-    cell = spec.fill_cell()[()]
-    if before is not None and _cell(before, spec).tobytes() == cell.tobytes():
-        return before
-    if spec.numpy_dtype.kind == "S":
-        return bytes(cell).decode("latin-1")
-    return cell_to_json(cell)
 
 
 def document_bytes(doc: Document) -> bytes:
@@ -379,7 +374,7 @@ def new_array(request: ArraySpec, options: BlazeOptions) -> ArraySpec:
     """Return the spec to put; Unsupported names what the format does not hold, with a remedy."""
     encode_attrs(request.attrs)  # refuses what no document can hold
     if isinstance(request.dtype, VlenString):  # a coordinate: its cells stand in a document
-        return request.evolve(chunks=whole_chunks(request.shape), codecs=(), indexes={}, layout={})
+        return coordinate_spec(request)
     if not isinstance(request.dtype, np.dtype):
         raise Unsupported(
             f"format blaze holds no cells of type {describe(request.dtype)}", remedy="use zarr3 or netcdf"

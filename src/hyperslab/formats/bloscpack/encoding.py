@@ -8,13 +8,13 @@ and the header, which is the most that any chunk takes: such a slot takes every 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 import numpy as np
 
-from hyperslab.chunks.auto import auto_chunks, longest_chunk, whole_chunks
+from hyperslab.chunks.auto import auto_chunks, longest_chunk
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import HEADER, MAX_BYTES, Blosc
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
@@ -23,6 +23,7 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.preamble import Style
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
+from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import Document, LabelledArray, labels_to_json
 from hyperslab.model.dtypes import NumpyDType, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
@@ -112,51 +113,46 @@ CHUNK_BYTES = 1 << 20
 AUTO = "auto"
 """The key in a spec's layout that says that nobody chose its chunks."""
 
-OPTIONS = ("layout", "checksum", "offsets", "slack", "metadata_codec", "order", "chunk_bytes")
-"""The arguments of :meth:`BloscpackOptions.of`."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class BloscpackOptions:
-    """The options of a file. One that is there keeps its own, but for ``slack`` and ``chunk_bytes``."""
+    """The options of a file; Invalid names what there is. A file that is there keeps its own, but for ``slack`` and
+    ``chunk_bytes``."""
 
-    style: Style = field(default_factory=Style)
+    layout: Literal["v3", "blaze"] = "v3"
+    checksum: str | None = "adler32"
+    offsets: bool = True
     slack: Slack = 0
+    metadata_codec: Literal["zlib", "none"] | None = "zlib"
     order: Literal["C", "F"] = "C"
     chunk_bytes: int = CHUNK_BYTES
 
-    @classmethod
-    def of(
-        cls,
-        layout: str = "v3",
-        checksum: str | None = "adler32",
-        offsets: bool = True,
-        slack: Slack = 0,
-        metadata_codec: str | None = "zlib",
-        order: str = "C",
-        chunk_bytes: int = CHUNK_BYTES,
-    ) -> BloscpackOptions:
-        """Return the options of ``create``; Invalid names what there is."""
-        if layout not in ("v3", "blaze"):
-            raise Invalid(f"layout {layout!r}", remedy="there are v3 and blaze")
-        if metadata_codec not in ("zlib", "none", None):
-            raise Invalid(f"metadata_codec {metadata_codec!r}", remedy="there are zlib and none")
-        if order not in ("C", "F"):
-            raise Invalid(f"order {order!r}", remedy="there are C and F")
-        if not isinstance(offsets, bool):
-            raise Invalid(f"offsets={offsets!r}", remedy="give True or False")
-        if not isinstance(chunk_bytes, int) or not 0 < chunk_bytes <= MAX_BYTES:
-            raise Invalid(f"chunk_bytes={chunk_bytes!r}", remedy=f"give whole bytes, {MAX_BYTES} at the most")
-        number = digest_number(checksum or "none")
-        style = Style(
-            layout="v3" if layout == "v3" else "spec",
-            version=3 if layout == "v3" else 2,
-            offsets=offsets,
+    def __post_init__(self) -> None:
+        if self.layout not in ("v3", "blaze"):
+            raise Invalid(f"layout {self.layout!r}", remedy="there are v3 and blaze")
+        if self.metadata_codec not in ("zlib", "none", None):
+            raise Invalid(f"metadata_codec {self.metadata_codec!r}", remedy="there are zlib and none")
+        if self.order not in ("C", "F"):
+            raise Invalid(f"order {self.order!r}", remedy="there are C and F")
+        if not isinstance(self.offsets, bool):
+            raise Invalid(f"offsets={self.offsets!r}", remedy="give True or False")
+        if not isinstance(self.chunk_bytes, int) or not 0 < self.chunk_bytes <= MAX_BYTES:
+            raise Invalid(f"chunk_bytes={self.chunk_bytes!r}", remedy=f"give whole bytes, {MAX_BYTES} at the most")
+        digest_number(self.checksum or "none")
+        check_slack(self.slack)
+
+    @property
+    def style(self) -> Style:
+        """The form of a new file."""
+        is_v3, number = self.layout == "v3", digest_number(self.checksum or "none")
+        return Style(
+            layout="v3" if is_v3 else "spec",
+            version=3 if is_v3 else 2,
+            offsets=self.offsets,
             checksum=number,
             meta_checksum=number,
-            meta_codec=int(metadata_codec == "zlib"),
+            meta_codec=int(self.metadata_codec == "zlib"),
         )
-        return cls(style=style, slack=check_slack(slack), order="F" if order == "F" else "C", chunk_bytes=chunk_bytes)
 
 
 def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
@@ -165,7 +161,7 @@ def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
     Unsupported names what cannot be held.
     """
     if isinstance(spec.dtype, VlenString):
-        new_spec = spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
+        new_spec = coordinate_spec(spec)
         labels_to_json(LabelledArray("", new_spec))
         return new_spec
     if not isinstance(spec.dtype, np.dtype):

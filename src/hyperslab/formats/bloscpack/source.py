@@ -243,10 +243,7 @@ class StreamChunks(ReadOnlyChunks):
         self.table()
         return container(self._content.stored, self.grid.fixed or ()) if self._chunks_match else None
 
-    @property
-    def pads_edges(self) -> bool:
-        """A chunk at the edge holds the cells within the array only."""
-        return False
+    pads_edges = False
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return a stored chunk, its digest verified."""

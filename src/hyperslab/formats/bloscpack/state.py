@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.document import Content, in_rows
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.format_errors import require_no_link
+from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import LabelledArray
 from hyperslab.formats.single_array.draft import SingleArrayDraft, check_small, main_array_or_none
 from hyperslab.model.dtypes import VlenString, describe, packed
@@ -64,9 +64,7 @@ class State:
         spec, pending = self.draft.node(path), self.pending_of(path)
         if spec.is_group:
             return spec
-        if pending is not None:
-            return spec.evolve(chunks=pending.shape)
-        return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
+        return coordinate_spec(spec) if pending is None else spec.evolve(chunks=pending.shape)
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
         """Make or change a node; Unsupported for what this format does not have."""
@@ -82,7 +80,13 @@ class State:
         elif pending is not None:
             self._change_main(path, spec, pending)
         elif path in self.draft.specs:
-            self._change_coordinate(path, spec)
+            current = self.draft.specs[path]
+            if spec.numpy_dtype != current.numpy_dtype:
+                remedy = "delete it and make it anew"
+                raise Unsupported("the type of an array cannot be changed", node=path, remedy=remedy)
+            check_small(spec, path)
+            self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
+            self._decide()
         else:
             self.draft.specs[path] = spec if is_planned(spec) else new_array(spec, self.options)
             try:
@@ -106,14 +110,6 @@ class State:
         changed = spec.evolve(dtype=current.dtype, chunks=chunks, codecs=current.codecs, layout=layout)
         self.pending = pending.with_content(pending.content.evolve(labelled=LabelledArray(path, changed)))
         self.draft.specs[path] = changed
-
-    def _change_coordinate(self, path: str, spec: ArraySpec) -> None:
-        current = self.draft.specs[path]
-        if spec.numpy_dtype != current.numpy_dtype:
-            raise Unsupported("the type of an array cannot be changed", node=path, remedy="delete it and make it anew")
-        check_small(spec, path)
-        self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
-        self._decide()
 
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""

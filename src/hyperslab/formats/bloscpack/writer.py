@@ -256,10 +256,7 @@ class MainChunks(_TransactionChunks):
             raise Unsupported("its chunks cannot be moved as they are", node=self._path, remedy=remedy)
         return pending
 
-    @property
-    def pads_edges(self) -> bool:
-        """A chunk at the edge holds the cells within the array only."""
-        return False
+    pads_edges = False
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return the chunk as it will be stored, without its digest."""

@@ -6,7 +6,7 @@ Attributes are known as char or string by their HDF5 types, which netCDF4 does n
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -130,19 +130,25 @@ def _user_type(kind: Any) -> Extension:
 
 
 def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
-    """Return the spec of the variable at ``path``."""
+    """Return the spec of the variable at ``path``; of one that netCDF4 has no cells for, as h5py sees it."""
     variable = opened.variable(path)
     stored = opened.hdf5_dataset(path)
-    if variable is None:
-        return _hidden_spec(opened, path, stored)
     group = path.rpartition("/")[0]
-    dtype = cell_type(variable)
-    if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
-        dtype = opened.types.find(group, stored.id.get_type()) or dtype
-    extent = _extent(opened, variable, stored)
+    dtype: DataType | None
+    extent: Sequence[tuple[str | None, int]]
+    if variable is None:
+        dtype = _hidden_type(opened, group, stored)
+        if dtype is None:
+            raise KeyError(path)
+        extent, chunking = _hidden_extent(opened, stored), stored.chunks
+    else:
+        dtype = cell_type(variable)
+        if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
+            dtype = opened.types.find(group, stored.id.get_type()) or dtype
+        extent = _extent(opened, variable, stored)
+        chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
     dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
-    is_misread = shape != tuple(int(length) for length in variable.shape)
-    chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
+    is_misread = variable is not None and shape != tuple(int(length) for length in variable.shape)
     chunked = isinstance(chunking, list | tuple) and len(chunking) == len(shape) and bool(shape)
     chunks = (
         tuple(map(int, chunking or ())) if chunked else data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize)
@@ -236,27 +242,6 @@ def _fill_value(variable: Any, stored: h5py.Dataset | None, dtype: DataType) -> 
         )
     fill = variable.get_fill_value() if not isinstance(dtype, Enum) else data_model.default_fill(dtype)
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
-
-
-def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: h5py.Dataset) -> ArraySpec:
-    """Return the spec of a variable of a type that netCDF4 has no cells for, as h5py sees it."""
-    group = path.rpartition("/")[0]
-    dtype = _hidden_type(opened, group, stored)
-    if dtype is None:
-        raise KeyError(path)
-    extent = _hidden_extent(opened, stored)
-    shape = tuple(size for _, size in extent)
-    return ArraySpec(
-        shape=shape,
-        dtype=dtype,
-        dims=tuple(name for name, _ in extent),
-        chunks=stored.chunks or data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
-        codecs=read_filters(stored) if stored.chunks else (),
-        fill_value=_fill_value(None, stored, dtype),
-        attrs=parse_attributes(None, stored, _kinds(opened, group)),
-        problem=find_external_storage(stored),
-        layout={} if stored.chunks else {"contiguous": True},
-    )
 
 
 def _hidden_extent(opened: OpenNetcdfFile, stored: h5py.Dataset) -> list[tuple[str | None, int]]:

@@ -119,8 +119,17 @@ def labels_to_json(labelled: LabelledArray) -> Doc:
     spec = labelled.spec
     doc: Doc = {} if labelled.name == DEFAULT else {"name": labelled.name}
     doc |= array_to_json(spec)
-    if labelled.coords:
-        doc["coords"] = {name: _coordinate_to_json(name, each) for name, each in labelled.coords.items()}
+    coords: Doc = {}
+    for name, coordinate in labelled.coords.items():
+        spec = coordinate.spec
+        try:
+            dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
+        except TypeError as error:
+            raise Unsupported(f"coordinate {name!r}: {error}") from None
+        coords[name] = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
+        coords[name] |= cells_to_json(coordinate.cells)
+    if coords:
+        doc["coords"] = coords
     group = attrs_to_json(labelled.group.attrs)
     unlimited = [dim.name for dim in labelled.group.dims if dim.unlimited]
     if unlimited:
@@ -128,16 +137,6 @@ def labels_to_json(labelled: LabelledArray) -> Doc:
     if group:
         doc["group"] = group
     return doc
-
-
-def _coordinate_to_json(name: str, coordinate: StoredCoordinate) -> Doc:
-    spec, cells = coordinate.spec, coordinate.cells
-    try:
-        dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
-    except TypeError as error:
-        raise Unsupported(f"coordinate {name!r}: {error}") from None
-    doc = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
-    return doc | cells_to_json(cells)
 
 
 def cells_to_json(cells: Values) -> Doc:
