@@ -133,8 +133,9 @@ class BlazeWriter(BlazeReader, Writer):
             elif path in self._waiting.specs:
                 self._waiting.cells[path] = cells
             else:
-                coordinate = StoredCoordinate(self.labelled.coords[path].spec, cells)
-                self._write(replace(self.labelled, coords={**self.labelled.coords, path: coordinate}))
+                labelled = self.labelled
+                coordinate = StoredCoordinate(labelled.coords[path].spec, cells)
+                self._write(replace(labelled, coords={**labelled.coords, path: coordinate}))
 
         traits = SourceTraits(locks=self.store.traits.locks_nodes)
         return CoordinateChunk(spec, get, put, lambda: self.lock_node(path), traits)
@@ -192,12 +193,12 @@ class BlazeWriter(BlazeReader, Writer):
                 self._put_new(path, spec)
 
     def _put_main(self, spec: ArraySpec) -> None:
-        labelled, old = self.labelled, self.labelled.spec
+        labelled = self.labelled
         self._check_growth(labelled.name, spec)
-        if spec.shape and spec.shape[0] > old.shape[0]:
+        if spec.shape and spec.shape[0] > labelled.spec.shape[0]:
             # Superchunks from the last old one on may be missing or short until the dataset is closed.
-            storing = ColumnStorage.of(old)
-            first = old.shape[0] // (storing.rows * storing.per)
+            storing = ColumnStorage.of(labelled.spec)
+            first = labelled.spec.shape[0] // (storing.rows * storing.per)
             self._first_incomplete = first if self._first_incomplete is None else min(self._first_incomplete, first)
         self._write(replace(labelled, spec=with_whole_rows(spec)))
 
@@ -249,12 +250,12 @@ class BlazeWriter(BlazeReader, Writer):
             self._wait(path, spec)  # of which array it is a coordinate will be seen
             return
         if main != path:
-            check_size(path, spec)
+            check_size(path, spec, "blaze")
             draft.put_coordinate(path, coordinate_spec(spec))
         self._store_draft(draft, main)
 
     def _wait(self, path: str, spec: ArraySpec) -> None:
-        check_size(path, spec)
+        check_size(path, spec, "blaze")
         self._waiting.put_coordinate(path, coordinate_spec(spec))
 
     def _store_draft(self, draft: SingleArrayDraft, main: str) -> None:
@@ -264,7 +265,7 @@ class BlazeWriter(BlazeReader, Writer):
         else:
             if not self._empty:  # the array that was put first becomes a coordinate
                 labelled = self.labelled
-                check_size(labelled.name, labelled.spec)
+                check_size(labelled.name, labelled.spec, "blaze")
                 cells = read_all_cells(self.folder.source(labelled.spec), labelled.spec)
                 draft.put_coordinate(labelled.name, coordinate_spec(labelled.spec), cells)
             cells_of_main = draft.cells.pop(main, None)

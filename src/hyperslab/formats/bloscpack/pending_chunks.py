@@ -321,7 +321,7 @@ class PendingChunks:
         old, new = self.content.spec.shape, content.spec.shape
         others = [i for i in range(len(new)) if i != self.content.axis]
         if any(old[i] != new[i] for i in others):
-            return self._with_rows_of(content)
+            return self._rechunk(content)
         before, last = self.length, self.count - 1
         self.content, self._blank = content, {}
         if old != new:
@@ -334,7 +334,7 @@ class PendingChunks:
             self.rewrite_edges()
         return self
 
-    def _with_rows_of(self, content: Content) -> PendingChunks:
+    def _rechunk(self, content: Content) -> PendingChunks:
         """Return the chunks of an array with rows of another length: every chunk is another one."""
         made = PendingChunks(content, self.rows, self.style, self.slack, self._fresh, self._url)
         kept: Any = (*(slice(0, min(pair)) for pair in zip(self.shape, made.shape, strict=True)), ...)

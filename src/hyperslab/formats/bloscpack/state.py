@@ -178,7 +178,7 @@ class State:
         if self.pending is None and not self.draft.specs:
             raise NodeNotFound("there is no array yet")
         sure = self.fixed and self._first.issuperset(self.draft.specs)
-        labelled = self.draft.labelled(self.main if sure else None)
+        labelled = self.draft.labelled("bloscpack", self.main if sure else None)
         if self.pending is None or labelled.name != self.main:
             raise Invalid(
                 f"/{labelled.name} is not the array that /{self.main} is a coordinate of",

@@ -120,12 +120,12 @@ def coordinate_bytes(spec: ArraySpec) -> int:
     return prod(spec.shape) * max(spec.numpy_dtype.itemsize, 1)
 
 
-def check_size(name: str, spec: ArraySpec) -> None:
-    """Unsupported for a coordinate that is too large for a document."""
+def check_size(name: str, spec: ArraySpec, format: str) -> None:
+    """Raise Unsupported for a coordinate that is too large for a document; ``format``: its name, for the error."""
     nbytes = coordinate_bytes(spec)
     if nbytes > MOST_COORDINATE_BYTES:
         remedy = "use zarr3, or leave it out"
-        raise Unsupported(f"a coordinate of {nbytes} bytes in a document of format blaze", node=name, remedy=remedy)
+        raise Unsupported(f"a coordinate of {nbytes} bytes in a document of format {format}", node=name, remedy=remedy)
 
 
 def may_be_coordinate(name: str, spec: ArraySpec) -> bool:
