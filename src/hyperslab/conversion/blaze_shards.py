@@ -12,10 +12,9 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.dataset import BlazeReader, cut_labels, join_labels
 from hyperslab.formats.blaze.document import ColumnStorage, render_documents
 from hyperslab.formats.blaze.folder import ArrayFolder, Columns, publish
-from hyperslab.formats.blaze.multi_directory import cut_labels, join_labels
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.opening import is_occupied
 from hyperslab.formats.single_array.document import LabelledArray
@@ -44,7 +43,7 @@ def shard(
     settings = Settings(workers=workers, cache_bytes=0)
     (source,) = _open_shards([_place(url, storage_options)], settings)
     try:
-        labelled = source.folder.labelled
+        labelled = source.labelled
         chunks = source.folder.source(labelled.spec)
         count, places = len(targets), chunks.places
         if not 1 <= count <= max(places, 1) or not labelled.spec.shape:
@@ -85,7 +84,7 @@ def gather(
     parts = _open_shards([_place(url, storage_options) for url in urls], settings)
     try:
         names = [part.store.url for part in parts]
-        labels = [part.folder.labelled for part in parts]
+        labels = [part.labelled for part in parts]
         whole = join_labels(labels, names)
         storing = ColumnStorage.of(whole.spec)
         for label, name in zip(labels, names, strict=True):
@@ -98,7 +97,7 @@ def gather(
             files: Files = []
             done = 0
             for part in parts:
-                old = _superchunk_columns(part.folder, part.folder.labelled)
+                old = _superchunk_columns(part.folder, part.labelled)
                 files += _list_files(old, new, range(old[0].places), done)
                 done += old[0].places
             _write_dataset(store, whole, files, settings)

@@ -14,16 +14,14 @@ from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.library import SlicedChunks, StoredSlices
 from hyperslab.formats.base import Reader
-from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
-from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.single_array.document import Doc, LabelledArray, is_label
+from hyperslab.formats.single_array.reader import SingleArrayReader
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-class B2ndReader(Reader):
+class B2ndReader(SingleArrayReader):
     """One version of an array, read-only."""
-
-    is_single_array = True
 
     def __init__(self, path: str, url: str, settings: Settings) -> None:
         self._url = url
@@ -37,10 +35,9 @@ class B2ndReader(Reader):
         path, url = self._path, self._url
         self.frame = library.read_frame_header(path, url)
         self.version = library.file_version(path)
-        self._sparse = os.path.isdir(path)
         self.handle = library.ArrayHandle(library.file_opener(path, self._settings.threads), url)
         with self.handle.locked_array() as array:
-            self.labelled, self.foreign = describe_array(self.frame, array, url)
+            self._labelled, self.foreign = describe_array(self.frame, array, url)
 
     def refresh(self, path: str) -> None:
         """Read the version that lies there now; what was taken from the old one goes on reading that."""
@@ -48,44 +45,43 @@ class B2ndReader(Reader):
             self._begin()
 
     @property
-    def main(self) -> str | None:
-        """The array's name."""
-        return self.labelled.name
+    def url(self) -> str:
+        """The URL of the file."""
+        return self._url
 
-    def children(self, path: str) -> list[str]:
-        """Return the array, then its coordinates."""
-        return names_below(self.node(path), self.labelled.names)
+    @property
+    def labelled(self) -> LabelledArray:
+        """The array with its coordinates."""
+        return self._labelled
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """Return the group of all, the array, or a coordinate."""
         if self._closed:
             raise dataset_closed(self._url)
-        found = self.labelled.node(path)
-        if found is None:
-            raise node_not_found(path, self._url)
-        return found
+        return super().node(path)
 
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of the array, or of a coordinate."""
-        spec = require_array(path, self.node(path), self._url)
-        if path == self.labelled.name:
-            handle = self.handle
-            return StoredSlices(
-                spec, partial(self._opened, handle), (self._url, path), handle.chunk_sizes, handle.stored
-            )
-        return CoordinateCells(self.labelled.coords[path].cells)
+    def array_chunks(self, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks of the array."""
+        handle = self.handle
+
+        def find() -> library.ArrayHandle:
+            if self._closed:
+                raise dataset_closed(self._url)
+            return handle
+
+        return StoredSlices(spec, find, (self._url, self._labelled.name), handle)
 
     def storage(self, path: str) -> Doc:
         """Return the form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks
         take."""
         if path != self.labelled.name:
             return {}
-        said = self.labelled.spec.layout
+        layout = self.labelled.spec.layout
         return {
-            "form": "sparse directory" if self._sparse else "file",
-            "blocks": " x ".join(map(str, said["blocks"])) or "1",
-            "codec": said["codec"],
-            "filters": ", ".join(said["filters"]).lower() or "none",
+            "form": "sparse directory" if os.path.isdir(self._path) else "file",
+            "blocks": " x ".join(map(str, layout["blocks"])) or "1",
+            "codec": layout["codec"],
+            "filters": ", ".join(layout["filters"]).lower() or "none",
             "chunk_bytes": self.frame.cbytes,
         }
 
@@ -93,18 +89,13 @@ class B2ndReader(Reader):
         """Return what identifies the version of the file that is open here."""
         return self.version
 
-    def _opened(self, handle: library.ArrayHandle) -> library.ArrayHandle:
-        if self._closed:
-            raise dataset_closed(self._url)
-        return handle
-
     def close(self) -> None:
         """Let go of the file; closing twice is fine."""
         self._closed = True
         self.handle.close()
 
 
-def describe_array(found: Any, array: Any, url: str) -> tuple[LabelledArray, frozenset[str]]:
+def describe_array(frame: document.Frame, array: Any, url: str) -> tuple[LabelledArray, frozenset[str]]:
     """Return the array with its labels, and the keys of metalayers that are none of ours."""
     vlmeta = library.metadata(array, url)
     params = array.schunk.cparams
@@ -114,7 +105,7 @@ def describe_array(found: Any, array: Any, url: str) -> tuple[LabelledArray, fro
         "filters": [name for step in params.filters if (name := getattr(step, "name", str(step))) != "NOFILTER"],
     }
     try:
-        return document.parse_metalayers(found, compression, vlmeta), frozenset(
+        return document.parse_metalayers(frame, compression, vlmeta), frozenset(
             key for key, value in vlmeta.items() if not is_label(key, value)
         )
     except HyperslabError as error:
@@ -139,7 +130,8 @@ class TreeReader(Reader):
         self._store: tuple[int, object] = (0, None)
         self._handles: dict[str, library.ArrayHandle] = {}
         self._nodes: dict[str, GroupSpec | ArraySpec] = {"": GroupSpec(attrs=self._attributes("/"))}
-        for key in sorted(self._keys()):
+        keys: list[str] = self._guarded(lambda: list(map(str, self._tree().keys())))
+        for key in sorted(keys):
             self._add(key)
 
     def _tree(self) -> Any:
@@ -161,10 +153,6 @@ class TreeReader(Reader):
         except library.FAILURES as error:
             raise FormatError(f"blosc2 cannot read this tree: {error}", url=self._url) from error
 
-    def _keys(self) -> list[str]:
-        found: list[str] = self._guarded(lambda: list(map(str, self._tree().keys())))
-        return found
-
     def _attributes(self, key: str) -> Doc:
         tree = self._tree()
         group = tree if key == "/" else self._guarded(lambda: tree[key])
@@ -178,14 +166,13 @@ class TreeReader(Reader):
             case module.TreeStore():
                 self._nodes[path] = GroupSpec(attrs=self._attributes(key))
             case module.NDArray():
-                handle = library.ArrayHandle(lambda: self._tree()[key], self._url)
-                header = document.Frame(
-                    tuple(found.shape), tuple(found.chunks), tuple(found.blocks), found.dtype, found.schunk.cbytes
-                )
                 if found.dtype.hasobject:
                     return
-                self._nodes[path] = describe_array(header, found, self._url)[0].spec
-                self._handles[path] = handle
+                frame = document.Frame(
+                    tuple(found.shape), tuple(found.chunks), tuple(found.blocks), found.dtype, found.schunk.cbytes
+                )
+                self._nodes[path] = describe_array(frame, found, self._url)[0].spec
+                self._handles[path] = library.ArrayHandle(lambda: self._tree()[key], self._url)
 
     def children(self, path: str) -> list[str]:
         """Return the names right below a group."""

@@ -56,7 +56,7 @@ _LONGEST_DTYPE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the header says of the array."""
+    """The array as the header describes it."""
 
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
@@ -251,15 +251,10 @@ def new_array(spec: ArraySpec) -> ArraySpec:
     if any(not isinstance(cut, int) for cut in spec.chunks):
         raise Unsupported("format b2nd has one chunk length per dimension, no varying ones", remedy="chunks='auto'")
     itemsize = spec.numpy_dtype.itemsize
-    if not isinstance(dtype, VlenString) and itemsize * prod(_fixed_chunks(spec)) > MOST_BYTES:
-        raise Invalid(
-            f"chunks of {_fixed_chunks(spec)} cells take 2 GiB or more", remedy="smaller chunks, or chunks='auto'"
-        )
-    return spec.evolve(codecs=_new_codecs(spec), layout={}, chunks=spec.chunks or auto_chunks(spec.shape, itemsize))
-
-
-def _fixed_chunks(spec: ArraySpec) -> tuple[int, ...]:
-    return tuple(cut for cut in spec.chunks if isinstance(cut, int))
+    chunks = tuple(cut for cut in spec.chunks if isinstance(cut, int))
+    if not text and itemsize * prod(chunks) > MOST_BYTES:
+        raise Invalid(f"chunks of {chunks} cells take 2 GiB or more", remedy="smaller chunks, or chunks='auto'")
+    return spec.evolve(codecs=_new_codecs(spec), layout={}, chunks=chunks or auto_chunks(spec.shape, itemsize))
 
 
 def _new_codecs(spec: ArraySpec) -> tuple[Codec, ...]:

@@ -34,7 +34,7 @@ Version = tuple[int, int, int]
 # Bytes of the header of a chunk of Blosc2 that are read here.
 _HEAD = 16
 _STORED = 12
-"""Where the header of a chunk says how long it is, to its end."""
+"""The place in the header of a chunk of its stored length, which fills the header to its end."""
 # blosc2 has no errors of its own: whatever it or the layers below it raise stands for damage or a failed write.
 FAILURES = (
     RuntimeError,
@@ -81,7 +81,7 @@ def file_version(path: str) -> Version:
 
 
 class B2ndCells(ABC):
-    """What the cells of one array are read from, and written to."""
+    """The cells of one array, in a file or in memory."""
 
     @abstractmethod
     def read(self, part: Part, out: Block) -> None:
@@ -111,23 +111,21 @@ class ArrayHandle(B2ndCells):
     def locked_array(self) -> Iterator[Any]:
         """Hold the array for this thread alone."""
         with self._lock:
-            yield self._array_or_open()
-
-    def _array_or_open(self) -> Any:
-        if self._array is None:
-            self._array = open_array(self._find, self._url)
-        return self._array
+            if self._array is None:
+                self._array = open_array(self._find, self._url)
+            yield self._array
 
     def read(self, part: Part, out: Block) -> None:
         """Read the cells of ``part`` into ``out``, of any strides; CorruptChunk when they cannot be decoded."""
         if not out.size:
             return
-        with self._lock:  # using(), without its calls: this is done for every chunk
-            array = self._array_or_open() if self._array is None else self._array
+        with self._lock:  # as locked_array does, without its calls: this is done for every chunk
+            if self._array is None:
+                self._array = open_array(self._find, self._url)
             straight = out.flags.c_contiguous
             cells = out if straight else np.empty(out.shape, out.dtype)
             try:
-                array.get_slice_numpy(cells, (tuple(map(_START, part)), tuple(map(_STOP, part))))
+                self._array.get_slice_numpy(cells, (tuple(map(_START, part)), tuple(map(_STOP, part))))
             except FAILURES as error:
                 raise CorruptChunk(f"blosc2 cannot read this: {error}", url=self._url) from error
             if not straight:
@@ -147,11 +145,6 @@ class ArrayHandle(B2ndCells):
             except FAILURES as error:
                 raise CorruptChunk(f"blosc2 cannot read this: {error}", url=self._url) from error
         return [int.from_bytes(head[_STORED:], "little") for head in heads]
-
-    def metadata(self) -> Doc:
-        """Return all variable-length metalayers by name."""
-        with self.locked_array() as array:
-            return metadata(array, self._url)
 
     def stored(self, number: int) -> bytes | None:
         """Return what is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
@@ -174,11 +167,7 @@ _ABANDONED: list[Any] = []
 """Arrays that a forked child must never free: blosc2 would wait for their threads."""
 
 
-def _abandon_inherited() -> None:
-    _ABANDONED.extend(handle.abandon() for handle in list(_OPEN))
-
-
-call_after_fork(_abandon_inherited)
+call_after_fork(lambda: _ABANDONED.extend([handle.abandon() for handle in list(_OPEN)]))
 
 
 def open_array(find: Callable[[], object], url: str) -> Any:
@@ -218,10 +207,10 @@ def file_opener(path: str, threads: int) -> Callable[[], Any]:
 def metadata(array: Any, url: str) -> Doc:
     """Return all variable-length metalayers by name."""
     try:
-        found = array.schunk.vlmeta.getall()
+        layers = array.schunk.vlmeta.getall()
     except FAILURES as error:
         raise FormatError(f"blosc2 cannot read the metalayers: {error}", url=url) from error
-    return {str(key): value for key, value in found.items()}
+    return {str(key): value for key, value in layers.items()}
 
 
 # -- chunks as slices of an array of blosc2, or of a coordinate in memory -------------------------------------------
@@ -270,8 +259,8 @@ class SlicedChunks(SlicedArray):
 
 
 class ChangedSlices(SlicedChunks):
-    """The same of an array that is being written: ``changing`` gives its cells for a change, for which ``hold`` keeps
-    other threads away, whatever they have it from."""
+    """The same of an array that is being written: ``changing`` gives its cells for a change, ``hold`` keeps other
+    threads away from it."""
 
     traits = SourceTraits(reads_parts=True, locks=True)
 
@@ -289,8 +278,8 @@ class ChangedSlices(SlicedChunks):
 
     def give(self, part: Part, cells: Block) -> None:
         """Put cells into the array."""
-        with self._change_cells() as whole_region:
-            whole_region.write(part, cells)
+        with self._change_cells() as target:
+            target.write(part, cells)
 
     @contextmanager
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
@@ -300,44 +289,26 @@ class ChangedSlices(SlicedChunks):
 
 
 class StoredSlices(SlicedChunks):
-    """The same where the size of what is stored is known: of each chunk, by ``sizes``, in C order."""
+    """The same of a file, whose ``handle`` tells what is stored of each chunk, in C order."""
 
     def __init__(
-        self,
-        spec: ArraySpec,
-        find: Callable[[], B2ndCells],
-        place: tuple[str, str],
-        sizes: Callable[[], list[int]],
-        stored: Callable[[int], bytes | None],
+        self, spec: ArraySpec, find: Callable[[], B2ndCells], place: tuple[str, str], handle: ArrayHandle
     ) -> None:
         super().__init__(spec, find, place)
-        self._sizes = sizes
-        self._stored = stored
+        self._handle = handle
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes that these chunks take."""
-        sizes = self._sizes()
+        sizes = self._handle.chunk_sizes()
         return sum(sizes[number] for number in map(self._number, coords) if number < len(sizes))
 
     def stored_bytes(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, whatever is wrong with it; None when blosc2 does not give it."""
-        return self._stored(self._number(coords))
+        return self._handle.stored(self._number(coords))
 
     def _number(self, coords: Coords) -> int:
         return int(np.ravel_multi_index(coords, self.grid.counts)) if coords else 0
 
     def nbytes_stored(self) -> int:
         """Return the bytes that all chunks take."""
-        return sum(self._sizes())
-
-
-def whole_region(shape: tuple[int, ...]) -> Part:
-    """Return all cells."""
-    return tuple(slice(0, length) for length in shape)
-
-
-def all_cells(cells: B2ndCells, spec: ArraySpec) -> Block:
-    """Return all cells of an array in memory."""
-    out = np.empty(spec.shape, spec.numpy_dtype)
-    cells.read(whole_region(spec.shape), out)
-    return out
+        return sum(self._handle.chunk_sizes())

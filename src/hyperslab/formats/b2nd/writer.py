@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
-from hyperslab.formats.b2nd.library import B2ndCells, ChangedSlices, MemoryCells, all_cells, whole_region
+from hyperslab.formats.b2nd.library import B2ndCells, ChangedSlices, MemoryCells
 from hyperslab.formats.base import Writer
 from hyperslab.formats.format_errors import dataset_closed, names_below, node_not_found, require_array
 from hyperslab.formats.library_array import Part
@@ -36,7 +35,6 @@ from hyperslab.formats.single_array.document import (
     text_not_main,
 )
 from hyperslab.formats.single_array.draft import SingleArrayDraft, main_array, main_array_or_none
-from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -49,22 +47,20 @@ from hyperslab.stores.unclosed import Unclosed
 # -- working files: a temporary name beside the dataset, which they replace -----------------------------------------
 
 
-class WorkingFile(B2ndCells):
+class WorkingFile(library.ArrayHandle):
     """An array of blosc2 under a temporary name beside ``target``: a new one, or a copy of what lies there."""
 
     def __init__(self, target: str, url: str, settings: Settings, spec: ArraySpec | None = None) -> None:
-        self.path = sibling(target)
-        self._url = url
-        self._finish = weakref.finalize(self, _remove, self.path, os.getpid())
-        threads = settings.threads
+        self.path = path = sibling(target)
+        module, threads = library.blosc2(), settings.threads
+        super().__init__(lambda: module.open(path, mode="a", dparams=module.DParams(nthreads=threads)), url)
+        self._finish = weakref.finalize(self, _remove, path, os.getpid())
         try:
             if spec is None:
                 copy = shutil.copytree if os.path.isdir(target) else shutil.copy
-                copy(target, self.path)
+                copy(target, path)
             else:
-                _make(self.path, spec, threads, url)
-            path = self.path
-            self._handle = library.ArrayHandle(lambda: _reopen(path, threads), url)
+                _make(path, spec, threads, url)
         except OSError as error:
             self.discard()
             if isinstance(error, HyperslabError):
@@ -74,27 +70,17 @@ class WorkingFile(B2ndCells):
             self.discard()
             raise
 
-    def read(self, part: Part, out: Values) -> None:
-        """Read cells."""
-        self._handle.read(part, out)
-
-    def write(self, part: Part, cells: Values) -> None:
-        """Write cells."""
-        self._handle.write(part, cells)
-
     def resize(self, old: ArraySpec, new: ArraySpec) -> None:
         """Give the array another shape; new cells hold the fill value, also where it once was longer."""
-        with self._handle.locked_array() as array, library.translate_write_errors(self._url):
+        with self.locked_array() as array, library.translate_write_errors(self._url):
             array.resize(new.shape)
         for part in new_regions(old.shape, new.shape):
             for piece in _pieces(part, new):
-                size = tuple(cut.stop - cut.start for cut in piece)
-                self.write(piece, new.filled(size))
+                self.write(piece, new.filled(tuple(cut.stop - cut.start for cut in piece)))
 
     def write_metalayers(self, metalayers: Document) -> None:
-        """Make the metalayers those that are wanted; others of ours go, and what is none of ours and no attribute
-        stays."""
-        with self._handle.locked_array() as array, library.translate_write_errors(self._url):
+        """Replace the metalayers of ours, and those that are attributes; those of other programs stay."""
+        with self.locked_array() as array, library.translate_write_errors(self._url):
             layers = array.schunk.vlmeta
             current = layers.getall()
             for key, value in current.items():
@@ -105,15 +91,14 @@ class WorkingFile(B2ndCells):
                     layers[key] = value
 
     def release(self) -> str:
-        """Let go of the file, which is complete; whoever asked gives it its name."""
-        self._handle.close()
+        """Let go of the complete file; the caller gives it its name."""
+        self.close()
         self._finish.detach()
         return self.path
 
     def discard(self) -> None:
         """Remove the file."""
-        if hasattr(self, "_handle"):
-            self._handle.close()
+        self.close()
         self._finish()
 
 
@@ -139,11 +124,6 @@ def _make(path: str, spec: ArraySpec, threads: int, url: str) -> None:
             module.full(spec.shape, fill[()], **options)
         else:
             module.zeros(spec.shape, **options)
-
-
-def _reopen(path: str, threads: int) -> Any:
-    module = library.blosc2()
-    return module.open(path, mode="a", dparams=module.DParams(nthreads=threads))
 
 
 def new_regions(old: tuple[int, ...], new: tuple[int, ...]) -> list[Part]:
@@ -208,15 +188,9 @@ class B2ndWriter(Writer):
         if mode == "x" and os.path.lexists(self._target):
             raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
         if mode == "r+":
-            self._load(B2ndReader(path, url, settings))
-
-    def _load(self, old: B2ndReader) -> None:
-        labelled = old.labelled
-        self._old, self._draft.group = old, labelled.group
-        self._draft.specs[labelled.name] = labelled.spec
-        for name, coordinate in labelled.coords.items():
-            self._draft.specs[name] = coordinate.spec
-            self._cells[name] = MemoryCells(coordinate.cells.copy())
+            self._old = B2ndReader(path, url, settings)
+            self._draft = SingleArrayDraft.of(self._old.labelled)
+            self._cells.update({name: MemoryCells(cells.copy()) for name, cells in self._draft.cells.items()})
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -309,7 +283,12 @@ class B2ndWriter(Writer):
             raise Unsupported(f"b2nd cannot change {what} of an array", node=path, remedy="delete it and make it anew")
         elif spec.shape != current.shape:
             with self._change_cells(path) as cells:
-                self._resize(path, cells, current, spec)
+                if isinstance(cells, WorkingFile):
+                    cells.resize(current, spec)
+                else:
+                    kept = tuple(slice(0, min(pair)) for pair in zip(current.shape, spec.shape, strict=True))
+                    resized = self._cells[path] = self._new_cells(spec)
+                    resized.write(kept, cells.array[kept])
         self._draft.specs[path] = spec
         self._unclosed.changed = True
 
@@ -318,22 +297,15 @@ class B2ndWriter(Writer):
             return MemoryCells(spec.filled())
         return WorkingFile(self._target, self._url, self._settings, spec)
 
-    def _resize(self, path: str, cells: ChangedCells, old: ArraySpec, new: ArraySpec) -> None:
-        if isinstance(cells, WorkingFile):
-            cells.resize(old, new)
-            return
-        kept = tuple(slice(0, min(pair)) for pair in zip(old.shape, new.shape, strict=True))
-        grown = self._new_cells(new)
-        grown.write(kept, cells.array[kept])
-        self._cells[path] = grown
-
     def rebuild(self, path: str, without: Collection[Coords]) -> bool:
         """Make an array anew of its chunks; those at the coordinates ``without`` are not read, and hold the fill
         value. blosc2 counts wrongly where it replaces a chunk whose header is damaged."""
         old, spec, gone = self._readable_cells(path), self._draft.specs[path], frozenset(without)
         made = WorkingFile(self._target, self._url, self._settings, spec)
         if self._old is not None:
-            made.write_metalayers(self._old.handle.metadata())
+            with self._old.handle.locked_array() as array:
+                metalayers = library.metadata(array, self._url)
+            made.write_metalayers(metalayers)
         grid = Grid.of(spec.shape, spec.chunks)
         for coords in grid:
             if coords not in gone:
@@ -352,7 +324,7 @@ class B2ndWriter(Writer):
             stored = self._cells.pop(path, None)
             if isinstance(stored, WorkingFile):
                 stored.discard()
-            del self._draft.specs[path]
+            self._draft.drop(path)
             self._unclosed.changed = True
 
     # -- ending -----------------------------------------------------------------------------------------------------
@@ -383,14 +355,13 @@ class B2ndWriter(Writer):
         labels = document.render_metalayers(
             self._labelled(name), self._old.foreign if self._old is not None else frozenset()
         )
-        stored = self._writable_cells(name)
-        if isinstance(stored, MemoryCells):
-            made = WorkingFile(self._target, self._url, self._settings, main)
-            self._cells[name] = made
-            made.write(whole_region(main.shape), stored.array)
-            stored = made
-        stored.write_metalayers(labels)
-        self._put_in_place(stored)
+        working = self._writable_cells(name)
+        if isinstance(working, MemoryCells):
+            cells = working.array
+            self._cells[name] = working = WorkingFile(self._target, self._url, self._settings, main)
+            working.write(tuple(map(slice, main.shape)), cells)
+        working.write_metalayers(labels)
+        self._put_in_place(working)
 
     def _labelled(self, main: str) -> LabelledArray:
         coords, nbytes = {}, 0
@@ -399,7 +370,9 @@ class B2ndWriter(Writer):
                 nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
                 if nbytes > _MOST_LABELS:
                     raise Invalid(f"coordinates of more than {_MOST_LABELS >> 20} MiB", node=name, remedy="use zarr3")
-                coords[name] = StoredCoordinate(spec, all_cells(self._readable_cells(name), spec))
+                cells = np.empty(spec.shape, spec.numpy_dtype)
+                self._readable_cells(name).read(tuple(slice(0, length) for length in spec.shape), cells)
+                coords[name] = StoredCoordinate(spec, cells)
         return LabelledArray(main, self._draft.specs[main], coords, self._draft.group)
 
     def _put_in_place(self, working: WorkingFile) -> None:
@@ -410,18 +383,15 @@ class B2ndWriter(Writer):
                 write_errors(self._url, os.path.basename(self._target)),
                 hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout),
             ):
-                if self._old is not None and self._now() != self._old.version:
+                now: library.Version | None = None
+                with suppress(FileNotFoundError):
+                    now = library.file_version(self._target)
+                if self._old is not None and now != self._old.version:
                     raise self._conflict()
                 durable = self._settings.durable
                 put_in_place(path, self._target, overwrite=self._mode != "x", durable=durable)
         finally:
             remove(path)
-
-    def _now(self) -> library.Version | None:
-        try:
-            return library.file_version(self._target)
-        except FileNotFoundError:
-            return None
 
     def _conflict(self) -> Conflict:
         remedy = "open it again and repeat the changes"

@@ -16,8 +16,8 @@ persistence format of carray and bcolz ::
 ``layout="bcolz"`` writes what bcolz 1.2 reads: ``data/__0.blp`` … with one chunk each, ``__attrs__``.
 
 Read: ``document`` (JSON documents; new arrays), ``data_file`` (a file of chunks), ``column`` (the files of a column),
-``superchunks`` (the same for writing), ``folder`` (one array: documents and columns), ``dataset`` (the reader),
-``multi_directory`` (shards as one), ``rules`` (of damage). Written: ``writer``.
+``superchunks`` (the same for writing), ``folder`` (one array: documents and columns), ``dataset`` (the readers of a
+directory, and of several shards as one), ``rules`` (of damage). Written: ``writer``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from typing import Any, Literal
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
-from hyperslab.formats.blaze.dataset import BlazeReader
+from hyperslab.formats.blaze.dataset import BlazeReader, MultiDirectoryReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
-from hyperslab.formats.blaze.multi_directory import MultiDirectoryReader
 from hyperslab.formats.blaze.writer import BlazeWriter
 from hyperslab.formats.opening import already_exists, has_keys, replace_folder
 from hyperslab.formats.single_array.document import FEATURES, NOTES, Document
@@ -62,12 +61,12 @@ class BlazeFormat(Format):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the layout can hold."""
+        """The features that the layout has."""
         return _HOLDS - _BCOLZ_LACKS.keys() if self.layout == "bcolz" else _HOLDS
 
     @property
     def traits(self) -> FormatTraits:
-        """What else is to be known of it; bcolz has no array without dimensions, but coordinates may be such."""
+        """The traits of the layout; bcolz has no array without dimensions, but coordinates may be such."""
         scalars = {Feature.SCALARS} if self.layout == "bcolz" else set()
         return FormatTraits(options_cut=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
 
@@ -114,7 +113,9 @@ class BlazeFormat(Format):
         """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``, ``slack``."""
         chosen = BlazeOptions(**options)
         if isinstance(where.target, Several):
-            return _open_directories(where, where.target, mode, settings)
+            store = where.store(read_only=mode == "r")
+            stores = [place.store(read_only=True) for place in where.target.places]
+            return MultiDirectoryReader(store, stores, settings)
         if mode == "r":
             return _require_dataset(BlazeReader(where.store(read_only=True), settings, remembered))
         if mode == "w":
@@ -122,20 +123,18 @@ class BlazeFormat(Format):
         store = where.store(read_only=False, create=mode != "r+")
         taken = has_keys(store)
         if mode == "r+" or (mode == "a" and taken):
-            return _require_even_superchunks(
-                _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
-            )
+            writer = _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
+            # A chunk that is new would belong in a file that nobody can tell.
+            if writer.table is None and writer.folder.is_uneven:
+                writer.close()
+                remedy = "convert it into a new dataset"
+                raise Unsupported("superchunks of different lengths are only read", url=store.url, remedy=remedy)
+            return writer
         if taken and mode != "w":
             raise already_exists(where.url)
         if taken:
             store.delete_prefix("")
         return BlazeWriter(store, settings, chosen, new=True)
-
-
-def _open_directories(where: Location, several: Several, mode: Mode, settings: Settings) -> Reader:
-    store = where.store(read_only=mode == "r")
-    stores = [place.store(read_only=True) for place in several.places]
-    return MultiDirectoryReader(store, stores, settings)
 
 
 def _require_dataset(reader: BlazeReader) -> BlazeReader:
@@ -146,15 +145,6 @@ def _require_dataset(reader: BlazeReader) -> BlazeReader:
         message = "this holds no blaze dataset: no meta/storage and meta/sizes, no __rootdirs__"
         raise FormatError(message, url=reader.store.url) from None
     return reader
-
-
-def _require_even_superchunks(writer: BlazeReader) -> BlazeReader:
-    """Return the writer; Unsupported where it could not tell which file a chunk that is new belongs in."""
-    if writer.table is None and writer.folder.is_uneven:
-        writer.close()
-        remedy = "convert it into a new dataset"
-        raise Unsupported("superchunks of different lengths are only read", url=writer.store.url, remedy=remedy)
-    return writer
 
 
 FORMAT = BlazeFormat()

@@ -29,7 +29,6 @@ from hyperslab.formats.blaze.document import DATA, ColumnStorage, row_bytes
 from hyperslab.formats.bloscpack.preamble import SIZE
 from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
 from hyperslab.formats.zarr.shards import ShardIndexCache
-from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.ranges import fetch_coalesced
@@ -60,7 +59,7 @@ class DataKeys(ChunkKeys):
 
     @property
     def data(self) -> str:
-        """The folder that holds those of all columns."""
+        """The folder of the data files of all columns."""
         return f"{self._root}/{DATA}" if self._root else DATA
 
     def key(self, place: int) -> str:
@@ -139,10 +138,10 @@ def chunk_counts(found: Sequence[int | None], chunks: int, column: str) -> tuple
             break
         counts.append(count)
     if sum(counts) != chunks:
-        listed = ", ".join("?" if count is None else str(count) for count in found[:20])
+        text = ", ".join("?" if count is None else str(count) for count in found[:20])
         where = f" of {column}" if column else ""
         raise FormatError(
-            f"the superchunks{where} hold {listed} chunks, the array has {chunks}: nobody can tell which are where",
+            f"the superchunks{where} hold {text} chunks, the array has {chunks}: nobody can tell which are where",
             remedy="look for a file that is damaged or missing",
         )
     return max(counts), counts
@@ -185,43 +184,46 @@ class FetchedChunks(ChunkReader):
 
 class Column(ChunkSource):
     """The chunks of a column. ``fill``: the fill value of its last axes, where it is no single cell; ``counts``: the
-    chunks in each file, where they differ."""
+    chunks in each file, where they differ; ``exact``: a write cuts off what lies behind the last row of ``spec``, else
+    it is kept, for another writer may have made the array longer."""
 
-    def __init__(self, keys: DataKeys, spec: ArraySpec, fill: Any = None, counts: Sequence[int] | None = None) -> None:
+    uses_compare_and_swap = False
+
+    def __init__(
+        self,
+        keys: DataKeys,
+        spec: ArraySpec,
+        fill: Any = None,
+        *,
+        exact: bool = False,
+        counts: Sequence[int] | None = None,
+    ) -> None:
         storing = ColumnStorage.of(spec)
         self.numbering = Numbering.of(storing.per, counts)
         storing = replace(storing, per=self.numbering.per)
-        self._keys = keys
+        self.keys = keys
+        self.dtype = spec.numpy_dtype
         self._spec = spec
+        self._exact = exact
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
         self.grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
         self.per = self.numbering.per
-        self.traits = replace(keys.source_traits, fetches=True)
+        # A superchunk of several chunks is fetched with the stamp that comes with its index.
+        swaps = self.uses_compare_and_swap
+        self.traits = replace(keys.source_traits, fetches=True, swaps=swaps, reads_stamps=swaps and self.per > 1)
         self.row = row_bytes(spec)
         self._rows = spec.shape[0] if spec.shape else 1
-        self._chunk_rows = storing.rows if spec.shape else 1
+        self.chunk_rows = storing.rows if spec.shape else 1
         self.shape = storing.shape_of(self.row, spec.numpy_dtype.itemsize)
         self.fill = spec.fill_cell() if fill is None else fill
-        self._blosc = Blosc(storing.codec.config, ChunkLayout(spec.numpy_dtype, (self._chunk_rows,)))
+        self._blosc = Blosc(storing.codec.config, ChunkLayout(spec.numpy_dtype, (self.chunk_rows,)))
         self.decode = self._blosc.decode_into
-        self.chunks = -(-self._rows // self._chunk_rows)
+        self.chunks = -(-self._rows // self.chunk_rows)
         """Chunks that the array has."""
-        self._indexes: ShardIndexCache[ChunkOffsets] = ShardIndexCache()
-
-    @property
-    def dtype(self) -> NumpyDType:
-        """The type of the cells."""
-        return self._spec.numpy_dtype
-
-    @property
-    def keys(self) -> DataKeys:
-        """Where the data files lie."""
-        return self._keys
-
-    @property
-    def places(self) -> int:
+        self.places = self.numbering.places(self.chunks)
         """Superchunks that the array has."""
-        return self.numbering.places(self.chunks)
+        self._indexes: ShardIndexCache[ChunkOffsets] = ShardIndexCache()
+        self._blanks: dict[int, bytes] = {}
 
     def count(self, place: int) -> int:
         """Return the chunks of the array in a superchunk."""
@@ -232,7 +234,7 @@ class Column(ChunkSource):
 
     def size(self, number: int) -> int:
         """Decoded bytes of a chunk of the array."""
-        return max(0, min(self._chunk_rows, self._rows - number * self._chunk_rows)) * self.row
+        return max(0, min(self.chunk_rows, self._rows - number * self.chunk_rows)) * self.row
 
     def _number(self, coords: Coords) -> int:
         return coords[0] if coords else 0
@@ -254,17 +256,17 @@ class Column(ChunkSource):
         parts: dict[Coords, Stored] = {}
         version = None
         for place, members in self._by_place(coords).items():
-            key = self._keys.key(place)
+            key = self.keys.key(place)
             try:
                 found, version = self._stored(place, key, list(members.values()))
             except HyperslabError as error:
-                raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+                raise error.locate(url=self.keys.store.url, key=key) from error.__cause__
             parts |= zip(members, found, strict=True)
         return FetchedChunks(self, parts, version)
 
     def _stored(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
-        if self._wants_most(place, numbers) and (self._keys.size(key) or 0) <= self._most(self.count(place)):
-            data = self._keys.store.get(key)
+        if self._wants_most(place, numbers) and (self.keys.size(key) or 0) <= self._most(self.count(place)):
+            data = self.keys.store.get(key)
             return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
         # Index and chunks must be of one version of the file: its stamp is compared after the chunks were read.
         for _ in range(_TRIES):
@@ -272,9 +274,9 @@ class Column(ChunkSource):
             if index is None:
                 return [None] * len(numbers), None
             there = [number for number in numbers if number < index.count]
-            get_ranges, spans = self._keys.store.get_ranges, index.spans(there)
+            get_ranges, spans = self.keys.store.get_ranges, index.spans(there)
             found = get_ranges(key, spans) if len(spans) == 1 else fetch_coalesced(partial(get_ranges, key), spans)
-            if found is not None and (stamp is None or self._keys.stamp(key) == stamp):
+            if found is not None and (stamp is None or self.keys.stamp(key) == stamp):
                 return align_parts(numbers, there, found, index), None
         raise Conflict("the superchunk is being replaced all the time", remedy="try again")
 
@@ -310,8 +312,8 @@ class Column(ChunkSource):
     def _index_now(self, place: int, key: str) -> tuple[object, ChunkOffsets | None]:
         """Return the stamp of a file and its index, of one version."""
         for _ in range(_TRIES):
-            stamp = self._keys.stamp(key)
-            if stamp is None and self._keys.has_stamps:  # one that appears now would have no stamp to hold it to
+            stamp = self.keys.stamp(key)
+            if stamp is None and self.keys.has_stamps:  # one that appears now would have no stamp to hold it to
                 return None, None
             known = self._indexes.get(key)
             if known is not None and stamp is not None and known[0] == stamp:
@@ -319,10 +321,10 @@ class Column(ChunkSource):
             try:
                 index = self._read_index(place, key)
             except HyperslabError:
-                if stamp is None or self._keys.stamp(key) == stamp:
+                if stamp is None or self.keys.stamp(key) == stamp:
                     raise
                 continue
-            if index is not None and self._keys.stamp(key) == stamp:
+            if index is not None and self.keys.stamp(key) == stamp:
                 self._indexes.remember(key, stamp, index)
             elif index is not None:
                 continue
@@ -330,10 +332,10 @@ class Column(ChunkSource):
         raise Conflict("the superchunk is being replaced all the time", key=key, remedy="try again")
 
     def _read_index(self, place: int, key: str) -> ChunkOffsets | None:
-        total = self._keys.size(key)
+        total = self.keys.size(key)
         need = None if total is None else min(self._head(place), total)
         while total is not None and need is not None:
-            found = self._keys.store.get_ranges(key, [(0, need)])
+            found = self.keys.store.get_ranges(key, [(0, need)])
             if found is None:
                 break
             if len(found[0]) < need:
@@ -349,7 +351,7 @@ class Column(ChunkSource):
     def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """Return the error with the file and the number in it of a chunk."""
         place, number = self.numbering.find(self._number(coords))
-        return error.locate(url=self._keys.store.url, key=f"{self._keys.key(place)} chunk {number}")
+        return error.locate(url=self.keys.store.url, key=f"{self.keys.key(place)} chunk {number}")
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk in memory of its own, or None when it was never written."""
@@ -362,13 +364,10 @@ class Column(ChunkSource):
 
     @property
     def blosc_container(self) -> Hashable | None:
-        """What lies in the chunks, which are bare Blosc buffers."""
+        """The contents of the chunks, which are bare Blosc buffers."""
         return container(self._spec.numpy_dtype, self.grid.fixed or ())
 
-    @property
-    def pads_edges(self) -> bool:
-        """A chunk at the edge holds the cells within the array only."""
-        return False
+    pads_edges = False
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return the bare Blosc chunk, its digest verified; None when it was never written, CorruptChunk names it."""
@@ -380,17 +379,12 @@ class Column(ChunkSource):
 
     def index_at(self, place: int) -> ChunkOffsets | None:
         """Return where the chunks of a superchunk lie; None when it is missing."""
-        return self._index_now(place, self._keys.key(place))[1]
+        return self._index_now(place, self.keys.key(place))[1]
 
     def rows_of(self, place: int) -> tuple[int, int]:
         """Return the first row of a superchunk, and the one behind its last."""
-        first, behind = (self.numbering.first(each) * self._chunk_rows for each in (place, place + 1))
+        first, behind = (self.numbering.first(each) * self.chunk_rows for each in (place, place + 1))
         return first, max(first, min(behind, self._rows))
-
-    @property
-    def chunk_rows(self) -> int:
-        """Rows of a chunk."""
-        return self._chunk_rows
 
     def is_short(self, place: int) -> bool:
         """Return whether a superchunk holds fewer rows than the array has there."""
@@ -404,23 +398,23 @@ class Column(ChunkSource):
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's superchunk."""
-        return self._keys.stamp(self._keys.key(self.numbering.find(self._number(coords))[0]))
+        return self.keys.stamp(self.keys.key(self.numbering.find(self._number(coords))[0]))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the superchunks of these chunks against other writers."""
-        return self._keys.lock({self.numbering.find(self._number(each))[:1] for each in coords}, timeout)
+        return self.keys.lock({self.numbering.find(self._number(each))[:1] for each in coords}, timeout)
 
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that is stored."""
         rest = (0,) * (len(self.grid.axes) - 1)
-        for place in self._keys.places()[0]:
+        for place in self.keys.places()[0]:
             index = self.index_at(place)
             for local in range(0 if index is None else index.count):
                 yield (self.numbering.first(place) + local, *rest) if self.grid.axes else ()
 
     def nbytes_stored(self) -> int:
         """Return the bytes of all data files."""
-        return self._keys.stored_sizes(map(self._keys.key, self._keys.places()[0]))
+        return self.keys.stored_sizes(map(self.keys.key, self.keys.places()[0]))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of these chunks within their files, of which the headers are read."""

@@ -29,7 +29,7 @@ _LONGEST = max(digest.size for digest in DIGESTS)
 
 @dataclass(frozen=True)
 class DataFileLayout:
-    """How the data files of a column are made: ``most`` chunks of ``chunk_bytes`` decoded bytes in each, or one chunk
+    """The form of the data files of a column: ``most`` chunks of ``chunk_bytes`` decoded bytes in each, or one chunk
     behind a header of version 1 (``single``); the number of the ``checksum``, the size of a cell and the ``slack`` in
     each chunk for new files."""
 
@@ -53,7 +53,7 @@ class DataFileLayout:
 
 @dataclass(frozen=True)
 class ChunkOffsets:
-    """Where the chunks of one file lie: each from its start to where the next begins at the latest."""
+    """The places of the chunks of one file: each from its start to where the next begins at the latest."""
 
     starts: Values
     stops: Values
@@ -86,7 +86,7 @@ class ChunkOffsets:
 
 
 def read_index(head: Buffer, total: int, shape: DataFileLayout) -> ChunkOffsets | int:
-    """The index of a file of ``total`` bytes that begins with ``head``, or how many bytes it takes to tell.
+    """Return the index of a file of ``total`` bytes that begins with ``head``, or how many bytes it takes to tell.
 
     FormatError for a header that makes no sense or does not fit ``shape``; CorruptChunk for chunks that lie elsewhere
     than in the file.
@@ -125,7 +125,7 @@ def _header(head: Buffer, shape: DataFileLayout) -> BloscpackHeader:
 
 
 def _walk_chunks(data: Buffer, header: BloscpackHeader, shape: DataFileLayout) -> ChunkOffsets:
-    """Chunk by chunk, as the lengths in them say."""
+    """Return the index of a file without offsets, by a walk from chunk to chunk along their lengths."""
     at = header.size + header.meta_size + 8 * max(header.slots, 0)
     if header.has_offsets and header.nchunks < 0:
         table = _offsets_without_count(data, at)

@@ -28,6 +28,7 @@ from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
+from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import Doc, Document, LabelledArray, labels_from_json, labels_to_json
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType, VlenString, describe, packed
@@ -48,7 +49,7 @@ _KEYS = ("dtype", "cparams", "bparams", "chunklen", "dflt", "expectedlen")
 
 @dataclass(frozen=True, slots=True)
 class BlazeOptions:
-    """How new arrays are stored: the ``layout``, the name of the ``checksum`` behind each chunk, chunks in a superchunk
+    """The storage of new arrays: the ``layout``, the name of the ``checksum`` behind each chunk, chunks in a superchunk
     (None: as many as make about 32 MiB), the ``slack`` in each chunk. Invalid for others than there are."""
 
     layout: Literal["blaze", "bcolz"] = "blaze"
@@ -68,7 +69,7 @@ class BlazeOptions:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStorage:
-    """How one array's chunks are stored: ``rows`` in each, ``per`` superchunk, their codec, the room in them."""
+    """The storage of one array's chunks: ``rows`` in each, ``per`` superchunk, their codec, the room in them."""
 
     layout: str
     rows: int
@@ -79,7 +80,7 @@ class ColumnStorage:
 
     @classmethod
     def of(cls, spec: ArraySpec) -> ColumnStorage:
-        """As a spec of this format says."""
+        """Return the storage that a spec of this format describes."""
         declared: Document = spec.layout.get("blaze", {})
         inner: Any = spec.inner_chunks or spec.chunks
         codecs = spec.codecs[0].config["codecs"] if spec.inner_chunks else spec.codecs
@@ -299,21 +300,15 @@ def _storage(spec: ArraySpec, storing: ColumnStorage, declared: Document) -> Doc
     text = long_name(dtype)
     expected = declared.get("expectedlen")
     expected = (spec.shape[0] if spec.shape else 1) if expected is None else expected
+    # The fill value is spelled as it was before where it is the same: there are several ways.
+    cell, dflt = spec.fill_cell()[()], declared.get("dflt")
+    if dflt is None or _cell(dflt, spec).tobytes() != cell.tobytes():
+        dflt = bytes(cell).decode("latin-1") if dtype.kind == "S" else cell_to_json(cell)
     doc: Doc = {"dtype": text, declared.get("params", "cparams"): params, "chunklen": storing.rows}
-    last = {"dflt": _dflt(spec, declared.get("dflt"))}
+    last = {"dflt": dflt}
     doc |= {"expectedlen": expected} | last if storing.layout == "bcolz" else last | {"expectedlen": expected}
     extra_keys: Document = declared.get("kept", {})
     return doc | dict(extra_keys)
-
-
-def _dflt(spec: ArraySpec, before: object) -> object:
-    """Return the fill value as JSON; as it was spelled ``before`` where it is the same."""
-    cell = spec.fill_cell()[()]
-    if before is not None and _cell(before, spec).tobytes() == cell.tobytes():
-        return before
-    if spec.numpy_dtype.kind == "S":
-        return bytes(cell).decode("latin-1")
-    return cell_to_json(cell)
 
 
 def document_bytes(doc: Document) -> bytes:
@@ -379,7 +374,7 @@ def new_array(request: ArraySpec, options: BlazeOptions) -> ArraySpec:
     """Return the spec to put; Unsupported names what the format does not hold, with a remedy."""
     encode_attrs(request.attrs)  # refuses what no document can hold
     if isinstance(request.dtype, VlenString):  # a coordinate: its cells stand in a document
-        return request.evolve(chunks=whole_chunks(request.shape), codecs=(), indexes={}, layout={})
+        return coordinate_spec(request)
     if not isinstance(request.dtype, np.dtype):
         raise Unsupported(
             f"format blaze holds no cells of type {describe(request.dtype)}", remedy="use zarr3 or netcdf"
@@ -440,13 +435,13 @@ def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: BlazeOption
 
 
 def _codec(request: ArraySpec) -> Codec:
-    named = [codec for codec in request.codecs if codec.name not in CHECKSUMS]
-    if not named:
+    codecs = [codec for codec in request.codecs if codec.name not in CHECKSUMS]
+    if not codecs:
         return Codec("blosc", {"cname": "lz4", "clevel": 0, "shuffle": "noshuffle"})
-    if len(named) > 1 or named[0].name != "blosc":
-        names = "+".join(codec.name for codec in named)
+    if len(codecs) > 1 or codecs[0].name != "blosc":
+        names = "+".join(codec.name for codec in codecs)
         raise Unsupported(f"format blaze has no codec {names}", remedy="blosc with lz4, zstd …: codec='blosc:zstd:5'")
-    config = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle"} | dict(named[0].config)
+    config = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle"} | dict(codecs[0].config)
     config.pop("typesize", None)
     if request.numpy_dtype.names is None:
         config["typesize"] = request.numpy_dtype.itemsize

@@ -93,7 +93,7 @@ def _count(column: Column, key: str) -> int | None:
 def column_spec(spec: ArraySpec, path: Field, dtype: NumpyDType) -> ArraySpec:
     """Return a field of ``spec`` as an array of its own: cells that are arrays become more dimensions."""
     base, shape = dtype.subdtype or (dtype, ())
-    fill = fill_of(spec, path)
+    fill = field_of(spec.fill_cell(), path)
     storing = ColumnStorage.of(spec)
     config = {key: value for key, value in storing.codec.config.items() if key != "typesize"}
     if base.names is None:
@@ -110,16 +110,15 @@ def column_spec(spec: ArraySpec, path: Field, dtype: NumpyDType) -> ArraySpec:
     return to_blaze_spec(column, storing, **other_layout(spec))
 
 
-def fill_of(spec: ArraySpec, path: Field) -> Block:
-    """Return the fill value of a field."""
-    fill = spec.fill_cell()
+def field_of(cells: Block, path: Field) -> Block:
+    """Return the field of structured cells that these names lead to, one within the other."""
     for name in path:
-        fill = fill[name]
-    return fill
+        cells = cells[name]
+    return cells
 
 
 class FetchedColumns(ChunkReader):
-    """What is stored of chunks of all columns, to be decoded."""
+    """The stored bytes of chunks of all columns, to be decoded."""
 
     def __init__(self, source: Columns, fetched: Sequence[FetchedChunks | Superchunks]) -> None:
         self.grid = source.grid
@@ -141,25 +140,17 @@ class Columns(ChunkSource):
         hold: Callable[[float | None], AbstractContextManager[None]] | None = None,
     ) -> None:
         self._spec = spec
-        self._columns = columns
+        self.columns = columns
         self._hold = hold
         first = columns[0][1]
         self._first = first
         self.keys = first.keys
+        self.places = first.places
+        """Superchunks that each column has."""
         self.traits = replace(first.traits, swaps=False, reads_stamps=False, transacts=hold is not None)
         outer = Grid.of(spec.shape, spec.chunks) if spec.inner_chunks else None
         self.grid = Grid.of(spec.shape, spec.inner_chunks or spec.chunks, outer)
         self._fill = spec.fill_cell()
-
-    @property
-    def columns(self) -> Sequence[tuple[Field, Superchunks]]:
-        """The columns, each with the names that lead to its field."""
-        return self._columns
-
-    @property
-    def places(self) -> int:
-        """Superchunks that each column has."""
-        return self._first.places
 
     def of_field(self, name: str) -> tuple[ArraySpec, Columns]:
         """Return the array as if its cells had this field alone."""
@@ -169,7 +160,7 @@ class Columns(ChunkSource):
         fill = np.zeros((), narrow)
         fill[name] = self._fill[name]
         spec = self._spec.evolve(dtype=narrow, fill_value=fill[()])
-        chosen = [(names, column) for names, column in self._columns if names[0] == name]
+        chosen = [(names, column) for names, column in self.columns if names[0] == name]
         return spec, Columns(spec, chosen, self._hold)
 
     def _local(self, column: Superchunks, coords: Coords) -> Coords:
@@ -180,30 +171,26 @@ class Columns(ChunkSource):
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedColumns:
         """Get what is stored of these chunks, column by column."""
-        fetched: list[FetchedChunks] = []
-        for _, column in self._columns:
-            fetched.append(column.fetch([self._local(column, each) for each in coords]))
-        return FetchedColumns(self, fetched)
+        return FetchedColumns(
+            self, [column.fetch([self._local(column, each) for each in coords]) for _, column in self.columns]
+        )
 
     def assemble(self, sources: Sequence[FetchedChunks | Superchunks], coords: Coords, out: Block) -> bool:
         """Put a chunk together of those of all columns."""
         found = False
-        for (path, column), source in zip(self._columns, sources, strict=True):
-            local = self._local(column, coords)
+        for (path, column), source in zip(self.columns, sources, strict=True):
+            local, target = self._local(column, coords), field_of(out, path)
             block = np.empty(column.grid.chunk_shape(local), column.dtype)
-            target = out
-            for name in path:
-                target = target[name]
             if source.read_into(local, block):
                 found = True
                 target[...] = block.reshape(target.shape)
             else:
-                target[...] = fill_of(self._spec, path)
+                target[...] = field_of(self._fill, path)
         return found
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Put the chunk together in ``out``; False when it was never written."""
-        return self.assemble([column for _, column in self._columns], coords, out)
+        return self.assemble([column for _, column in self.columns], coords, out)
 
     def read(self, coords: Coords) -> Block | None:
         """Return the chunk in memory of its own, or None when it was never written."""
@@ -221,15 +208,13 @@ class Columns(ChunkSource):
         self.keys.require_writable()
         kept = list(pairs)
         files: list[tuple[str, memoryview]] = []
-        for path, column in self._columns:
-            blocks = ((self._local(column, coords), self._part(column, path, coords, block)) for coords, block in kept)
+        for path, column in self.columns:
+            blocks = []
+            for coords, block in kept:
+                local, cells = self._local(column, coords), field_of(block, path)
+                blocks.append((local, np.ascontiguousarray(cells).reshape(column.grid.chunk_shape(local))))
             files += column.files(column.encode_chunks(blocks))
         self.keys.put_many(files, durable)
-
-    def _part(self, column: Superchunks, path: Field, coords: Coords, block: Block) -> Block:
-        for name in path:
-            block = block[name]
-        return np.ascontiguousarray(block).reshape(column.grid.chunk_shape(self._local(column, coords)))
 
     def erase(self, coords: Coords) -> None:
         """Set one chunk to the fill value."""
@@ -237,19 +222,19 @@ class Columns(ChunkSource):
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Set chunks to the fill value; files of which nothing is left go."""
-        for _, column in self._columns:
+        for _, column in self.columns:
             column.erase_batch([self._local(column, each) for each in coords])
 
     def complete(self, first: int) -> None:
         """Write the superchunks from ``first`` on that are missing or shorter than the array, with fill values."""
-        for _, column in self._columns:
+        for _, column in self.columns:
             column.complete(first)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk in every column."""
-        stamps = tuple(column.stamp(coords or (0,)) for _, column in self._columns)
+        stamps = tuple(column.stamp(coords or (0,)) for _, column in self.columns)
         return None if all(stamp is None for stamp in stamps) else stamps
 
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
@@ -263,19 +248,19 @@ class Columns(ChunkSource):
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that any column has."""
         seen: set[int] = set()
-        for _, column in self._columns:
+        for _, column in self.columns:
             seen.update(coords[0] for coords in column.stored_coords())
         rest = (0,) * (len(self.grid.axes) - 1)
         yield from ((number, *rest) if self.grid.axes else () for number in sorted(seen))
 
     def nbytes_stored(self) -> int:
         """Return the bytes of all data files."""
-        return sum(column.nbytes_stored() for _, column in self._columns)
+        return sum(column.nbytes_stored() for _, column in self.columns)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of the files that these chunks lie in."""
         places = [each or (0,) for each in coords]
-        return sum(column.stored_sizes(places) for _, column in self._columns)
+        return sum(column.stored_sizes(places) for _, column in self.columns)
 
 
 Hold = Callable[[float | None], AbstractContextManager[None]]
@@ -328,7 +313,7 @@ class ArrayFolder:
         return found
 
     def document(self, name: str) -> Doc | None:
-        """One document; FormatError when it is no JSON object."""
+        """Return one document, None where it is missing; FormatError when it is no JSON object."""
         key = self.key(name)
         data = self._remembered.pop(key) if key in self._remembered else self.store.get(key)
         return None if data is None else read_document(data, key)
@@ -404,7 +389,7 @@ class ArrayFolder:
         for path, dtype in fields:
             inner = column_spec(spec, path, dtype)
             keys, counts = self._keys(path, layout), self._counts.get(path)
-            column = Superchunks(keys, inner, fill_of(spec, path), exact=exact, counts=counts)
+            column = Superchunks(keys, inner, field_of(spec.fill_cell(), path), exact=exact, counts=counts)
             found.append((path, column))
         return Columns(spec, found, self._hold if found[0][1].keys.uses_compare_and_swap else None)
 
@@ -423,14 +408,14 @@ class ArrayFolder:
         inner = [(names[len(path) :], column) for names, column in whole.columns if names[: len(path)] == path]
         if inner[0][0] == ():
             return column_spec(spec, path, dtype), inner[0][1]
-        narrow = spec.evolve(dtype=dtype, fill_value=fill_of(spec, path)[()], attrs={})
+        narrow = spec.evolve(dtype=dtype, fill_value=field_of(spec.fill_cell(), path)[()], attrs={})
         return narrow, Columns(narrow, inner, self._hold if whole.keys.uses_compare_and_swap else None)
 
 
 def _in_columns(spec: ArraySpec) -> bool:
     """Return whether the fields of structures are stored apart."""
-    said: Document = spec.layout.get("blaze", {})
-    return ColumnStorage.of(spec).layout == "blaze" and not said.get("rowwise")
+    layout: Document = spec.layout.get("blaze", {})
+    return ColumnStorage.of(spec).layout == "blaze" and not layout.get("rowwise")
 
 
 def publish(

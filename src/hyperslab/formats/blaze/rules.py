@@ -1,4 +1,4 @@
-"""What is wrong with the data files of an array, and what mends it; no sound cell is touched."""
+"""The problems of the data files of an array, and what mends them; no sound cell is touched."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def has_whole_chunks(column: Superchunks, place: int) -> bool:
 
 def _decodes(column: Superchunks, data: memoryview) -> bool:
     header = parse_header(bytes(data[:ENOUGH]))
-    size = header.chunk_size if header.chunk_size >= 0 else _first_size(data, header.size)
+    size, at = header.chunk_size, header.size
+    if size < 0:  # one chunk behind the header, which alone says how many bytes it holds
+        size = int(HEADER.unpack_from(data, at)[4]) if len(data) >= at + HEADER.size else 0
     if not 0 < size <= _LARGEST:
         return False
     index = read_index(data, len(data), replace(column.shape, chunk_bytes=size, most=max(header.nchunks, 1)))
@@ -59,17 +61,12 @@ def _decodes(column: Superchunks, data: memoryview) -> bool:
     return True
 
 
-def _first_size(data: memoryview, at: int) -> int:
-    """Return how many bytes the first chunk says that it holds, in a file that is one chunk behind its header."""
-    return int(HEADER.unpack_from(data, at)[4]) if len(data) >= at + HEADER.size else 0
-
-
 # Files that one thread examines in one go: each may hold a superchunk of many MiB.
 _BATCH = 4
 # A chunk that is replaced this often while it is read is left to its writer.
 _TRIES = 5
 _DAMAGE = (CorruptChunk, FormatError)
-"""What says that bytes are damaged; any other error, of the store or a codec that is not there, says nothing."""
+"""Errors of damaged bytes; any other, of the store or of a codec that is not there, says nothing of the bytes."""
 _MANY = 1000
 """Missing superchunks in a row that are told, and written, one by one: a shape that lies may ask for 10**15 of them."""
 
@@ -77,42 +74,27 @@ _MANY = 1000
 def find_damage(folder: ArrayFolder, node: str, *, deep: bool, workers: int) -> Iterator[Finding]:
     """Yield each problem of the array at ``folder`` with what mends it; ``deep``: every digest is verified, and every
     chunk decoded, by several threads, each in the memory of one chunk."""
-    spec = folder.labelled.spec
-    sizes = list(_sizes(folder, node))
-    yield from sizes
+    spec, dtype = folder.labelled.spec, folder.labelled.spec.numpy_dtype
+    stated, nbytes = folder.docs[SIZES].get("nbytes"), prod(spec.shape) * dtype.itemsize
+    if stated != nbytes:
+        message = f"meta/sizes says {stated!r:.30} bytes, {spec.shape} cells of {dtype} take {nbytes}"
+        yield Finding(Problem(node, "sizes", message))
     source = folder.source(spec, exact=True)
     columns = source.columns if isinstance(source, Columns) else [((), source)]
     known = {"/".join(path[:depth]) for path, _ in columns for depth in range(len(path) + 1)}
     for place in (folder.root, folder.key(META)):
-        yield from _unfinished_writes(folder, node, place)
+        abandoned = [stray for stray in folder.store.strays(place) if stray.is_abandoned]
+        yield from (_unexpected_file(folder.store, node, place, stray) for stray in abandoned)
     for path in sorted(known):
         place = f"{source.keys.data}/{path}" if path else source.keys.data
         yield from _unexpected_files(folder, node, place, path, known)
     files = [_ColumnFiles(column, node, deep) for _, column in columns]
-    found = [finding for each in files for finding in each.examine(workers)]
-    are_documents_wrong = bool(sizes) or any(each.are_documents_wrong for each in files)
-    yield from (_without_action(finding) for finding in found) if are_documents_wrong else found
-
-
-def _without_action(finding: Finding) -> Finding:
-    """Return the problem of a data file without what would change cells: what the documents say of them is in
-    question."""
-    return finding if finding.problem.kind == "foreign" else Finding(finding.problem)
-
-
-def _sizes(folder: ArrayFolder, node: str) -> Iterator[Finding]:
-    spec = folder.labelled.spec
-    declared, is_so = folder.docs[SIZES].get("nbytes"), prod(spec.shape) * spec.numpy_dtype.itemsize
-    if declared != is_so:
-        message = f"meta/sizes says {declared!r:.30} bytes, {spec.shape} cells of {spec.numpy_dtype} take {is_so}"
-        yield Finding(Problem(node, "sizes", message))
-
-
-def _unfinished_writes(folder: ArrayFolder, node: str, place: str) -> Iterator[Finding]:
-    """Unfinished writes of documents."""
-    for stray in folder.store.strays(place):
-        if stray.is_abandoned:
-            yield _unexpected_file(folder.store, node, place, stray)
+    findings = [finding for column in files for finding in column.examine(workers)]
+    are_documents_wrong = stated != nbytes or any(column.are_documents_wrong for column in files)
+    for finding in findings:
+        # Where the documents are in question, nothing is done that would change cells by what they say.
+        is_kept = finding.problem.kind == "foreign" or not are_documents_wrong
+        yield finding if is_kept else Finding(finding.problem)
 
 
 def _unexpected_file(store: Store, node: str, place: str, stray: Stray) -> Finding:
@@ -200,14 +182,9 @@ class _ColumnFiles:
         for place in places:
             if place >= max(self._column.places, 0 if self._column.shape.single else 1):
                 key = self._column.keys.key(place)
-                self._add(
-                    place,
-                    "extra-superchunk",
-                    "the file lies behind the last row",
-                    ("take it out", _done),
-                    take=key,
-                    sound=True,
-                )
+                action = ("take it out", lambda: None)  # what is taken out leaves nothing to be done
+                message = "the file lies behind the last row"
+                self._add(place, "extra-superchunk", message, action, take=key, sound=True)
             else:
                 self._examine_file(place)
 
@@ -285,10 +262,6 @@ def _gaps(places: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
         at = place + 1
     if at < count:
         yield at, count
-
-
-def _done() -> None:
-    """Do nothing: what is taken out leaves nothing to be done."""
 
 
 # -- the table: all of it is found by the look above ------------------------------------------------------------------

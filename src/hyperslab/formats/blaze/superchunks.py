@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,36 +14,21 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import may_move
 from hyperslab.errors import Conflict, Invalid
-from hyperslab.formats.blaze.column import Column, DataKeys, FetchedChunks, Stored, align_parts
+from hyperslab.formats.blaze.column import Column, FetchedChunks, Stored, align_parts
 from hyperslab.formats.blaze.data_file import ChunkOffsets, join, read_index, seal, verify_chunk
 from hyperslab.formats.zarr.chunks import decode_fetched
-from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Unversioned, Version, too_long
 
 
 class Superchunks(Column):
-    """The chunks of a column. ``exact``: what lies behind the last row of ``spec`` is cut off by a write; else it is
-    kept, for another writer may have made the array longer."""
-
-    def __init__(
-        self,
-        keys: DataKeys,
-        spec: ArraySpec,
-        fill: Any = None,
-        *,
-        exact: bool = False,
-        counts: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(keys, spec, fill, counts)
-        self._exact = exact
-        self._blank: dict[int, bytes] = {}
+    """The chunks of a column, which takes writes."""
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk; the others of its superchunk are kept as they are stored."""
-        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
+        self.write_batch([(coords, block)], durable=self.keys.settings.durable)
 
     def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Store bare Blosc chunks as they are; Invalid unless each decodes to as many bytes as its place has."""
@@ -70,7 +54,7 @@ class Superchunks(Column):
             part = self._encode(*pair)
             done.setdefault(place, {})[local] = part
 
-        each_if_many(encode, pairs, self._keys.settings.threads)
+        each_if_many(encode, pairs, self.keys.settings.threads)
         return done
 
     def _encode(self, coords: Coords, block: Block) -> bytes:
@@ -96,15 +80,15 @@ class Superchunks(Column):
         return None if block is None else block.reshape(-1).view(np.uint8)[: index.size(local)]
 
     def _put(self, parts: Mapping[int, Mapping[int, bytes]], durable: bool) -> None:
-        self._keys.require_writable()
-        self._keys.put_many(self.files(parts), durable)
+        self.keys.require_writable()
+        self.keys.put_many(self.files(parts), durable)
 
     def files(self, parts: Mapping[int, Mapping[int, bytes]]) -> list[tuple[str, memoryview]]:
         """Keys and contents of the files with new chunks in them."""
         found = []
         for place, new in parts.items():
-            key = self._keys.key(place)
-            data = self.merge_file(place, new, self._keys.store.get(key) if self._needs_old_file(place, new) else None)
+            key = self.keys.key(place)
+            data = self.merge_file(place, new, self.keys.store.get(key) if self._needs_old_file(place, new) else None)
             if data is not None:
                 found.append((key, data))
         return found
@@ -153,9 +137,9 @@ class Superchunks(Column):
 
     def blank(self, size: int) -> bytes:
         """Return a stored chunk of nothing but fill values."""
-        if size not in self._blank:
-            self._blank[size] = seal(self._blosc.encode(self._fill_bytes(size)), self.shape)
-        return self._blank[size]
+        if size not in self._blanks:
+            self._blanks[size] = seal(self._blosc.encode(self._fill_bytes(size)), self.shape)
+        return self._blanks[size]
 
     def _fill_bytes(self, size: int) -> bytes:
         cell = self.fill.tobytes()
@@ -168,38 +152,37 @@ class Superchunks(Column):
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Set chunks to the fill value; files of which nothing is left go."""
         for place, members in self._by_place(coords).items():
-            key = self._keys.key(place)
-            gone = set(members.values())
-            self._replace(key, partial(self._without, place, gone))
+            first, count = self.numbering.first(place), self.count(place)
+            blank = {local: self.blank(self.size(first + local)) for local in members.values() if local < count}
 
-    def _without(self, place: int, gone: Iterable[int], old: Buffer | None) -> memoryview | None:
-        count = self.count(place)
-        blank = {local: self.blank(self.size(self.numbering.first(place) + local)) for local in gone if local < count}
-        return None if old is None else self.merge_file(place, blank, old)
+            def blank_out(old: Buffer | None, place: int = place, blank: dict[int, bytes] = blank) -> memoryview | None:
+                return None if old is None else self.merge_file(place, blank, old)
+
+            self._replace(self.keys.key(place), blank_out)
 
     def _replace(self, key: str, change: Callable[[Buffer | None], memoryview | None]) -> None:
         """Put what ``change`` makes of a file in its place; None: nothing, it goes."""
-        self._keys.require_writable()
-        old = self._keys.store.get(key)
+        self.keys.require_writable()
+        old = self.keys.store.get(key)
         data = change(old)
         if data is not None:
-            self._keys.put_many([(key, data)], self._keys.settings.durable)
+            self.keys.put_many([(key, data)], self.keys.settings.durable)
         elif old is not None:
-            self._keys.store.delete(key, durable=self._keys.settings.durable)
+            self.keys.store.delete(key, durable=self.keys.settings.durable)
 
     def blank_out(self, coords: Coords) -> None:
         """Replace a chunk that cannot be decoded by fill values."""
-        with self.lock([coords], self._keys.settings.lock_timeout):
+        with self.lock([coords], self.keys.settings.lock_timeout):
             self.erase(coords)
 
     def rewrite(self, place: int) -> None:
         """Write a superchunk anew, as long as the array: what is missing becomes fill values."""
-        with self._keys.lock([(place,)], self._keys.settings.lock_timeout):
-            self._replace(self._keys.key(place), partial(self.merge_file, place, {}))
+        with self.keys.lock([(place,)], self.keys.settings.lock_timeout):
+            self._replace(self.keys.key(place), partial(self.merge_file, place, {}))
 
     def complete(self, first: int) -> None:
         """Write the superchunks from ``first`` on that are missing or shorter than the array, with fill values."""
-        there = set(self._keys.places()[0])
+        there = set(self.keys.places()[0])
         least = 0 if self.shape.single else 1
         for place in range(first, max(self.places, least)):
             if place not in there or self.is_short(place):
@@ -215,32 +198,21 @@ class Superchunks(Column):
 class CasSuperchunks(Superchunks):
     """The chunks of the only column of an array."""
 
-    def __init__(
-        self,
-        keys: DataKeys,
-        spec: ArraySpec,
-        fill: Any = None,
-        *,
-        exact: bool = False,
-        counts: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(keys, spec, fill, exact=exact, counts=counts)
-        # a superchunk of several chunks is fetched with the stamp that comes with its index
-        self.traits = replace(self.traits, swaps=True, reads_stamps=self.per > 1)
+    uses_compare_and_swap = True
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _stored(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
         if self._wants_most(place, numbers):
-            whole = self._keys.store.get_version(key, most=self._limit)
+            whole = self.keys.store.get_version(key, most=self._limit)
             return ([None] * len(numbers), None) if whole is None else (self._cut(whole.data, numbers), whole.stamp)
-        for attempt in attempts(self._keys.settings.lock_timeout):
+        for attempt in attempts(self.keys.settings.lock_timeout):
             with attempt:
                 return self._from_ranges(place, key, numbers)
         raise AssertionError
 
     def _from_ranges(self, place: int, key: str, numbers: Sequence[int]) -> tuple[list[Stored], Any]:
-        store, cached = self._keys.store, self._indexes.get(key)
+        store, cached = self.keys.store, self._indexes.get(key)
         stamp, index = cached or self._index_now(place, key)
         if index is None:
             return [None] * len(numbers), None
@@ -257,7 +229,7 @@ class CasSuperchunks(Superchunks):
 
     def _index_now(self, place: int, key: str) -> tuple[Any, ChunkOffsets | None]:
         """Stamp and index of the present version; neither when it is missing."""
-        store = self._keys.store
+        store = self.keys.store
         found: Version | None = store.get_version(key, (0, self._head(place)))
         if found is None:
             return None, None
@@ -279,8 +251,8 @@ class CasSuperchunks(Superchunks):
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
         """Return the chunks of one superchunk, and the file that they are of."""
         numbers = [self._number(each) for each in coords]
-        key = self._keys.key(self.numbering.find(numbers[0])[0]) if coords else None
-        version = self._keys.store.get_version(key, most=self._limit) if key is not None else None
+        key = self.keys.key(self.numbering.find(numbers[0])[0]) if coords else None
+        version = self.keys.store.get_version(key, most=self._limit) if key is not None else None
         if version is None:
             return [None] * len(coords), None
         stored = self._cut(version.data, [self.numbering.find(number)[1] for number in numbers])
@@ -289,31 +261,29 @@ class CasSuperchunks(Superchunks):
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one superchunk if it is still the file that was read, else ``Conflict``."""
-        self._keys.require_writable()
+        self.keys.require_writable()
+        old = None if expected is None else expected.data
         for place, new in self.encode_chunks(pairs).items():
-            self._swap(place, new, expected)
-
-    def _swap(self, place: int, new: Mapping[int, bytes], old: Version | None) -> None:
-        self._swap_file(self._keys.key(place), self.merge_file(place, new, None if old is None else old.data), old)
+            self._swap_file(self.keys.key(place), self.merge_file(place, new, old), expected)
 
     def _swap_file(self, key: str, data: memoryview | None, old: Version | None) -> None:
-        store = self._keys.store
+        store = self.keys.store
         if data is not None:
-            store.put_if(key, data, None if old is None else old.stamp, durable=self._keys.settings.durable)
+            store.put_if(key, data, None if old is None else old.stamp, durable=self.keys.settings.durable)
         elif old is not None:
-            store.delete(key, durable=self._keys.settings.durable)
+            store.delete(key, durable=self.keys.settings.durable)
 
     def _put(self, parts: Mapping[int, Mapping[int, bytes]], durable: bool) -> None:
-        self._keys.require_writable()
+        self.keys.require_writable()
         complete_files = {place: new for place, new in parts.items() if not self._needs_old_file(place, new)}
-        self._keys.put_many(self.files(complete_files), durable)
+        self.keys.put_many(self.files(complete_files), durable)
         for place in parts.keys() - complete_files.keys():
-            self._replace(self._keys.key(place), partial(self.merge_file, place, parts[place]))
+            self._replace(self.keys.key(place), partial(self.merge_file, place, parts[place]))
 
     def _replace(self, key: str, change: Callable[[Buffer | None], memoryview | None]) -> None:
-        self._keys.require_writable()
+        self.keys.require_writable()
         # Another writer may win the race for the file: then it is read, changed and offered again until the timeout.
-        for attempt in attempts(self._keys.settings.lock_timeout):
+        for attempt in attempts(self.keys.settings.lock_timeout):
             with attempt:
-                old = self._keys.store.get_version(key, most=self._limit)
+                old = self.keys.store.get_version(key, most=self._limit)
                 self._swap_file(key, change(None if old is None else old.data), old)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
+from hyperslab.chunks.source import ChunkSource, SourceTraits
 from hyperslab.errors import Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Writer
 from hyperslab.formats.blaze import document
@@ -30,7 +30,7 @@ from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import (
-    LockedCoordinateChunk,
+    CoordinateChunk,
     check_size,
     coordinate_spec,
     may_be_coordinate,
@@ -110,35 +110,35 @@ class BlazeWriter(BlazeReader, Writer):
         if not self._empty:
             super().refresh(path)
 
-    def _chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
-        return self._coordinate(path, spec) if path in self._waiting.specs else super()._chunks(path, spec)
-
-    def _coordinate(self, path: str, spec: ArraySpec) -> ChunkSource:
-        def put(cells: Values) -> None:
-            self._put_cells(path, spec, cells)
-
-        return LockedCoordinateChunk(
-            spec, lambda: self._cells(path), put, lambda: self.lock_node(path), locks=self.store.traits.locks_nodes
-        )
-
-    def _cells(self, path: str) -> Values:
-        if path in self._unplaced_cells:
-            return self._unplaced_cells[path]
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of an array."""
         if path in self._waiting.specs:
-            return self._waiting.cells[path]
-        return self.folder.labelled.coords[path].cells
+            return self.coordinate_chunks(path, self._waiting.specs[path])
+        return super().chunks(path)
 
-    def _put_cells(self, path: str, spec: ArraySpec, cells: Values) -> None:
-        """New cells of a coordinate; those of a shape that is not put yet are kept until it is."""
-        now = self.node(path)
-        if now.is_array and now.shape != spec.shape:
-            self._unplaced_cells[path] = cells
-        elif path in self._waiting.specs:
-            self._waiting.cells[path] = cells
-        else:
-            labelled = self.folder.labelled
-            coords = {**labelled.coords, path: StoredCoordinate(labelled.coords[path].spec, cells)}
-            self._write(replace(labelled, coords=coords))
+    def coordinate_chunks(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """Return the cells of a coordinate. New ones of a shape that is not put yet are kept until it is."""
+
+        def get() -> Values:
+            if path in self._unplaced_cells:
+                return self._unplaced_cells[path]
+            if path in self._waiting.specs:
+                return self._waiting.cells[path]
+            return self.labelled.coords[path].cells
+
+        def put(cells: Values) -> None:
+            now = self.node(path)
+            if now.is_array and now.shape != spec.shape:
+                self._unplaced_cells[path] = cells
+            elif path in self._waiting.specs:
+                self._waiting.cells[path] = cells
+            else:
+                labelled = self.labelled
+                coordinate = StoredCoordinate(labelled.coords[path].spec, cells)
+                self._write(replace(labelled, coords={**labelled.coords, path: coordinate}))
+
+        traits = SourceTraits(locks=self.store.traits.locks_nodes)
+        return CoordinateChunk(spec, get, put, lambda: self.lock_node(path), traits)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks of an array as they will be under ``spec``, before its documents are put."""
@@ -149,7 +149,7 @@ class BlazeWriter(BlazeReader, Writer):
             return self.folder.source(with_whole_rows(spec), exact=True)
         if path not in self._names():
             raise _field_error(path)
-        return self._coordinate(path, spec)
+        return self.coordinate_chunks(path, spec)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish in this format's own spelling, or Unsupported."""
@@ -182,34 +182,28 @@ class BlazeWriter(BlazeReader, Writer):
             if self.table is not None:
                 self._put_in_table(path, spec)
             elif spec.is_group:
-                self._put_group(spec)
-            elif not self._empty and path == self.folder.labelled.name:
+                self._waiting.group = spec
+                if not self._empty:
+                    self._write(replace(self.labelled, group=spec))
+            elif not self._empty and path == self.labelled.name:
                 self._put_main(spec)
             elif path in self._names():
                 self._put_coordinate(path, spec)
             else:
                 self._put_new(path, spec)
 
-    def _put_group(self, spec: GroupSpec) -> None:
-        self._waiting.group = spec
-        if not self._empty:
-            self._write(replace(self.folder.labelled, group=spec))
-
     def _put_main(self, spec: ArraySpec) -> None:
-        labelled = self.folder.labelled
+        labelled = self.labelled
         self._check_growth(labelled.name, spec)
         if spec.shape and spec.shape[0] > labelled.spec.shape[0]:
-            self._incomplete_from(labelled.spec)
+            # Superchunks from the last old one on may be missing or short until the dataset is closed.
+            storing = ColumnStorage.of(labelled.spec)
+            first = labelled.spec.shape[0] // (storing.rows * storing.per)
+            self._first_incomplete = first if self._first_incomplete is None else min(self._first_incomplete, first)
         self._write(replace(labelled, spec=with_whole_rows(spec)))
 
-    def _incomplete_from(self, spec: ArraySpec) -> None:
-        """Superchunks from the last one of ``spec`` on may be missing or short until the dataset is closed."""
-        storing = ColumnStorage.of(spec)
-        first = spec.shape[0] // (storing.rows * storing.per) if spec.shape else 0
-        self._first_incomplete = first if self._first_incomplete is None else min(self._first_incomplete, first)
-
     def _check_growth(self, path: str, spec: ArraySpec) -> None:
-        old = self.folder.labelled.spec
+        old = self.labelled.spec
         if spec.dtype != old.dtype:
             raise Invalid(f"cells of {spec.dtype} in an array of {old.dtype}", node=path, remedy="make a new array")
         if len(spec.shape) != len(old.shape) or spec.shape[1:] != old.shape[1:]:
@@ -217,16 +211,16 @@ class BlazeWriter(BlazeReader, Writer):
             raise Unsupported(message, node=path, remedy="convert it to zarr3")
 
     def _put_coordinate(self, path: str, spec: ArraySpec) -> None:
-        draft = self._waiting if path in self._waiting.specs else SingleArrayDraft.of(self.folder.labelled)
+        draft = self._waiting if path in self._waiting.specs else SingleArrayDraft.of(self.labelled)
         draft.put_coordinate(path, coordinate_spec(spec), self._unplaced_cells.pop(path, None))
         if draft is not self._waiting:
-            self._write(replace(self.folder.labelled, coords=draft.coords))
+            self._write(replace(self.labelled, coords=draft.coords))
 
     def _draft(self) -> SingleArrayDraft:
         """Return all arrays: those that the documents hold now, which others may have changed, and those that wait."""
         if self._empty:
             return self._waiting.copy()
-        draft = SingleArrayDraft.of(self.folder.labelled)
+        draft = SingleArrayDraft.of(self.labelled)
         draft.specs |= self._waiting.specs
         draft.cells |= self._waiting.cells
         return draft
@@ -248,7 +242,7 @@ class BlazeWriter(BlazeReader, Writer):
         try:
             main = main_array(draft.specs)
         except Invalid:
-            stored = self.folder.labelled
+            stored = self.labelled
             if not self._has_been_empty or not (
                 may_be_coordinate(path, spec) or may_be_coordinate(stored.name, stored.spec)
             ):
@@ -256,22 +250,22 @@ class BlazeWriter(BlazeReader, Writer):
             self._wait(path, spec)  # of which array it is a coordinate will be seen
             return
         if main != path:
-            check_size(path, spec)
+            check_size(path, spec, "blaze")
             draft.put_coordinate(path, coordinate_spec(spec))
         self._store_draft(draft, main)
 
     def _wait(self, path: str, spec: ArraySpec) -> None:
-        check_size(path, spec)
+        check_size(path, spec, "blaze")
         self._waiting.put_coordinate(path, coordinate_spec(spec))
 
     def _store_draft(self, draft: SingleArrayDraft, main: str) -> None:
         """Store all arrays of ``draft``: ``main``, which may be another one than before, and its coordinates."""
         if main == self.main:
-            self._write(replace(self.folder.labelled, coords=draft.coords))
+            self._write(replace(self.labelled, coords=draft.coords))
         else:
             if not self._empty:  # the array that was put first becomes a coordinate
-                labelled = self.folder.labelled
-                check_size(labelled.name, labelled.spec)
+                labelled = self.labelled
+                check_size(labelled.name, labelled.spec, "blaze")
                 cells = read_all_cells(self.folder.source(labelled.spec), labelled.spec)
                 draft.put_coordinate(labelled.name, coordinate_spec(labelled.spec), cells)
             cells_of_main = draft.cells.pop(main, None)
@@ -279,7 +273,7 @@ class BlazeWriter(BlazeReader, Writer):
             # One that waited was planned as a coordinate, which has no chunks and codecs.
             self._make(main, spec if cells_of_main is None else self.new_array(spec), draft.coords, draft.group)
             if cells_of_main is not None:
-                store_cells(self.folder.source(self.folder.labelled.spec), cells_of_main)
+                store_cells(self.folder.source(self.labelled.spec), cells_of_main)
         self._waiting = SingleArrayDraft(group=self._waiting.group)
 
     def _make(self, path: str, spec: ArraySpec, coords: Mapping[str, StoredCoordinate], group: GroupSpec) -> None:
@@ -314,7 +308,7 @@ class BlazeWriter(BlazeReader, Writer):
             if source in self._waiting.specs:
                 self._waiting.rename(source, target)
                 return True
-            labelled = self.folder.labelled
+            labelled = self.labelled
             if source == labelled.name:
                 self._write(replace(labelled, name=target))
             else:
@@ -331,11 +325,11 @@ class BlazeWriter(BlazeReader, Writer):
                 raise Unsupported("columns of a table of bcolz are not removed", node=path)
             if path in self._waiting.specs:
                 self._waiting.drop(path)
-            elif not self._empty and path in self.folder.labelled.coords:
-                draft = SingleArrayDraft.of(self.folder.labelled)
+            elif not self._empty and path in self.labelled.coords:
+                draft = SingleArrayDraft.of(self.labelled)
                 draft.drop(path)
-                self._write(replace(self.folder.labelled, coords=draft.coords))
-            elif not self._empty and path in ("", self.folder.labelled.name):
+                self._write(replace(self.labelled, coords=draft.coords))
+            elif not self._empty and path in ("", self.labelled.name):
                 if path:
                     self._waiting = self._draft()
                     self._waiting.drop(path)
@@ -377,16 +371,13 @@ class BlazeWriter(BlazeReader, Writer):
         if getattr(self._local, "depth", 0):
             yield
             return
-        with self._mutex if self._empty else self._store_lock():
+        store, lock = self._writable_store, self._mutex
+        with lock if self._empty or not store.traits.locks_nodes else store.lock_node("", self._settings.lock_timeout):
             self._local.depth = 1
             try:
                 yield
             finally:
                 self._local.depth = 0
-
-    def _store_lock(self) -> AbstractContextManager[object]:
-        store = self._writable_store
-        return store.lock_node("", self._settings.lock_timeout) if store.traits.locks_nodes else self._mutex
 
     def close(self) -> None:
         """Complete what is missing in the data, say how much is stored, let go of the store."""
@@ -406,8 +397,7 @@ class BlazeWriter(BlazeReader, Writer):
 
     def _complete(self) -> None:
         with self.lock_node(""), suppress(NodeNotFound):  # another writer may have removed it
-            labelled = self.folder.labelled
-            source = self.folder.source(labelled.spec, exact=True)
+            source = self.folder.source(self.labelled.spec, exact=True)
             if self._first_incomplete is not None:
                 source.complete(self._first_incomplete)
             cbytes = source.nbytes_stored()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -28,7 +28,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
-from hyperslab.formats.bloscpack.encoding import OPTIONS, BloscpackOptions
+from hyperslab.formats.bloscpack.encoding import BloscpackOptions
 from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, ServedFile
 from hyperslab.formats.bloscpack.preamble import MAGIC
 from hyperslab.formats.bloscpack.writer import BloscpackWriter
@@ -67,7 +67,7 @@ class BloscpackFormat(Format):
     @property
     def options(self) -> tuple[str, ...]:
         """The names of the options of a new file."""
-        return OPTIONS
+        return tuple(field.name for field in fields(BloscpackOptions))
 
     def open(
         self,
@@ -82,7 +82,7 @@ class BloscpackFormat(Format):
 
         NotFound, FormatError, AlreadyExists, Unsupported.
         """
-        chosen = BloscpackOptions.of(**options)
+        chosen = BloscpackOptions(**options)
         if mode == "r":
             return BloscpackReader(_file(where))
         if where.scheme != "file" or where.path is None:

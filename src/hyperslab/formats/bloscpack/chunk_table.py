@@ -1,10 +1,10 @@
-"""Where the chunks of a file lie: by its offsets, or by walking from one to the next where there are none."""
+"""The places of the chunks of a file: by its offsets, or by a walk from one chunk to the next where there are none."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -102,25 +102,18 @@ class ChunkTable:
         """
         if number >= len(self.starts):
             raise self.missing(number)
-        room = int(self.rooms[number])
+        at, room = int(self.starts[number]), int(self.rooms[number])
         if room < BLOSC + self.digest_size:
-            raise self._misplaced(number)
-        if self.edges is not None:
-            nbytes = int(self.edges[number + 1] - self.edges[number])
-        else:
-            nbytes = self.last if number == self.declared - 1 else self.chunk_size
-        return int(self.starts[number]), min(room, nbytes + BLOSC + self.digest_size), nbytes
+            expected = f"{self.begin} to {self.file_size - BLOSC - self.digest_size}, and no other chunk within"
+            raise CorruptChunk("its offset lies outside the file or within another chunk", expected=expected, found=at)
+        start, stop = self.span(number)
+        return at, min(room, stop - start + BLOSC + self.digest_size), stop - start
 
     def missing(self, number: int) -> MissingChunks:
         """Return the error for a chunk that is not there."""
         remedy = "write the file anew from its source, or read only the cells before"
         why = f": {self.fault}" if self.fault else ""
         return MissingChunks(f"chunk {number} is not there, the last whole one is {self.found - 1}{why}", remedy=remedy)
-
-    def _misplaced(self, number: int) -> CorruptChunk:
-        start = int(self.starts[number])
-        expected = f"{self.begin} to {self.file_size - BLOSC - self.digest_size}, and no other chunk within"
-        return CorruptChunk("its offset lies outside the file or within another chunk", expected=expected, found=start)
 
 
 def read_table(file: FileBytes, preamble: Preamble, expected: int = -1) -> ChunkTable:
@@ -135,7 +128,7 @@ def read_table(file: FileBytes, preamble: Preamble, expected: int = -1) -> Chunk
         require(4 * (begin - at), None)
         starts = np.frombuffer(file.pread(begin - at, at), "<i8")
         if found.fault and len(starts) > 1 and not (starts == -1).any():  # there is room behind the digests
-            return _by_offsets(file, header.evolve(nchunks=len(starts)), starts, begin)
+            return _by_offsets(file, replace(header, nchunks=len(starts)), starts, begin)
         return found
     if preamble.chunks_at > file.size:
         message = f"the file ends before its chunks: it has {file.size} bytes, they begin at {preamble.chunks_at}"
@@ -198,14 +191,14 @@ def _decoded(file: FileBytes, start: int, room: int) -> int:
 
 def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected: int) -> ChunkTable:
     """Walk from one chunk to the next, as the lengths in them say, to the last one or to the end of the file."""
-    digest, at, wanted = header.digest.size, begin, header.nchunks
+    digest, at, declared = header.digest.size, begin, header.nchunks
     starts: list[int] = []
     sizes: list[int] = []
     fault = ""
-    while wanted < 0 or len(starts) < wanted:
+    while declared < 0 or len(starts) < declared:
         if at + BLOSC + digest > file.size:
             rest = file.size - at
-            fault = f"the file ends within chunk {len(starts)}" if rest or wanted >= 0 else ""
+            fault = f"the file ends within chunk {len(starts)}" if rest or declared >= 0 else ""
             break
         version, _, _, _, nbytes, _, stored = HEADER.unpack(file.pread(BLOSC, at))
         if version not in _VERSIONS or not BLOSC <= stored <= nbytes + BLOSC or nbytes > MAX_BYTES:
@@ -220,11 +213,11 @@ def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected:
     rooms = np.diff(np.array([*starts, at], np.int64))
     size, last, edges = header.chunk_size, header.last_chunk, None
     if size < 0:
-        edges, wanted = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))), max(wanted, len(sizes))
-    elif wanted < 0:
-        wanted, last = _uniform(sizes, size, expected)
+        edges, declared = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))), max(declared, len(sizes))
+    elif declared < 0:
+        declared, last = _uniform(sizes, size, expected)
     elif last < 0:
-        last = sizes[-1] if wanted == len(sizes) > 0 else max(0, expected - (wanted - 1) * size)
+        last = sizes[-1] if declared == len(sizes) > 0 else max(0, expected - (declared - 1) * size)
     return ChunkTable(
         starts=np.array(starts, np.int64),
         rooms=rooms,
@@ -233,7 +226,7 @@ def _walk_chunks(file: FileBytes, header: BloscpackHeader, begin: int, expected:
         digest_size=digest,
         begin=begin,
         file_size=file.size,
-        declared=wanted,
+        declared=declared,
         edges=edges,
         fault=fault,
         unfinished=header.nchunks < 0 or header.has_offsets,
@@ -280,28 +273,24 @@ class TableCache:
     def __init__(self, file: FileBytes, load: Callable[[], ChunkTable]) -> None:
         self._file = file
         self._load = load
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._cached: tuple[object, ChunkTable] | None = None
 
     def get(self) -> ChunkTable:
         """Return the table."""
         cached = self._cached
-        return cached[1] if cached is not None else self._read(None)
+        return cached[1] if cached is not None else self.refreshed(None)
 
-    def refreshed(self, table: ChunkTable) -> ChunkTable:
+    def refreshed(self, table: ChunkTable | None) -> ChunkTable:
         """Return the table as it is now; the same one while the file is."""
-        return self._read(table)
+        with self._lock:
+            stamp = self._file.stamp()
+            if self._cached is not None and (self._cached[0] == stamp or self._cached[1] is not table):
+                return self._cached[1]
+            return self.reload()
 
     def reload(self) -> ChunkTable:
         """Read the table once more, though the file tells of no change: its clock may not have ticked in between."""
         with self._lock:
-            self._cached = read_stable(self._file, lambda: (self._file.stamp(), self._load()))
-            return self._cached[1]
-
-    def _read(self, stale: ChunkTable | None) -> ChunkTable:
-        with self._lock:
-            stamp = self._file.stamp()
-            if self._cached is not None and (self._cached[0] == stamp or self._cached[1] is not stale):
-                return self._cached[1]
             self._cached = read_stable(self._file, lambda: (self._file.stamp(), self._load()))
             return self._cached[1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from hyperslab.formats.bloscpack.preamble import (
 )
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.model.spec import Codec
-from hyperslab.stores.atomic_file import MOST, AtomicFile, Change, Piece, assemble, journal_bytes, patch_file
+from hyperslab.stores.atomic_file import MOST, AtomicFile, Change, assemble, journal_bytes, patch_file
 from hyperslab.stores.files import read_at, version_of, write_errors
 
 # -- the file as it is before the change ----------------------------------------------------------------------------
@@ -47,8 +47,8 @@ from hyperslab.stores.files import read_at, version_of, write_errors
 
 @dataclass(eq=False)
 class FileSnapshot:
-    """An open file of one version: its front, its chunks, and what it holds, as its metadata ``say`` and in truth.
-    ``state``: what a writer made of it."""
+    """An open file of one version: its preamble, its chunks, and what it holds, as its metadata ``declared`` it and in
+    truth (``content``). ``state``: what a writer made of it."""
 
     file: LocalFile
     stamp: Any
@@ -60,13 +60,8 @@ class FileSnapshot:
 
     @property
     def table(self) -> ChunkTable:
-        """Where the chunks are."""
+        """The places of the chunks."""
         return self.tables.get()
-
-    @property
-    def path(self) -> str:
-        """Where the file lies."""
-        return self.file.path
 
     @property
     def size(self) -> int:
@@ -107,7 +102,9 @@ def read_snapshot(path: str, url: str, *, whole: bool = False) -> FileSnapshot:
             content = parse_document(
                 preamble.doc, nbytes=found_bytes(read_table(file, preamble)), chunk_size=preamble.header.chunk_size
             )
-        tables = _tables(file, preamble, content)
+        expected = -1 if content.plain else content.nbytes
+        first = [preamble]
+        tables = TableCache(file, lambda: read_table(file, first.pop() if first else read_preamble(file), expected))
         tables.get()
         longer = read_content(file, preamble, whole=True) if whole and content.surplus else content
         return FileSnapshot(file, file.stamp(), preamble, tables, content, longer)
@@ -124,16 +121,6 @@ def found_bytes(table: ChunkTable) -> int:
     return table.chunk_size * table.found if whole else table.nbytes
 
 
-def _tables(file: LocalFile, preamble: Preamble, content: Content) -> TableCache:
-    expected = -1 if content.plain else content.nbytes
-    first = [preamble]
-
-    def load() -> ChunkTable:
-        return read_table(file, first.pop() if first else read_preamble(file), expected)
-
-    return TableCache(file, load)
-
-
 def is_same(snapshot: FileSnapshot, path: str) -> bool:
     """Return whether the path still leads to this version."""
     try:
@@ -146,17 +133,15 @@ def pending_chunks_of(snapshot: FileSnapshot, options: BloscpackOptions, url: st
     """Return the chunks of the file, to be changed. ``rows`` of each before: they stay where the file says nothing of
     them."""
     preamble, content = snapshot.preamble, snapshot.content
-    spec = content.spec
-    codecs = tuple(_writable(codec) for codec in spec.codecs) or (CODEC,)
-    content = content.evolve(
-        labelled=type(content.labelled)(
-            content.labelled.name,
-            spec.evolve(codecs=codecs, layout={}),
-            content.labelled.coords,
-            content.labelled.group,
-        )
+    # Chunks of Snappy are read, and written as LZ4.
+    codecs = tuple(
+        Codec("blosc", {**codec.config, "cname": "lz4"}) if codec.config.get("cname") == "snappy" else codec
+        for codec in content.spec.codecs
     )
-    style = Style.of(preamble.header, preamble.section).evolve(
+    spec = content.spec.evolve(codecs=codecs or (CODEC,), layout={})
+    content = content.evolve(labelled=replace(content.labelled, spec=spec))
+    style = replace(
+        Style.of(preamble.header, preamble.section),
         typesize=preamble.header.typesize if preamble.header.layout != "v1" else typesize_of(content.stored.itemsize),
         metadata=preamble.header.has_metadata or not content.plain,
     )
@@ -171,16 +156,10 @@ def pending_chunks_of(snapshot: FileSnapshot, options: BloscpackOptions, url: st
     return pending
 
 
-def _writable(codec: Codec) -> Codec:
-    """Return the codec that chunks are written by: chunks of Snappy are read, and written as LZ4."""
-    return Codec("blosc", {**codec.config, "cname": "lz4"}) if codec.config.get("cname") == "snappy" else codec
-
-
 def _rows(snapshot: FileSnapshot, options: BloscpackOptions, before: int) -> int:
-    """Return the rows of a chunk: what the file has. A single chunk that is as large as the array says nothing of
-    others to come.
+    """Return the rows of a chunk, as the file has them; where stored chunks end within rows, they are cut anew.
 
-    Where stored chunks end within rows, they are cut anew.
+    A single chunk that is as large as the array says nothing of others to come.
     """
     content, table = snapshot.content, snapshot.table
     shape, row, axis = content.spec.shape, content.row, content.axis
@@ -226,13 +205,13 @@ def commit(
     ``documents``: whether the metadata may be others.
     """
     pending.rewrite_edges()
-    with write_errors(url, os.path.basename(old.path)):
+    with write_errors(url, os.path.basename(old.file.path)):
         plan = plan_patch(old, pending, documents=documents)
         if plan is None:
             _replace(old, pending, durable)
         else:
             behind = _behind(plan, pending)
-            patch_file(old.path, descriptor, plan.changes, plan.size, durable=durable, behind=behind)
+            patch_file(old.file.path, descriptor, plan.changes, plan.size, durable=durable, behind=behind)
 
 
 # -- in place -----------------------------------------------------------------------------------------------------
@@ -249,7 +228,8 @@ def plan_patch(old: FileSnapshot, pending: PendingChunks, *, documents: bool) ->
     if documents and not _plan_metadata(plan, old, pending):
         return None
     sizes = pending.header_sizes
-    new = preamble.header.evolve(
+    new = replace(
+        preamble.header,
         chunk_size=sizes.chunk,
         last_chunk=sizes.last,
         nchunks=sizes.count,
@@ -310,38 +290,32 @@ def _plan_chunks(plan: Patch, old: FileSnapshot, pending: PendingChunks) -> bool
             return False
     if tail == last + 1 and count == table.found:
         return True
-    plan.begin = int(table.starts[tail]) if tail <= last else _end(old, last)
-    return _plan_tail(plan, old, pending, tail)
+    if tail <= last:
+        return _plan_tail(plan, old, pending, tail, int(table.starts[tail]))
+    end = int(table.starts[last]) + old.stored_size(last) + table.digest_size
+    return _plan_tail(plan, old, pending, tail, end)
 
 
-def _end(old: FileSnapshot, number: int) -> int:
-    """Return where a stored chunk and its digest end."""
-    return int(old.table.starts[number]) + old.stored_size(number) + old.table.digest_size
-
-
-def _plan_tail(plan: Patch, old: FileSnapshot, pending: PendingChunks, tail: int) -> bool:
-    """Plan the chunks behind the last that keeps its place: what begins within the old file is journaled, the rest is
-    written one chunk after the other."""
-    at, number = plan.begin, tail
+def _plan_tail(plan: Patch, old: FileSnapshot, pending: PendingChunks, tail: int, at: int) -> bool:
+    """Plan the chunks from ``tail`` on, the first at byte ``at``: what begins within the old file is journaled, the
+    rest is written one chunk after the other."""
+    number = tail
     while number < pending.count and at < old.size:
-        slot = pending.slots.get(number) or pending.blank_slot(number)
+        slot = pending.slot(number)
         if not plan.add(at, slot):
             return False
         at += len(slot)
         number += 1
     plan.begin, plan.behind = at, range(number, pending.count)
-    plan.size = at + sum(_size_of(pending, each) for each in plan.behind)
+    plan.size = at + sum(map(pending.slot_size, plan.behind))
     return True
 
 
-def _size_of(pending: PendingChunks, number: int) -> int:
-    return pending.slots.size_of(number) if number in pending.slots else len(pending.blank_slot(number))
-
-
 def _behind(plan: Patch, pending: PendingChunks) -> Iterator[Change]:
+    """Yield the chunks behind the end of the old file, each when the one before is written."""
     at = plan.begin
     for number in plan.behind:
-        slot = pending.slots.get(number) or pending.blank_slot(number)
+        slot = pending.slot(number)
         yield at, slot
         at += len(slot)
 
@@ -371,9 +345,9 @@ def _plan_offsets(plan: Patch, old: FileSnapshot, pending: PendingChunks) -> boo
     at = old.preamble.offsets_at
     if count < table.found:
         return plan.add(at + 8 * count, b"\xff" * 8 * (table.found - count))
-    tail = [_size_of(pending, number) for number in range(table.found, count)]
     # The new slots end with the file, so their starts follow from its new size, backwards.
-    starts = plan.size - np.cumsum(np.array(tail[::-1], "<i8"))[::-1]
+    backwards = [pending.slot_size(number) for number in reversed(range(table.found, count))]
+    starts = plan.size - np.cumsum(np.array(backwards, "<i8"))[::-1]
     return plan.add(at + 8 * table.found, starts.astype("<i8").tobytes())
 
 
@@ -382,40 +356,31 @@ def _plan_offsets(plan: Patch, old: FileSnapshot, pending: PendingChunks) -> boo
 
 def _replace(old: FileSnapshot, pending: PendingChunks, durable: bool) -> None:
     """Write the file anew beside its place and put it there."""
-    sizes = pending.header_sizes
-    style = pending.style.evolve(metadata=pending.style.metadata or bool(render_document(pending.content)))
+    sizes, table = pending.header_sizes, old.table
+    style = replace(pending.style, metadata=pending.style.metadata or bool(render_document(pending.content)))
     has_same_chunks = is_aligned(old, pending) and old.preamble.header.checksum == style.checksum
-    numbers = range(sizes.count)
-    lengths = [_length(old, pending, number, has_same_chunks) for number in numbers]
+    # A chunk that did not change is copied as it is stored. One that is cut or encoded in another way is made first and
+    # staged: the offsets, which stand before the chunks, follow from the bytes of all of them.
+    copies: dict[int, int] = {}
+    for number in range(sizes.count):
+        if pending.is_on_disk(number) and number not in pending.slots:
+            if has_same_chunks and number < table.found:
+                copies[number] = old.stored_size(number) + table.digest_size
+            else:
+                pending.put(number, pending.block(number))
+    lengths = [copies.get(number) or pending.slot_size(number) for number in range(sizes.count)]
     text = text_of(pending.content, style)
     preamble = render_preamble(style, text, sizes, Room.of(style, text, sizes.count), lengths)
     if preamble is None:
         raise StorageError("the header of the file cannot be made")
-    temporary = AtomicFile(old.path, os.fstat(old.file.descriptor).st_mode)
+    pieces = (
+        (old.file.descriptor, int(table.starts[number]), copies[number]) if number in copies else pending.slot(number)
+        for number in range(sizes.count)
+    )
+    temporary = AtomicFile(old.file.path, os.fstat(old.file.descriptor).st_mode)
     try:
-        assemble(temporary.descriptor, preamble, (_piece(old, pending, number, has_same_chunks) for number in numbers))
+        assemble(temporary.descriptor, preamble, pieces)
         temporary.publish(durable=durable)
     except BaseException:
         temporary.discard()
         raise
-
-
-def _is_unchanged(old: FileSnapshot, pending: PendingChunks, number: int, has_same_chunks: bool) -> bool:
-    """Return whether a chunk is in the new file what it is in the old one."""
-    kept = pending.base is not None and number * pending.rows < pending.base.length
-    return has_same_chunks and kept and number < old.table.found and number not in pending.slots
-
-
-def _length(old: FileSnapshot, pending: PendingChunks, number: int, has_same_chunks: bool) -> int:
-    """Return the bytes of a slot; one that is cut or encoded in another way is made first, and staged."""
-    if _is_unchanged(old, pending, number, has_same_chunks):
-        return old.stored_size(number) + old.table.digest_size
-    if number not in pending.slots and pending.base is not None and number * pending.rows < pending.base.length:
-        pending.put(number, pending.block(number))
-    return _size_of(pending, number)
-
-
-def _piece(old: FileSnapshot, pending: PendingChunks, number: int, has_same_chunks: bool) -> Piece:
-    if _is_unchanged(old, pending, number, has_same_chunks):
-        return old.file.descriptor, int(old.table.starts[number]), old.stored_size(number) + old.table.digest_size
-    return pending.slots.get(number) or pending.blank_slot(number)

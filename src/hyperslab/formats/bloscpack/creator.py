@@ -12,13 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import replace
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, typesize_of
-from hyperslab.formats.bloscpack.pending_chunks import ChunkSlots, ChunkStaging, PendingChunks
+from hyperslab.formats.bloscpack.pending_chunks import ChunkStaging, PendingChunks
 from hyperslab.formats.bloscpack.preamble import UNKNOWN, Room, Sizes, render_preamble, text_of
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writer import StateWriter, roll_back_journal
@@ -36,93 +36,83 @@ Render = Callable[[Sequence[int], int | None], bytes | None]
 """The front for slots of these lengths: of that size, or None where it does not fit; without a size it always does."""
 
 
-class NewFile(ChunkSlots):
-    """A new file for ``target``. ``start``: what stands in front while it is built."""
+class NewFile(ChunkStaging):
+    """A new file for ``target``: slots that follow one another go there, the others wait. ``start``: what stands in
+    front while it is built."""
 
     def __init__(self, target: str, start: Callable[[], bytes], threshold: int = FILE_THRESHOLD) -> None:
+        super().__init__(os.path.dirname(target))
         self._target = target
         self._start = start
         self._threshold = threshold
-        self._lock = threading.Lock()
-        self._staged = ChunkStaging(os.path.dirname(target))
+        # Taken before the lock of what waits, never within it.
+        self._file_lock = threading.Lock()
         self._in_flight: dict[int, bytes] = {}
         self._places: list[tuple[int, int]] = []
-        self._end = 0
+        self._behind = 0
         self._front = 0
         self._temporary: AtomicFile | None = None
 
     def put(self, number: int, slot: bytes) -> None:
         """Take a slot, in place of an older one; several threads may call it. OSError as the system has it."""
-        with self._lock:
+        with self._file_lock:
             if self._in_flight.pop(number, None) is None and number == len(self._places) - 1:
-                self._end = self._places.pop()[0]
-            self._staged.put(number, slot)
-            temporary = self._begin_file()
-            ready = [] if temporary is None else self._assign_places()
+                self._behind = self._places.pop()[0]
+            super().put(number, slot)
+            if self._temporary is None and self.nbytes >= self._threshold:
+                preamble = self._start()
+                self._temporary = AtomicFile(self._target)
+                write_at(self._temporary.descriptor, preamble, 0)
+                self._front = self._behind = len(preamble)
+            temporary, ready = self._temporary, []
+            # Slots get their places in order: one that comes early waits for those before it.
+            while temporary is not None and (number := len(self._places)) in self._slots:
+                slot = super().get(number) or b""
+                ready.append((number, self._behind, slot))
+                self._places.append((self._behind, len(slot)))
+                self._in_flight[number] = slot
+                self._behind += len(slot)
         # Places are assigned under the lock and written without it, so that several threads write at once. Until its
         # bytes are there, a slot is read from where it waits.
         if temporary is not None and ready:
             for _, offset, data in ready:
                 write_at(temporary.descriptor, data, offset)
-            with self._lock:
-                self._forget_written(ready)
-
-    def _begin_file(self) -> AtomicFile | None:
-        """Return the file, which is made once there is enough to write; None before."""
-        if self._temporary is None and self._staged.nbytes >= self._threshold:
-            preamble = self._start()
-            self._temporary = AtomicFile(self._target)
-            write_at(self._temporary.descriptor, preamble, 0)
-            self._front = self._end = len(preamble)
-        return self._temporary
-
-    def _assign_places(self) -> list[tuple[int, int, bytes]]:
-        """Places for all slots that wait for nothing any more; others see them where they wait until they are there."""
-        ready = []
-        while (number := len(self._places)) in self._staged:
-            slot = self._staged.get(number) or b""
-            ready.append((number, self._end, slot))
-            self._places.append((self._end, len(slot)))
-            self._in_flight[number] = slot
-            self._end += len(slot)
-        return ready
-
-    def _forget_written(self, ready: list[tuple[int, int, bytes]]) -> None:
-        for number, _, slot in ready:
-            if self._in_flight.get(number) is slot:
-                del self._in_flight[number]
-                self._staged.drop(number)
+            with self._file_lock:
+                for number, _, slot in ready:
+                    if self._in_flight.get(number) is slot:
+                        del self._in_flight[number]
+                        self.drop(number)
 
     def get(self, number: int) -> bytes | None:
         """Return the slot, None when there is none."""
-        with self._lock:
-            if number in self._staged:
-                return self._staged.get(number)
+        with self._file_lock:
+            if number in self._slots:
+                return super().get(number)
             if self._temporary is None or number >= len(self._places):
                 return None
             offset, length = self._places[number]
         return read_at(self._temporary.descriptor, length, offset)
 
     def __contains__(self, number: int) -> bool:
-        return number in self._staged or number < len(self._places)
+        return number in self._slots or number < len(self._places)
 
     def __iter__(self) -> Iterator[int]:
-        with self._lock:
-            return iter(sorted({*range(len(self._places)), *self._staged}))
+        with self._file_lock:
+            return iter(sorted({*range(len(self._places)), *self._slots}))
 
     def size_of(self, number: int) -> int:
         """Return the bytes of one slot, 0 when there is none."""
-        with self._lock:
-            if number in self._staged:
-                return self._staged.size_of(number)
+        with self._file_lock:
+            if number in self._slots:
+                return super().size_of(number)
             return self._places[number][1] if number < len(self._places) else 0
 
     def cut(self, count: int) -> None:
         """Forget the slots from ``count`` on."""
-        with self._lock:
-            self._staged.cut(count)
+        with self._file_lock:
+            super().cut(count)
             if count < len(self._places):
-                self._end = self._places[count][0]
+                self._behind = self._places[count][0]
                 del self._places[count:]
 
     def finish(self, count: int, missing: Callable[[int], bytes], render: Render) -> AtomicFile:
@@ -134,11 +124,11 @@ class NewFile(ChunkSlots):
                 self.put(number, missing(number))
         temporary = self._temporary
         # Nothing came late and the preamble fits in the room that was left: the file is whole but for its beginning.
-        if temporary is not None and not len(self._staged):
+        if temporary is not None and not self._slots:
             preamble = render([length for _, length in self._places], self._front)
             if preamble is not None:
                 write_at(temporary.descriptor, preamble, 0)
-                os.ftruncate(temporary.descriptor, self._end)
+                os.ftruncate(temporary.descriptor, self._behind)
                 return temporary
         whole = AtomicFile(self._target)
         try:
@@ -154,7 +144,7 @@ class NewFile(ChunkSlots):
 
     def _pieces(self, count: int) -> Iterator[Piece]:
         for number in range(count):
-            slot = self._staged.get(number)
+            slot = super().get(number)
             if slot is not None:
                 yield slot
             elif self._temporary is not None:
@@ -163,7 +153,7 @@ class NewFile(ChunkSlots):
 
     def discard(self) -> None:
         """Forget all, and the file."""
-        self._staged.discard()
+        super().discard()
         self._places.clear()
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
@@ -229,7 +219,7 @@ class BloscpackCreator(StateWriter):
     def _new_pending_chunks(self, content: Content, rows: int) -> PendingChunks:
         """Return the chunks of an array that is the main one from now on."""
         self._first = content.spec.shape[content.axis] if content.spec.shape else 1
-        style = self._options.style.evolve(typesize=typesize_of(content.stored.itemsize))
+        style = replace(self._options.style, typesize=typesize_of(content.stored.itemsize))
         return PendingChunks(
             content, rows, style, self._options.slack, lambda: NewFile(self._path, self._start), self._url
         )
@@ -252,15 +242,15 @@ class BloscpackCreator(StateWriter):
         pending.with_content(content)
         pending.rewrite_edges()
         text, sizes = text_of(content, pending.style), pending.header_sizes
-        slots: Any = pending.slots
-        building: NewFile = slots
+        new_file = pending.slots
+        assert isinstance(new_file, NewFile)
 
-        def render(lengths: Any, size: int | None) -> bytes | None:
+        def render(lengths: Sequence[int], size: int | None) -> bytes | None:
             room = Room.of(pending.style, text, sizes.count) if size is None else self._room
-            found = render_preamble(pending.style, text, sizes, room, lengths)
-            return found if size is None or (found is not None and len(found) == size) else None
+            preamble = render_preamble(pending.style, text, sizes, room, lengths)
+            return preamble if size is None or (preamble is not None and len(preamble) == size) else None
 
-        temporary = building.finish(sizes.count, pending.blank_slot, render)
+        temporary = new_file.finish(sizes.count, pending.blank_slot, render)
         try:
             with self._lock_target():
                 temporary.publish(durable=self._settings.durable)
@@ -305,6 +295,5 @@ class BloscpackCreator(StateWriter):
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""
         self._closed = True
-        pending = self._state.pending
-        if pending is not None:
-            pending.slots.discard()
+        if self._state.pending is not None:
+            self._state.pending.slots.discard()

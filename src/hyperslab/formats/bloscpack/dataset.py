@@ -11,18 +11,16 @@ from dataclasses import replace
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import HEADER, may_move, used_bytes
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.base import Reader
 from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache, codecs_of, read_table, stored_end
 from hyperslab.formats.bloscpack.document import Content, contradiction, parse_document
 from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, read_stable
 from hyperslab.formats.bloscpack.preamble import Preamble, read_appendix, read_preamble
 from hyperslab.formats.bloscpack.rules import RULES, SURPLUS, chunk_problems, problems_of, with_mends
 from hyperslab.formats.bloscpack.source import open_stream
-from hyperslab.formats.format_errors import names_below, node_not_found, require_array
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import CoordinateCells
-from hyperslab.formats.single_array.document import Doc
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.formats.single_array.document import Doc, LabelledArray
+from hyperslab.formats.single_array.reader import SingleArrayReader
+from hyperslab.model.spec import ArraySpec
 
 _log = logging.getLogger("hyperslab")
 
@@ -98,10 +96,8 @@ def _with_rows_of(doc: Doc | None, content: Content, nbytes: int) -> Doc | None:
     return doc | {"shape": shape}
 
 
-class BloscpackReader(Reader):
+class BloscpackReader(SingleArrayReader):
     """One bloscpack file, read-only. A file that is changed in place is read as it is then, in its old shape."""
-
-    is_single_array = True
 
     def __init__(self, file: FileBytes) -> None:
         self._lock = threading.RLock()
@@ -142,47 +138,38 @@ class BloscpackReader(Reader):
         return found
 
     @property
-    def main(self) -> str | None:
-        """The name of the array."""
-        return self.content.labelled.name
+    def url(self) -> str:
+        """The URL of the file."""
+        return self._file.url
 
-    def children(self, path: str) -> list[str]:
-        """Return the array and its coordinates."""
-        return names_below(self.node(path), self.content.labelled.names)
+    @property
+    def labelled(self) -> LabelledArray:
+        """The array with its coordinates."""
+        return self.content.labelled
 
-    def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the node at ``path``."""
-        found = self.content.labelled.node(path)
-        if found is None:
-            raise node_not_found(path, self._file.url)
-        return found
-
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the cells of the array, or of a coordinate."""
-        spec = self.node(path)
-        content = self.content
-        spec = require_array(path, spec, self._file.url)
-        if path != content.labelled.name:
-            return CoordinateCells(content.labelled.coords[path].cells)
-        return open_stream(self._file, self._tables, content, self._preamble.header.digest, path)
+    def array_chunks(self, spec: ArraySpec) -> ChunkSource:
+        """Return the cells of the array."""
+        content, digest = self.content, self._preamble.header.digest
+        return open_stream(self._file, self._tables, content, digest, content.labelled.name)
 
     def storage(self, path: str) -> Doc:
         """Layout and checksum of the file, the chunks that it holds, how many more its offsets have room for."""
         if path != self.content.labelled.name:
             return {}
         header = self._preamble.header
-        found: Doc = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
-        found |= {"stored_chunks": self._tables.get().found, "offsets": header.has_offsets}
-        found |= {"slack": f"{self._slack()} bytes in the first chunk"} if found["stored_chunks"] else {}
-        found |= {"attributes_beside_the_dtype": ", ".join(self.content.outer)} if self.content.outer else {}
-        return found | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
-
-    def _slack(self) -> int:
-        """Return the bytes in the first chunk that it may grow by where it lies."""
-        offset, _, nbytes = self._tables.get().entry(0)
-        stored = HEADER.unpack(self._file.pread(HEADER.size, offset))[6]
-        chunk = self._file.pread(stored, offset)
-        return stored - used_bytes(chunk) if may_move(chunk, nbytes) else 0
+        table = self._tables.get()
+        doc: Doc = {"layout": header.layout, "checksum": header.digest.name, "order": self.content.order}
+        doc |= {"stored_chunks": table.found, "offsets": header.has_offsets}
+        if table.found:
+            # Slack is what the first chunk may grow by where it lies.
+            offset, _, nbytes = table.entry(0)
+            stored = HEADER.unpack(self._file.pread(HEADER.size, offset))[6]
+            chunk = self._file.pread(stored, offset)
+            slack = stored - used_bytes(chunk) if may_move(chunk, nbytes) else 0
+            doc["slack"] = f"{slack} bytes in the first chunk"
+        if self.content.outer:
+            doc["attributes_beside_the_dtype"] = ", ".join(self.content.outer)
+        return doc | ({"room_for_chunks": header.max_app} if header.layout == "v3" else {})
 
     def _problems(self, *, deep: bool, workers: int) -> Iterator[Problem]:
         """Yield every problem of the metadata and of the chunks; ``deep`` verifies and decodes each of these."""

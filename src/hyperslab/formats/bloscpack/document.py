@@ -1,4 +1,4 @@
-"""What a bloscpack file holds, from its metadata and its number of bytes, and back. Pure.
+"""The array of a bloscpack file, from its metadata and its number of bytes, and back. Pure.
 
 An array: ``dtype``, ``shape``, ``order`` and ``container`` as bloscpack writes them, behind them the labels of
 ``formats/single_array`` where there is anything to say, then the keys of others, which are attributes::
@@ -28,7 +28,6 @@ from hyperslab.formats.single_array.document import (
     DEFAULT,
     KEYS,
     Doc,
-    Document,
     LabelledArray,
     is_label,
     labels_from_json,
@@ -181,7 +180,12 @@ def _structured(value: list[object]) -> NumpyDType:
             if not name or name in names:
                 raise TypeError(f"field {name!r} has no name of its own")
             dtype = read_dtype(part[1])
-            names[name] = dtype if len(part) == 2 else _repeated(dtype, part[2])
+            if len(part) == 3:
+                lengths = field_shape(part[2])
+                if prod(lengths) * dtype.itemsize > LARGEST:
+                    raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
+                dtype = np.dtype((dtype, lengths))
+            names[name] = dtype
             offsets.append(size)
             size += names[name].itemsize
         if size > LARGEST:
@@ -198,13 +202,6 @@ def _name(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is no name of a field")
     return value
-
-
-def _repeated(dtype: NumpyDType, shape: Any) -> NumpyDType:
-    lengths = field_shape(shape)
-    if prod(lengths) * dtype.itemsize > LARGEST:
-        raise TypeError(f"a field of {prod(lengths)} cells of {dtype.itemsize} bytes")
-    return np.dtype((dtype, lengths))
 
 
 NUMPY = ("dtype", "shape", "order", "container")
@@ -370,8 +367,13 @@ def render_document(content: Content, *, spec_words: bool = False) -> Doc:
 
     Unsupported for attributes of a stream of bytes, or cells of coordinates, that JSON cannot hold.
     """
+    values, codes = encode_attrs(content.spec.attrs)
     if content.plain:
-        return plain_doc(content.spec.attrs)
+        if codes:
+            remedy = "give JSON's own types, or write an array"
+            message = f"attribute {next(iter(codes))!r}: a file of plain bytes has no typed attributes"
+            raise Unsupported(message, remedy=remedy)
+        return values
     shape = list(content.spec.shape)
     doc: Doc
     if spec_words:
@@ -380,17 +382,6 @@ def render_document(content: Content, *, spec_words: bool = False) -> Doc:
     else:
         doc = {"dtype": write_dtype(content.stored), "shape": shape, "order": content.order, "container": "numpy"}
     spec = content.spec
-    values, codes = encode_attrs(spec.attrs)
     outer = {name: values[name] for name in content.outer if name in values and name not in (*KEYS, *codes)}
     inner = spec.evolve(attrs={name: value for name, value in spec.attrs.items() if name not in outer})
     return doc | labels_to_json(replace(content.labelled, spec=inner)) | outer | content.extra
-
-
-def plain_doc(attrs: Document) -> Doc:
-    """Return the metadata of a stream of bytes: attributes that are plain JSON."""
-    values, codes = encode_attrs(attrs)
-    if codes:
-        name = next(iter(codes))
-        remedy = "give JSON's own types, or write an array"
-        raise Unsupported(f"attribute {name!r}: a file of plain bytes has no typed attributes", remedy=remedy)
-    return values

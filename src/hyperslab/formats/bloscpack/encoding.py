@@ -1,4 +1,4 @@
-"""How cells become stored chunks: a Blosc chunk, room at its end where that is wanted, its digest; options. Pure.
+"""The options of a file, and the form of its stored chunks: a Blosc chunk, slack at its end, its digest. Pure.
 
 Room for a chunk to grow lies inside it: its header counts more bytes than the blocks take, and the digest is over all
 of them, so that every reader of Blosc reads it. Chunks of plain bytes (Blosc's memcpy) must be as long as their cells
@@ -8,22 +8,22 @@ and the header, which is the most that any chunk takes: such a slot takes every 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 import numpy as np
 
-from hyperslab.chunks.auto import auto_chunks, longest_chunk, whole_chunks
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.auto import auto_chunks, longest_chunk
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import HEADER, MAX_BYTES, Blosc
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.checksums import Digest, digest_number
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.bloscpack.document import Content, axis_of, in_rows, row_bytes
+from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.preamble import Style
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
+from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import Document, LabelledArray, labels_to_json
 from hyperslab.model.dtypes import NumpyDType, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
@@ -50,30 +50,6 @@ def check_slack(slack: object) -> Slack:
 def typesize_of(itemsize: int) -> int:
     """Return the size of a cell in the headers, which have a byte for it."""
     return itemsize if itemsize <= _MOST_TYPESIZE else 1
-
-
-class Encoder:
-    """Cells of one array to slots."""
-
-    def __init__(self, content: Content, digest: Digest, slack: Slack) -> None:
-        self._stored = content.stored
-        self._transposed = content.order == "F"
-        self._digest = digest
-        self._slack = slack
-        self._blosc = blosc_of(content.spec.codecs, content.stored)
-
-    def slot(self, cells: Block) -> bytes:
-        """Return a stored chunk of these cells, with its digest."""
-        if cells.dtype != self._stored:
-            padded = np.zeros(cells.shape, self._stored)  # what lies between fields is not whatever was in memory
-            padded[...] = cells
-            cells = padded
-        flat = np.ascontiguousarray(cells.T if self._transposed else cells).reshape(-1)
-        return self.seal(self._blosc.encode(flat.view(np.uint8).data if flat.size else b""))
-
-    def seal(self, chunk: Buffer) -> bytes:
-        """Return a Blosc chunk of such cells as it is stored."""
-        return sealed(with_slack(chunk, self._slack), self._digest)
 
 
 def with_slack(chunk: Buffer, slack: Slack) -> Buffer:
@@ -137,51 +113,46 @@ CHUNK_BYTES = 1 << 20
 AUTO = "auto"
 """The key in a spec's layout that says that nobody chose its chunks."""
 
-OPTIONS = ("layout", "checksum", "offsets", "slack", "metadata_codec", "order", "chunk_bytes")
-"""What :meth:`BloscpackOptions.of` takes."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class BloscpackOptions:
-    """What a user may say of a file. One that is there keeps its own, but for ``slack`` and ``chunk_bytes``."""
+    """The options of a file; Invalid names what there is. A file that is there keeps its own, but for ``slack`` and
+    ``chunk_bytes``."""
 
-    style: Style = field(default_factory=Style)
+    layout: Literal["v3", "blaze"] = "v3"
+    checksum: str | None = "adler32"
+    offsets: bool = True
     slack: Slack = 0
+    metadata_codec: Literal["zlib", "none"] | None = "zlib"
     order: Literal["C", "F"] = "C"
     chunk_bytes: int = CHUNK_BYTES
 
-    @classmethod
-    def of(
-        cls,
-        layout: str = "v3",
-        checksum: str | None = "adler32",
-        offsets: bool = True,
-        slack: Slack = 0,
-        metadata_codec: str | None = "zlib",
-        order: str = "C",
-        chunk_bytes: int = CHUNK_BYTES,
-    ) -> BloscpackOptions:
-        """Return the options of ``create``; Invalid names what there is."""
-        if layout not in ("v3", "blaze"):
-            raise Invalid(f"layout {layout!r}", remedy="there are v3 and blaze")
-        if metadata_codec not in ("zlib", "none", None):
-            raise Invalid(f"metadata_codec {metadata_codec!r}", remedy="there are zlib and none")
-        if order not in ("C", "F"):
-            raise Invalid(f"order {order!r}", remedy="there are C and F")
-        if not isinstance(offsets, bool):
-            raise Invalid(f"offsets={offsets!r}", remedy="give True or False")
-        if not isinstance(chunk_bytes, int) or not 0 < chunk_bytes <= MAX_BYTES:
-            raise Invalid(f"chunk_bytes={chunk_bytes!r}", remedy=f"give whole bytes, {MAX_BYTES} at the most")
-        number = digest_number(checksum or "none")
-        style = Style(
-            layout="v3" if layout == "v3" else "spec",
-            version=3 if layout == "v3" else 2,
-            offsets=offsets,
+    def __post_init__(self) -> None:
+        if self.layout not in ("v3", "blaze"):
+            raise Invalid(f"layout {self.layout!r}", remedy="there are v3 and blaze")
+        if self.metadata_codec not in ("zlib", "none", None):
+            raise Invalid(f"metadata_codec {self.metadata_codec!r}", remedy="there are zlib and none")
+        if self.order not in ("C", "F"):
+            raise Invalid(f"order {self.order!r}", remedy="there are C and F")
+        if not isinstance(self.offsets, bool):
+            raise Invalid(f"offsets={self.offsets!r}", remedy="give True or False")
+        if not isinstance(self.chunk_bytes, int) or not 0 < self.chunk_bytes <= MAX_BYTES:
+            raise Invalid(f"chunk_bytes={self.chunk_bytes!r}", remedy=f"give whole bytes, {MAX_BYTES} at the most")
+        digest_number(self.checksum or "none")
+        check_slack(self.slack)
+
+    @property
+    def style(self) -> Style:
+        """The form of a new file."""
+        is_v3, number = self.layout == "v3", digest_number(self.checksum or "none")
+        return Style(
+            layout="v3" if is_v3 else "spec",
+            version=3 if is_v3 else 2,
+            offsets=self.offsets,
             checksum=number,
             meta_checksum=number,
-            meta_codec=int(metadata_codec == "zlib"),
+            meta_codec=int(self.metadata_codec == "zlib"),
         )
-        return cls(style=style, slack=check_slack(slack), order="F" if order == "F" else "C", chunk_bytes=chunk_bytes)
 
 
 def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
@@ -190,20 +161,9 @@ def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
     Unsupported names what cannot be held.
     """
     if isinstance(spec.dtype, VlenString):
-        new_spec = spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
-    else:
-        _check_type(spec)
-        rows, auto = _rows(spec, options)
-        new_spec = spec.evolve(
-            chunks=in_rows(spec.shape, order_of(spec.shape, options), rows),
-            codecs=(_codec(spec.codecs, spec.numpy_dtype),),
-            layout={AUTO: True} if auto else {},
-        )
-    labels_to_json(LabelledArray("", new_spec))
-    return new_spec
-
-
-def _check_type(spec: ArraySpec) -> None:
+        new_spec = coordinate_spec(spec)
+        labels_to_json(LabelledArray("", new_spec))
+        return new_spec
     if not isinstance(spec.dtype, np.dtype):
         remedy = "convert the values, or use another format"
         raise Unsupported(f"format bloscpack has no cells of type {describe(spec.dtype)}", remedy=remedy)
@@ -213,14 +173,19 @@ def _check_type(spec: ArraySpec) -> None:
         raise Unsupported(f"format bloscpack: {error}") from None
     if spec.layout.get("shards") is not None:
         raise Unsupported("format bloscpack has no shards", remedy="leave shards out, or use zarr3")
-
-
-def _codec(codecs: tuple[Codec, ...], dtype: NumpyDType) -> Codec:
-    """Return the one codec; checksums of others are left out, for a digest follows each chunk."""
-    kept = [codec for codec in codecs if codec.name not in CHECKSUMS and codec.name != "bytes"]
-    blosc_of(kept, dtype)
-    config: Document = kept[0].config if kept else {"clevel": 0}
-    return Codec("blosc", {**CODEC.config, **config, "typesize": typesize_of(dtype.itemsize)})
+    rows, auto = _rows(spec, options)
+    # Checksums of other formats are left out, for a digest follows each chunk.
+    codecs = [codec for codec in spec.codecs if codec.name not in CHECKSUMS and codec.name != "bytes"]
+    blosc_of(codecs, spec.dtype)
+    config: Document = codecs[0].config if codecs else {"clevel": 0}
+    config = {**CODEC.config, **config, "typesize": typesize_of(spec.dtype.itemsize)}
+    new_spec = spec.evolve(
+        chunks=in_rows(spec.shape, order_of(spec.shape, options), rows),
+        codecs=(Codec("blosc", config),),
+        layout={AUTO: True} if auto else {},
+    )
+    labels_to_json(LabelledArray("", new_spec))
+    return new_spec
 
 
 def _rows(spec: ArraySpec, options: BloscpackOptions) -> tuple[int, bool]:
@@ -237,8 +202,8 @@ def _rows(spec: ArraySpec, options: BloscpackOptions) -> tuple[int, bool]:
     if lengths == auto_chunks(spec.shape, dtype.itemsize):
         return default_rows(spec.shape, row, axis, options.chunk_bytes), True
     whole = all(cut >= n for i, (cut, n) in enumerate(zip(lengths, spec.shape, strict=True)) if i != axis)
-    wished = prod(map(min, lengths, spec.shape)) * dtype.itemsize
-    rows = lengths[axis] if whole or not row else wished // row
+    nbytes = prod(map(min, lengths, spec.shape)) * dtype.itemsize
+    rows = lengths[axis] if whole or not row else nbytes // row
     return max(1, min(rows, MAX_BYTES // max(row, 1))), False
 
 

@@ -59,34 +59,24 @@ class LocalFile:
 
     @property
     def folder(self) -> str:
-        """Where the file lies."""
+        """The folder of the file."""
         return os.path.dirname(self.path)
 
     def reopen(self) -> LocalFile:
-        """The file that has the name now: this one, or one that took its place."""
+        """Return the file that has the name now: this one, or one that took its place."""
         now = LocalFile(self.path, self.url)
         return self if now.stamp()[-1] == self.stamp()[-1] else now
 
     def has_journal(self) -> bool:
-        """See whether a writer is changing the file, or died at it; whether there is such a journal."""
+        """Look for a journal again; return True if a writer is changing the file, or died at it."""
         journal = _stat(journal_path(self.path))
         if journal is None or journal != self._journal:
             self._journal = journal
             self._undo = None if journal is None else read_undo(self.path, self.descriptor)
         return self._undo is not None
 
-    def _restore_old_bytes(self, out: memoryview, offset: int) -> bool:
-        """Put old bytes over what was read, if the journal is still the same one: else it is to be read again."""
-        undo = self._undo
-        if undo is None:
-            return True
-        if _stat(journal_path(self.path)) != self._journal:
-            return False
-        undo.restore(offset, out)
-        return True
-
     def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before they are taken."""
+        """Return ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter, before memory is taken."""
         if offset + size > self.size:
             raise _short(offset + size, self.size)
         if self._undo is not None:
@@ -115,8 +105,12 @@ class LocalFile:
         if changed or self._undo is not None:
             self.stamp()
         # The bytes may be new ones: a writer wrote its journal before them, so it is looked for after they were read.
-        if self._undo is not None:  # which holds what was cut off, too
-            if not self._restore_old_bytes(out, offset):
+        # It holds the bytes that were cut off, too. Once it is another one, the bytes read belong to neither.
+        undo = self._undo
+        if undo is not None:
+            if _stat(journal_path(self.path)) == self._journal:
+                undo.restore(offset, out)
+            else:
                 self.pread_into(out, offset)
         elif done < len(out):
             pread_into(self.descriptor, out[done:], offset + done)
@@ -151,11 +145,11 @@ class ServedFile:
         return self._remote.stamp
 
     def reopen(self) -> ServedFile:
-        """The same version: another one is opened anew."""
+        """Return this object: another version is opened anew."""
         return self
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the object is shorter."""
+        """Return ``size`` bytes from ``offset`` on; CorruptChunk when the object is shorter."""
         return self.preads([(offset, offset + size)])[0]
 
     def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -166,11 +160,11 @@ class ServedFile:
         return [head[start:stop] if stop <= len(head) else next(found) for start, stop in ranges]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is kept."""
 
 
 FileBytes = LocalFile | ServedFile
-"""What the readers of bloscpack files read from."""
+"""The bytes that readers of bloscpack files take."""
 
 
 def read_stable(file: FileBytes, read: Callable[[], T]) -> T:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from hyperslab.chunks.source import Block
 from hyperslab.codecs.blosc import HEADER, Blosc, may_move
 from hyperslab.errors import Invalid
 from hyperslab.formats.bloscpack.document import Content, in_rows
-from hyperslab.formats.bloscpack.encoding import AUTO, Encoder, Slack
+from hyperslab.formats.bloscpack.encoding import AUTO, Slack, blosc_of, sealed, with_slack
 from hyperslab.formats.bloscpack.preamble import Sizes, Style
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.selection.region import Range, Region
@@ -38,46 +37,11 @@ MEMORY = 64 << 20
 """Bytes that wait in memory; more go to the file."""
 
 
-class ChunkSlots(ABC):
-    """Slots by their number: stored chunks, each with its digest, that were written and are not yet in the file."""
+class ChunkStaging:
+    """Slots by their number: stored chunks, each with its digest, that were written and are not yet in the file.
 
-    @abstractmethod
-    def put(self, number: int, slot: bytes) -> None:
-        """Take a slot in place of an older one."""
-
-    @abstractmethod
-    def get(self, number: int) -> bytes | None:
-        """Return the slot, None when there is none."""
-
-    @abstractmethod
-    def cut(self, count: int) -> None:
-        """Forget the slots from ``count`` on."""
-
-    @abstractmethod
-    def size_of(self, number: int) -> int:
-        """Return the bytes of a slot."""
-
-    @abstractmethod
-    def __contains__(self, number: int) -> bool: ...
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[int]: ...
-
-    @abstractmethod
-    def discard(self) -> None:
-        """Forget all."""
-
-    def mark(self) -> dict[int, bytes | Place]:
-        """Return the present slots, for :meth:`reset`."""
-        raise NotImplementedError
-
-    def reset(self, mark: dict[int, bytes | Place]) -> None:
-        """Return to the slots of when the mark was made."""
-        raise NotImplementedError
-
-
-class ChunkStaging(ChunkSlots):
-    """Slots by number; several threads may give them. ``folder``: where the file is that takes what is too much."""
+    Several threads may give them. ``folder``: where the file is that takes what is too much for memory.
+    """
 
     def __init__(self, folder: str, memory: int = MEMORY) -> None:
         self._file: Any = None
@@ -179,7 +143,7 @@ class PendingChunks:
     keeps the slots."""
 
     def __init__(
-        self, content: Content, rows: int, style: Style, slack: Slack, fresh: Callable[[], ChunkSlots], url: str
+        self, content: Content, rows: int, style: Style, slack: Slack, fresh: Callable[[], ChunkStaging], url: str
     ) -> None:
         self.content = content
         self.rows = rows
@@ -189,7 +153,7 @@ class PendingChunks:
         self.base: ArrayOnDisk | None = None
         self._url = url
         self._fresh = fresh
-        self._encoder = Encoder(content, style.digest, slack)
+        self._blosc = blosc_of(content.spec.codecs, content.stored)
         self._edges: set[int] = set()
         self._blank: dict[int, bytes] = {}
 
@@ -212,7 +176,7 @@ class PendingChunks:
 
     @property
     def header_sizes(self) -> Sizes:
-        """As the header says them: an empty array in chunks that nobody chose has none, as in bloscpack."""
+        """The sizes for the header: an empty array in chunks that nobody chose has none, as in bloscpack."""
         return Sizes(0, 0, 1) if self.content.spec.layout.get(AUTO) and not self.content.nbytes else self.sizes
 
     @property
@@ -224,6 +188,10 @@ class PendingChunks:
         """Return the rows that a chunk will have."""
         return max(0, min(self.rows, self.length - number * self.rows))
 
+    def is_on_disk(self, number: int) -> bool:
+        """Return whether the file has rows of a chunk, which still count."""
+        return self.base is not None and number * self.rows < self.base.length
+
     # -- cells ------------------------------------------------------------------------------------------------------
 
     def read_into(self, number: int, out: Block) -> bool:
@@ -232,8 +200,8 @@ class PendingChunks:
             slot = self.slots.get(number)
         if slot is not None:
             rows = self._decode(slot, out)
-        elif self.base is not None and number * self.rows < self.base.length and self.base.content.nbytes:
-            rows = self._read_base(number, out)
+        elif self.base is not None and self.is_on_disk(number) and self.base.content.nbytes:
+            rows = self._read_base(self.base, number, out)
         else:
             return False
         if rows < self.rows:
@@ -265,35 +233,44 @@ class PendingChunks:
         raw = np.empty(nbytes, np.uint8)
         Blosc.decode_into(chunk, raw.data)
         target = self._part(out, 0, rows)
-        cells = raw.view(self.content.stored)
-        turned = target.shape[::-1] if self.content.order == "F" else target.shape
-        target[...] = (cells.reshape(turned).T if self.content.order == "F" else cells.reshape(turned)).astype(
-            target.dtype, copy=False
-        )
+        order: Literal["C", "F"] = self.content.order
+        target[...] = raw.view(self.content.stored).reshape(target.shape, order=order).astype(target.dtype, copy=False)
         return int(rows)
 
-    def _read_base(self, number: int, out: Block) -> int:
-        base: Any = self.base
+    def _read_base(self, base: ArrayOnDisk, number: int, out: Block) -> int:
+        """Read the rows of a chunk that the file has into ``out``; return how many they are."""
+        shape, axis = base.content.spec.shape, self.content.axis
         start = number * self.rows
-        stop = min(start + self.rows, base.length)
-        if base.stream.grid.fixed == out.shape and base.length == base.content.spec.shape[self.content.axis]:
-            base.stream.read_into(tuple(number if i == self.content.axis else 0 for i in range(out.ndim)), out)
-            return int(stop - start)
-        shape = base.content.spec.shape
+        count = min(self.rows, base.length - start)
+        if base.stream.grid.fixed == out.shape and base.length == shape[axis]:
+            base.stream.read_into(tuple(number if i == axis else 0 for i in range(out.ndim)), out)
+            return count
         axes = tuple(Range(0, length, 1) for length in shape)
         if shape:
-            axis = self.content.axis
-            axes = (*axes[:axis], Range(start, stop - start, 1), *axes[axis + 1 :])
+            axes = (*axes[:axis], Range(start, count, 1), *axes[axis + 1 :])
         plan = make_plan(Region(axes), base.stream.grid)
-        target = self._part(out, 0, stop - start)
+        target = self._part(out, 0, count)
         cells = np.empty(plan.shape, target.dtype)
         execute.read(base.stream, plan, cells, self.content.spec.fill_cell(), Settings(workers=1))
         target[...] = cells
-        return int(stop - start)
+        return count
+
+    def _encode(self, number: int, block: Block) -> bytes:
+        """Return the slot of a chunk: the rows within the array, with slack and a digest."""
+        cells = block[tuple(map(slice, self._shape_of(self.rows_in(number))))]
+        if cells.dtype != self.content.stored:
+            padded = np.zeros(
+                cells.shape, self.content.stored
+            )  # what lies between fields is not whatever was in memory
+            padded[...] = cells
+            cells = padded
+        flat = np.ascontiguousarray(cells.T if self.content.order == "F" else cells).reshape(-1)
+        chunk = self._blosc.encode(flat.view(np.uint8).data if flat.size else b"")
+        return sealed(with_slack(chunk, self.slack), self.style.digest)
 
     def put(self, number: int, block: Block) -> None:
         """Take a chunk, of which the rows within the array are kept."""
-        slot = self._encoder.slot(block[tuple(map(slice, self._shape_of(self.rows_in(number))))])
+        slot = self._encode(number, block)
         with self._medium():
             self.slots.put(number, slot)
 
@@ -302,8 +279,7 @@ class PendingChunks:
         with self._medium():
             slot = self.slots.get(number)
         if slot is None:
-            rows = self._shape_of(self.rows_in(number))
-            slot = self._encoder.slot(self.block(number)[tuple(map(slice, rows))])
+            slot = self._encode(number, self.block(number))
         return slot[: len(slot) - self.style.digest.size]
 
     def put_raw(self, number: int, chunk: bytes) -> None:
@@ -312,7 +288,7 @@ class PendingChunks:
         if not may_move(chunk, size):
             raise Invalid(f"this is no Blosc chunk of {size} bytes", key=f"chunk {number}")
         with self._medium():
-            self.slots.put(number, self._encoder.seal(chunk))
+            self.slots.put(number, sealed(with_slack(chunk, self.slack), self.style.digest))
 
     def _shape_of(self, rows: int) -> tuple[int, ...]:
         """Return the shape of so many rows of the array."""
@@ -323,9 +299,16 @@ class PendingChunks:
         """Return the slot of a chunk of nothing but fill values."""
         rows = self.rows_in(number)
         if rows not in self._blank:
-            cells = self.content.spec.filled(self._shape_of(rows))
-            self._blank = {rows: self._encoder.slot(cells)}
+            self._blank = {rows: self._encode(number, self.content.spec.filled(self._shape_of(rows)))}
         return self._blank[rows]
+
+    def slot(self, number: int) -> bytes:
+        """Return the slot of a chunk that is not in the file: it was written since, or holds fill values."""
+        return self.slots.get(number) or self.blank_slot(number)
+
+    def slot_size(self, number: int) -> int:
+        """Return the bytes of that slot."""
+        return self.slots.size_of(number) if number in self.slots else len(self.blank_slot(number))
 
     def _medium(self) -> AbstractContextManager[None]:
         return write_errors(self._url, "")
@@ -362,7 +345,7 @@ class PendingChunks:
         return made
 
     def rewrite_edges(self) -> None:
-        """Make anew the chunks at the edge that hold more or fewer rows than they shall."""
+        """Rewrite the chunks at the edge that hold more or fewer rows than they should."""
         for number in sorted(self._edges):
             stored_rows = self._stored_rows(number)
             if number < self.count and stored_rows is not None and stored_rows != self.rows_in(number):
@@ -388,9 +371,8 @@ class PendingChunks:
         return self.content, self.base, self.slots.mark()
 
     def reset(self, mark: Any) -> Self:
-        """As it was when the mark was made."""
-        slots: Any = self.slots
+        """Return to the state of when the mark was made."""
         self.content, self.base, waiting = mark
         self._blank = {}
-        slots.reset(waiting)
+        self.slots.reset(waiting)
         return self

@@ -1,4 +1,4 @@
-"""What stands before the chunks of a bloscpack file: header, metadata, offsets, and the room kept for them to grow.
+"""The preamble of a bloscpack file: header, metadata, offsets, and the room kept for them to grow.
 
 ======  ==================  =======================================  =====================================
 offset  v1                  v2, and the specification's own layout   v3
@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -53,7 +53,7 @@ Layout = Literal["v1", "v2", "v3", "spec"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloscpackHeader:
-    """What a header says. ``chunk_size`` and ``last_chunk`` are bytes before compression, -1 where not known, as is
+    """The fields of a header. ``chunk_size`` and ``last_chunk`` are bytes before compression, -1 where not known, as is
     ``nchunks``; ``max_app`` the offsets in reserve (v3), ``meta_size`` the bytes of JSON (the specification's layout).
     """
 
@@ -92,10 +92,6 @@ class BloscpackHeader:
         if min(self.chunk_size, self.last_chunk, self.nchunks) < 0:
             return -1
         return self.chunk_size * (self.nchunks - 1) + self.last_chunk if self.nchunks else 0
-
-    def evolve(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
-        return replace(self, **changes)
 
 
 def parse_header(data: bytes) -> BloscpackHeader:
@@ -191,7 +187,7 @@ def render_header(header: BloscpackHeader) -> bytes:
 HEAD = Struct("<8s4B3I8s")
 """The section's own header."""
 ROOM = 10
-"""So many times the text is kept free for it to grow, as bloscpack does."""
+"""The room for the metadata, in lengths of their text: what bloscpack 0.16 keeps (``MetadataArgs``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +293,7 @@ class Preamble:
 
     @property
     def chunks_at(self) -> int:
-        """Where the first chunk begins, if the header tells how many offsets there are."""
+        """The first byte of the first chunk, if the header tells how many offsets there are."""
         return self.offsets_at + 8 * max(self.header.slots, 0)
 
     @property
@@ -307,7 +303,7 @@ class Preamble:
 
 
 def read_preamble(file: FileBytes) -> Preamble:
-    """Header and metadata of a file; FormatError for a header that makes no sense or a file that ends within it.
+    """Return header and metadata of a file; FormatError for a header that makes no sense or a file that ends within it.
 
     What is wrong with the metadata stands in ``fault``.
     """
@@ -371,7 +367,7 @@ def read_appendix(file: FileBytes, end: int) -> Doc | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a file is spelled: ``v3``, or the layout of the specification; which checksums; how the metadata are stored.
+    """The form of a file: ``v3``, or the layout of the specification; which checksums; how the metadata are stored.
 
     ``version``: the version byte. ``metadata``: whether there are any.
     """
@@ -388,7 +384,7 @@ class Style:
 
     @classmethod
     def of(cls, found: BloscpackHeader, section: Section | None) -> Self:
-        """The style of a file; one of v1 or v2, which say nothing of their cells, is written as v3."""
+        """Return the style of a file; one of v1 or v2, which say nothing of their cells, is written as v3."""
         style = cls(
             layout="spec" if found.layout == "spec" else "v3",
             version=found.version if found.layout == "spec" else 3,
@@ -405,10 +401,6 @@ class Style:
         """The checksum behind each chunk."""
         return DIGESTS[self.checksum]
 
-    def evolve(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
-        return replace(self, **changes)
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -420,7 +412,7 @@ class Sizes:
 
     @classmethod
     def of(cls, nbytes: int, chunk: int) -> Self:
-        """The sizes of so many bytes in chunks of ``chunk``; nothing at all is one empty chunk, as in bloscpack."""
+        """Return the sizes of ``nbytes`` in chunks of ``chunk``; nothing at all is one empty chunk, as in bloscpack."""
         if nbytes == 0:
             return cls(chunk, 0, 1)
         count = -(-nbytes // chunk)
@@ -439,7 +431,7 @@ class Room:
 
     @classmethod
     def of(cls, style: Style, text: bytes, count: int, reserve: int = 0) -> Self:
-        """What bloscpack keeps: ten times the text, and offsets for ten times the chunks; for at least ``reserve``.
+        """Return what bloscpack keeps: ten times the text, and offsets for ten times the chunks, at least ``reserve``.
 
         The layout of the specification keeps nothing.
         """
@@ -455,29 +447,27 @@ def text_of(content: Content, style: Style) -> bytes:
     return write_text(render_document(content, spec_words=is_spec), spaced=is_spec)
 
 
-def preamble_size(style: Style, room: Room) -> int:
-    """Return where the first chunk begins."""
-    section = 0
-    if style.metadata:
-        section = room.text + (HEAD.size + DIGESTS[style.meta_checksum].size if style.layout == "v3" else 0)
-    return SIZE + section + 8 * room.slots
-
-
 def render_preamble(style: Style, text: bytes, sizes: Sizes, room: Room, lengths: Sequence[int] | None) -> bytes | None:
     """Return all that lies in front, in this room; None where it does not fit.
 
     ``lengths``: bytes of each slot, which the offsets follow from; None while they are not known: offsets are then -1,
     but the first one where the number of chunks is not known either, for it tells how many there is room for.
     """
-    start = preamble_size(style, room)
-    # The specification has no room for offsets to come: what is not needed of it is blank space behind the JSON.
-    if style.layout == "spec":  # blanks behind the text take the place of offsets that are not needed
+    # The specification has no room for offsets to come: blanks behind the JSON take the place of those that are not
+    # needed.
+    if style.layout == "spec":
         count = sizes.count if sizes.count >= 0 else room.slots
         slots = count if style.offsets else 0
         room = Room(room.text + 8 * (room.slots - slots), slots)
     if room.slots < (max(sizes.count, 0) if style.offsets else 0) or room.text < 0:
         return None
-    section = _section(style, text, room.text)
+    section: bytes | None
+    if not style.metadata:
+        section = None if room.text else b""
+    elif style.layout == "spec":
+        section = text.ljust(room.text) if len(text) <= room.text else None
+    else:
+        section = section_in(text, style, room.text)
     if section is None:
         return None
     known = style.offsets and style.layout == "v3" and sizes.count >= 0
@@ -494,34 +484,21 @@ def render_preamble(style: Style, text: bytes, sizes: Sizes, room: Room, lengths
         max_app=room.slots - sizes.count if known else 0,
         meta_size=len(section) if style.layout == "spec" else 0,
     )
-    return render_header(head) + section + offsets_of(start, lengths, room.slots, first=sizes.count < 0)
-
-
-def _section(style: Style, text: bytes, room: int) -> bytes | None:
-    if not style.metadata:
-        return b"" if room == 0 else None
-    if style.layout == "spec":
-        return text.ljust(room) if len(text) <= room else None
-    return section_in(text, style, room)
+    start = head.size + len(section) + 8 * room.slots
+    offsets = np.full(room.slots, -1, "<i8")
+    if room.slots and lengths is None and sizes.count < 0:
+        offsets[0] = start
+    elif room.slots and lengths:
+        offsets[: len(lengths)] = start
+        offsets[1 : len(lengths)] += np.cumsum(np.asarray(lengths[:-1], "i8"))
+    return render_header(head) + section + offsets.tobytes()
 
 
 def section_in(text: bytes, style: Style, room: int) -> bytes | None:
     """Return the metadata section of v3 with a certain room; None where the text does not fit."""
-    packed = render_section(
-        text, checksum=style.meta_checksum, codec=style.meta_codec, level=style.meta_level, room=max(room, len(text))
-    )
-    if parse_head(packed[: HEAD.size]).used > room:
+    try:
+        return render_section(
+            text, checksum=style.meta_checksum, codec=style.meta_codec, level=style.meta_level, room=room
+        )
+    except Invalid:
         return None
-    return render_section(text, checksum=style.meta_checksum, codec=style.meta_codec, level=style.meta_level, room=room)
-
-
-def offsets_of(start: int, lengths: Sequence[int] | None, slots: int, *, first: bool = False) -> bytes:
-    """Return the table of offsets, -1 where there is nothing."""
-    table = np.full(slots, -1, "<i8")
-    if slots and lengths is None and first:
-        table[0] = start
-    elif slots and lengths is not None and len(lengths):
-        table[0] = start
-        np.cumsum(np.asarray(lengths[:-1], "i8"), out=table[1 : len(lengths)])
-        table[1 : len(lengths)] += start
-    return table.tobytes()

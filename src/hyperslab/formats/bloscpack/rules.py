@@ -1,4 +1,4 @@
-"""What is wrong with a bloscpack file, none of which hides another, and what can be mended."""
+"""The problems of a bloscpack file, none of which hides another, and what mends them."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ class StreamChunks(ReadOnlyChunks):
                 chunk, size = read_chunk(table, number)
                 Blosc.decode_into(chunk, out.reshape(-1).view(np.uint8).data[:size])
             except HyperslabError as error:
-                wanted = min(self._rows, self._length - number * self._rows) * self._row
-                self._retry(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:wanted])
+                nbytes = min(self._rows, self._length - number * self._rows) * self._row
+                self._retry(error, table, number, 0, out.reshape(-1).view(np.uint8).data[:nbytes])
             return
         first = number * self._rows
         count = min(self._rows, self._length - first)
@@ -167,7 +167,8 @@ class StreamChunks(ReadOnlyChunks):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
             fresh = self._tables.refreshed(table) if attempt else self._tables.reload()
-            still = fresh is table and not self._is_changing(table)
+            is_at_work = isinstance(self._file, LocalFile) and self._file.has_journal()
+            still = fresh is table and not is_at_work and self._tables.refreshed(table) is table
             if still and calm:
                 break
             calm = still
@@ -183,11 +184,6 @@ class StreamChunks(ReadOnlyChunks):
         if isinstance(error, MissingChunks) and not (table.fault or table.unfinished):
             error = Conflict("the file became shorter", remedy="call refresh() to see it as it is now")
         raise self._locate(error, table, number) from error.__cause__
-
-    def _is_changing(self, table: ChunkTable) -> bool:
-        """Return whether a writer is at work, or was until a moment ago."""
-        local = isinstance(self._file, LocalFile)
-        return (local and self._file.has_journal()) or self._tables.refreshed(table) is not table
 
     def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         """Read a chunk into the scratch memory of this thread."""
@@ -243,14 +239,11 @@ class StreamChunks(ReadOnlyChunks):
 
     @property
     def blosc_container(self) -> Hashable | None:
-        """What lies in the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
+        """The contents of the stored chunks, where each is a chunk of the grid; None where they are cut otherwise."""
         self.table()
         return container(self._content.stored, self.grid.fixed or ()) if self._chunks_match else None
 
-    @property
-    def pads_edges(self) -> bool:
-        """A chunk at the edge holds the cells within the array only."""
-        return False
+    pads_edges = False
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return a stored chunk, its digest verified."""
@@ -268,10 +261,10 @@ class StreamChunks(ReadOnlyChunks):
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of the stored chunks that hold these, digests included."""
         table = self._table or self.table()
-        wanted: set[int] = set()
+        numbers: set[int] = set()
         for place in coords:
-            wanted |= set(self.stored_chunks(table, place))
-        return sum(int(table.rooms[number]) for number in wanted if number < table.found)
+            numbers |= set(self.stored_chunks(table, place))
+        return sum(int(table.rooms[number]) for number in numbers if number < table.found)
 
     def stored_bytes(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, whatever is wrong with it; None where stored chunks are not those of the

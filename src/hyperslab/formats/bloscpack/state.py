@@ -1,4 +1,4 @@
-"""What a dataset that is open for writing holds at this moment: its documents, and its chunks as they will be.
+"""The state of a dataset that is open for writing: its documents, and its chunks as they will be.
 
 The array's cells are chunks, those of its coordinates lie in memory. While the first arrays of a new dataset are made
 it may turn out that the first one is a coordinate of the next: then its cells move.
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.source import Block
-from hyperslab.codecs.blosc import container
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.bloscpack.document import Content, in_rows
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.format_errors import require_no_link
+from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import LabelledArray
 from hyperslab.formats.single_array.draft import SingleArrayDraft, check_small, main_array_or_none
 from hyperslab.model.dtypes import VlenString, describe, packed
@@ -56,18 +55,21 @@ class State:
         """The array that is the dataset; None while there is none, or several could be it."""
         return self.draft.main
 
+    def pending_of(self, path: str) -> PendingChunks | None:
+        """Return the chunks of the array at ``path``; None for a coordinate."""
+        return self.pending if path == self.main else None
+
     def node(self, path: str) -> GroupSpec | ArraySpec:
         """Return the node at ``path``; NodeNotFound."""
-        spec = self.draft.node(path)
+        spec, pending = self.draft.node(path), self.pending_of(path)
         if spec.is_group:
             return spec
-        if path == self.main and self.pending is not None:
-            return spec.evolve(chunks=self.pending.shape)
-        return spec.evolve(chunks=whole_chunks(spec.shape), codecs=(), layout={})
+        return coordinate_spec(spec) if pending is None else spec.evolve(chunks=pending.shape)
 
     def put(self, path: str, spec: GroupSpec | ArraySpec | Link) -> None:
         """Make or change a node; Unsupported for what this format does not have."""
         spec = require_no_link(spec, path, "bloscpack")
+        pending = self.pending_of(path)
         if spec.is_group:
             if path:
                 raise Unsupported("format bloscpack has no groups: a file is one array", node=path)
@@ -75,12 +77,23 @@ class State:
         elif "/" in path or not path:
             remedy = "give it a name without a slash" if path else "give it a name, it stands in a group"
             raise Unsupported("format bloscpack has no groups: a file is one array", node=path, remedy=remedy)
-        elif path == self.main and self.pending is not None:
-            self._change_main(path, spec, self.pending)
+        elif pending is not None:
+            self._change_main(path, spec, pending)
         elif path in self.draft.specs:
-            self._change_coordinate(path, spec)
+            current = self.draft.specs[path]
+            if spec.numpy_dtype != current.numpy_dtype:
+                remedy = "delete it and make it anew"
+                raise Unsupported("the type of an array cannot be changed", node=path, remedy=remedy)
+            check_small(spec, path)
+            self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
+            self._decide()
         else:
-            self._add(path, spec)
+            self.draft.specs[path] = spec if is_planned(spec) else new_array(spec, self.options)
+            try:
+                self._decide(path)
+            except BaseException:
+                self.draft.drop(path)
+                raise
         self.touched = True
 
     def _change_main(self, path: str, spec: ArraySpec, pending: PendingChunks) -> None:
@@ -97,23 +110,6 @@ class State:
         changed = spec.evolve(dtype=current.dtype, chunks=chunks, codecs=current.codecs, layout=layout)
         self.pending = pending.with_content(pending.content.evolve(labelled=LabelledArray(path, changed)))
         self.draft.specs[path] = changed
-
-    def _change_coordinate(self, path: str, spec: ArraySpec) -> None:
-        current = self.draft.specs[path]
-        if spec.numpy_dtype != current.numpy_dtype:
-            raise Unsupported("the type of an array cannot be changed", node=path, remedy="delete it and make it anew")
-        check_small(spec, path)
-        self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
-        self._decide()
-
-    def _add(self, path: str, spec: ArraySpec) -> None:
-        planned = spec if is_planned(spec) else new_array(spec, self.options)
-        self.draft.specs[path] = planned
-        try:
-            self._decide(path)
-        except BaseException:
-            self.draft.drop(path)
-            raise
 
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""
@@ -139,10 +135,10 @@ class State:
         self.draft.put_coordinate(path, spec)
         cells = self.draft.cells[path]
         for number in range(pending.count):
-            part = _rows(cells, pending.content.axis, number, pending.rows)
+            part = take_rows(cells, pending.content.axis, number, pending.rows)
             if part.size:
                 block = pending.block(number)
-                part[...] = _rows(block, pending.content.axis, 0, _length(part, pending.content.axis))
+                part[...] = take_rows(block, pending.content.axis, 0, count_rows(part, pending.content.axis))
         pending.slots.discard()
         self.draft.main, self.pending = None, None
 
@@ -159,8 +155,8 @@ class State:
             return
         for number in range(pending.count):
             block = pending.block(number)
-            part = _rows(cells, content.axis, number, pending.rows)
-            _rows(block, content.axis, 0, _length(part, content.axis))[...] = part
+            part = take_rows(cells, content.axis, number, pending.rows)
+            take_rows(block, content.axis, 0, count_rows(part, content.axis))[...] = part
             pending.put(number, block)
 
     def drop(self, path: str) -> None:
@@ -182,84 +178,18 @@ class State:
         if self.pending is None and not self.draft.specs:
             raise NodeNotFound("there is no array yet")
         sure = self.fixed and self._first.issuperset(self.draft.specs)
-        labelled = self.draft.labelled(self.main if sure else None)
+        labelled = self.draft.labelled("bloscpack", self.main if sure else None)
         if self.pending is None or labelled.name != self.main:
             raise Invalid(
                 f"/{labelled.name} is not the array that /{self.main} is a coordinate of",
                 remedy="give the array that is meant the dimensions of the others",
             )
-        content = self.pending.content.evolve(labelled=labelled)
-        return content.evolve(plain=False) if content.plain and has_labels(labelled) else content
-
-    # -- cells ------------------------------------------------------------------------------------------------------
-
-    def read_main(self, path: str, number: int, out: Block, axis: int) -> bool:
-        """Read a chunk of the array, or of one that was taken for it when it was opened."""
-        if path == self.main and self.pending is not None:
-            if out.shape != self.pending.shape:
-                raise other_shape(path, out.shape, self.pending.shape)
-            return self.pending.read_into(number, out)
-        part = self._part_of(path, number, out, axis)
-        out[...] = self.draft.specs[path].fill_cell()
-        _rows(out, axis, 0, _length(part, axis))[...] = part
-        return True
-
-    def write_main(self, path: str, number: int, block: Block, axis: int) -> None:
-        """Write a chunk of the array, or of one that was taken for it when it was opened."""
-        if path == self.main and self.pending is not None:
-            if block.shape != self.pending.shape:
-                raise other_shape(path, block.shape, self.pending.shape)
-            self.pending.put(number, block)
-        else:
-            part = self._part_of(path, number, block, axis)
-            part[...] = _rows(block, axis, 0, _length(part, axis))
-            self.touched = True
-        self.written = True
-
-    def erase_main(self, path: str, number: int) -> None:
-        """Set a chunk of the array to the fill value."""
-        if self.pending is not None:
-            content = self.pending.content
-            self.write_main(path, number, content.spec.filled(self.pending.shape), content.axis)
-
-    def container_main(self, path: str) -> object:
-        """Return what lies in the array's stored chunks; None for one that stands in the document, or in another
-        order."""
-        pending = self.pending
-        if path != self.main or pending is None or pending.content.order != "C":
-            return None
-        return container(pending.content.stored, pending.shape)
-
-    def raw_main(self, path: str, number: int) -> bytes:
-        """Return a chunk of the array as it will be stored."""
-        return self._movable_chunks(path).raw(number)
-
-    def put_raw_main(self, path: str, number: int, chunk: bytes) -> None:
-        """Take a stored chunk of the array as it is."""
-        self._movable_chunks(path).put_raw(number, chunk)
-        self.written = True
-
-    def _movable_chunks(self, path: str) -> PendingChunks:
-        if self.container_main(path) is None or self.pending is None:
-            raise Unsupported("its chunks cannot be moved as they are", node=path, remedy="read and write its cells")
-        return self.pending
-
-    def _part_of(self, path: str, number: int, block: Block, axis: int) -> Block:
-        cells = self.draft.cells.get(path)
-        if cells is None:
-            raise NodeNotFound(f"there is no /{path} any more", node=path)
-        part = _rows(cells, axis, number, block.shape[axis] if block.ndim else 1)
-        if any(part.shape[i] != block.shape[i] for i in range(block.ndim) if i != axis):
-            raise other_shape(path, block.shape, cells.shape)
-        return part
-
-    def write_coordinate(self, path: str, cells: Block) -> None:
-        """Replace all cells of a coordinate."""
-        current = self.draft.cells.get(path)
-        if current is None or current.shape != cells.shape:
-            raise other_shape(path, cells.shape, self.draft.specs[path].shape if path in self.draft.specs else ())
-        self.draft.cells[path] = cells
-        self.touched = True
+        # A stream of bytes has its metadata as attributes, and no place for anything else.
+        spec, group = labelled.spec, labelled.group
+        is_named = any(dim is not None for dim in spec.dims)
+        has_labels = is_named or spec.fill_value is not None or labelled.coords or group.attrs or group.dims
+        content = self.pending.content
+        return content.evolve(labelled=labelled, plain=content.plain and not has_labels)
 
     # -- to come back to --------------------------------------------------------------------------------------------
 
@@ -274,16 +204,7 @@ class State:
         self.pending = pending and pending.reset(marked)
 
 
-def has_labels(labelled: LabelledArray) -> bool:
-    """Return whether something is said of a stream of bytes that its metadata, which are its attributes, have no
-    place for.
-    """
-    spec, group = labelled.spec, labelled.group
-    named = any(dim is not None for dim in spec.dims)
-    return bool(named or spec.fill_value is not None or labelled.coords or group.attrs or group.dims)
-
-
-def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
+def take_rows(cells: Block, axis: int, number: int, rows: int) -> Block:
     """Return the ``number``-th run of so many rows."""
     if not cells.ndim:
         return cells
@@ -291,7 +212,8 @@ def _rows(cells: Block, axis: int, number: int, rows: int) -> Block:
     return cells[part] if axis == 0 else cells[..., part]
 
 
-def _length(cells: Block, axis: int) -> int:
+def count_rows(cells: Block, axis: int) -> int:
+    """Return how many rows there are; a scalar is one."""
     return int(cells.shape[axis]) if cells.ndim else 1
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
-from hyperslab.errors import Conflict, FormatError, HyperslabError, Invalid
+from hyperslab.codecs.blosc import container
+from hyperslab.errors import Conflict, FormatError, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Writer
 from hyperslab.formats.bloscpack.commit import (
     FileSnapshot,
@@ -32,7 +33,7 @@ from hyperslab.formats.bloscpack.encoding import BloscpackOptions, new_array
 from hyperslab.formats.bloscpack.file import LocalFile
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.bloscpack.rules import RULES, with_mends
-from hyperslab.formats.bloscpack.state import State, other_shape
+from hyperslab.formats.bloscpack.state import State, count_rows, other_shape, take_rows
 from hyperslab.formats.format_errors import dataset_closed, file_not_found, names_below, require_array
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateChunk
@@ -106,8 +107,9 @@ class StateWriter(Writer):
         """Return the cells of the array at ``path``."""
         spec, state = self.node(path), self.state()
         spec = require_array(path, spec, self._url)
-        if path == state.main and state.pending is not None:
-            return MainChunks(self, path, spec, state.pending.content.axis)
+        pending = state.pending_of(path)
+        if pending is not None:
+            return MainChunks(self, path, spec, pending.content.axis)
         return TransactionCoordinate(self, path, spec)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
@@ -182,7 +184,7 @@ class _TransactionChunks(ChunkSource):
 
 
 class MainChunks(_TransactionChunks):
-    """The chunks of the array, in whole rows along ``axis``."""
+    """The chunks of the array, in whole rows along ``axis``; it may turn out to be a coordinate while it is open."""
 
     def __init__(self, writer: StateWriter, path: str, spec: ArraySpec, axis: int) -> None:
         super().__init__(writer, path)
@@ -193,9 +195,33 @@ class MainChunks(_TransactionChunks):
     def _number(self, coords: Coords) -> int:
         return coords[self._axis] if coords else 0
 
+    def _pending(self, state: State, shape: tuple[int, ...]) -> PendingChunks | None:
+        """Return the chunks of the array, None where it became a coordinate; Conflict where they have another shape."""
+        pending = state.pending_of(self._path)
+        if pending is not None and pending.shape != shape:
+            raise other_shape(self._path, shape, pending.shape)
+        return pending
+
+    def _rows_in_memory(self, state: State, coords: Coords, shape: tuple[int, ...]) -> Block:
+        """Return the cells of a chunk of what is a coordinate by now."""
+        cells = state.draft.cells.get(self._path)
+        if cells is None:
+            raise NodeNotFound(f"there is no /{self._path} any more", node=self._path)
+        rows = take_rows(cells, self._axis, self._number(coords), shape[self._axis] if shape else 1)
+        if any(rows.shape[i] != shape[i] for i in range(len(shape)) if i != self._axis):
+            raise other_shape(self._path, shape, cells.shape)
+        return rows
+
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
-        return self._writer.state().read_main(self._path, self._number(coords), out, self._axis)
+        state = self._writer.state()
+        pending = self._pending(state, out.shape)
+        if pending is not None:
+            return pending.read_into(self._number(coords), out)
+        rows = self._rows_in_memory(state, coords, out.shape)
+        out[...] = state.draft.specs[self._path].fill_cell()
+        take_rows(out, self._axis, 0, count_rows(rows, self._axis))[...] = rows
+        return True
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk."""
@@ -205,32 +231,48 @@ class MainChunks(_TransactionChunks):
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
         with self._writer.changing():
-            self._writer.state().write_main(self._path, self._number(coords), block, self._axis)
+            state = self._writer.state()
+            pending = self._pending(state, block.shape)
+            if pending is not None:
+                pending.put(self._number(coords), block)
+            else:
+                rows = self._rows_in_memory(state, coords, block.shape)
+                rows[...] = take_rows(block, self._axis, 0, count_rows(rows, self._axis))
+                state.touched = True
+            state.written = True
 
     @property
     def blosc_container(self) -> Hashable | None:
-        """What lies in the stored chunks; None where they cannot be moved as they are."""
-        return self._writer.state().container_main(self._path)
+        """The contents of the stored chunks; None where they cannot be moved as they are."""
+        pending = self._writer.state().pending_of(self._path)
+        if pending is None or pending.content.order != "C":
+            return None
+        return container(pending.content.stored, pending.shape)
 
-    @property
-    def pads_edges(self) -> bool:
-        """A chunk at the edge holds the cells within the array only."""
-        return False
+    def _movable_chunks(self, state: State) -> PendingChunks:
+        pending = state.pending_of(self._path)
+        if pending is None or self.blosc_container is None:
+            remedy = "read and write its cells"
+            raise Unsupported("its chunks cannot be moved as they are", node=self._path, remedy=remedy)
+        return pending
+
+    pads_edges = False
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return the chunk as it will be stored, without its digest."""
-        return self._writer.state().raw_main(self._path, self._number(coords))
+        return self._movable_chunks(self._writer.state()).raw(self._number(coords))
 
     def write_blosc(self, pairs: Iterable[tuple[Coords, bytes]], *, durable: bool) -> None:
         """Take stored chunks as they are."""
         for coords, chunk in pairs:
             with self._writer.changing():
-                self._writer.state().put_raw_main(self._path, self._number(coords), chunk)
+                state = self._writer.state()
+                self._movable_chunks(state).put_raw(self._number(coords), chunk)
+                state.written = True
 
     def erase(self, coords: Coords) -> None:
         """Set the chunk to the fill value."""
-        with self._writer.changing():
-            self._writer.state().erase_main(self._path, self._number(coords))
+        self.write(coords, self._spec.filled(self.grid.chunk_shape(coords)))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of these chunks and their digests."""
@@ -246,7 +288,7 @@ class TransactionCoordinate(_TransactionChunks, CoordinateChunk):
 
     def __init__(self, writer: StateWriter, path: str, spec: ArraySpec) -> None:
         _TransactionChunks.__init__(self, writer, path)
-        CoordinateChunk.__init__(self, spec, self._present_cells, self._replace_cells)
+        CoordinateChunk.__init__(self, spec, self._present_cells, self._replace_cells, traits=self.traits)
 
     def _present_cells(self) -> Block:
         state = self._writer.state()
@@ -258,7 +300,12 @@ class TransactionCoordinate(_TransactionChunks, CoordinateChunk):
 
     def _replace_cells(self, cells: Block) -> None:
         with self._writer.changing():
-            self._writer.state().write_coordinate(self._path, cells)
+            state = self._writer.state()
+            current, spec = state.draft.cells.get(self._path), state.draft.specs.get(self._path)
+            if current is None or current.shape != cells.shape:
+                raise other_shape(self._path, cells.shape, () if spec is None else spec.shape)
+            state.draft.cells[self._path] = cells
+            state.touched = True
 
 
 # -- changes of a file that is there --------------------------------------------------------------------------------
@@ -343,23 +390,17 @@ class BloscpackWriter(StateWriter):
                 self._end()
 
     def _begin(self, timeout: float | None) -> State:
+        """Return the state that the transaction changes: of the file as it is once it is locked."""
         if self._running is None:
-            with write_errors(self._url, os.path.basename(self._path)):
-                self._running = self._lock_and_read(timeout)
+            with write_errors(self._url, os.path.basename(self._path)), ExitStack() as locks:
+                locks.enter_context(hold_file(self._existing_path, timeout))
+                if roll_back_journal(self._path, durable=self._settings.durable):
+                    self._snapshot, self._rolled_back = None, True
+                self._running = self.state()
+                self._lock = locks.pop_all()
             self._depth = 0
         self._depth += 1
         return self._running
-
-    def _lock_and_read(self, timeout: float | None) -> State:
-        """Lock the file and return its state as it is then."""
-        with ExitStack() as locks:
-            locks.enter_context(hold_file(self._existing_path, timeout))
-            if roll_back_journal(self._path, durable=self._settings.durable):
-                self._snapshot, self._rolled_back = None, True
-            snapshot = self._current_snapshot()
-            state: State = snapshot.state or self._state_of(snapshot)
-            self._lock = locks.pop_all()
-        return state
 
     def _end(self) -> None:
         state = self._running

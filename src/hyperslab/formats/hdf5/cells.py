@@ -19,7 +19,6 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
@@ -161,7 +160,7 @@ class Hdf5Chunks(ReadOnlyChunks):
         stored = self.table().get(coords)
         if stored is None:
             return False
-        offset, size, mask = stored
+        offset, size, _ = stored
         try:
             if (
                 self._is_uncompressed
@@ -170,17 +169,21 @@ class Hdf5Chunks(ReadOnlyChunks):
                 and out.dtype == self._spec.numpy_dtype
             ):
                 pread_into(self._descriptor, out.reshape(-1).view(np.uint8).data, offset)
-            else:
-                chain = self._chains.get(mask) or self._chain_without(mask)
-                chain.decoder(out)(pread(self._descriptor, size, offset))
+                return True
+            data = pread(self._descriptor, size, offset)
         except HyperslabError as error:
             raise self._located(error, coords, offset) from error.__cause__
+        self.decode(coords, data, out)
         return True
 
     def decode(self, coords: Coords, data: Buffer, out: Block) -> None:
         """Decode what is stored of a chunk into ``out``."""
         offset, _, mask = self.table()[coords]
-        chain = self._chains.get(mask) or self._chain_without(mask)
+        chain = self._chains.get(mask)
+        if chain is None:
+            # HDF5 leaves out an optional filter that fails; the mask says which ones the chunk was not passed through.
+            applied = tuple(codec for index, codec in enumerate(self._spec.codecs) if not mask >> index & 1)
+            chain = self._chains.setdefault(mask, build_chain(applied, self._cells))
         try:
             chain.decode_into(data, out)
         except HyperslabError as error:
@@ -188,12 +191,6 @@ class Hdf5Chunks(ReadOnlyChunks):
 
     def _located(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
         return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
-
-    def _chain_without(self, mask: int) -> Chain:
-        """Return the codecs of a chunk without those that ``mask`` says it was not passed through: HDF5 leaves out an
-        optional filter that fails."""
-        applied = tuple(codec for index, codec in enumerate(self._spec.codecs) if not mask >> index & 1)
-        return self._chains.setdefault(mask, build_chain(applied, self._cells))
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk, or None if it was never written."""

@@ -11,7 +11,7 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.format_errors import document_error
@@ -40,7 +40,7 @@ def check_links(file: h5py.File, url: str) -> list[str]:
     types: list[str] = []
     stack = [("", file.id, _groups_in(file.id, "", url, types))]
     ancestors = [h5g.get_objinfo(file.id).objno]
-    seen = 1
+    count = 1
     while stack:
         path, group, names = stack[-1]
         if not names:
@@ -49,8 +49,8 @@ def check_links(file: h5py.File, url: str) -> list[str]:
             continue
         name, address = names.pop()
         inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
-        seen += 1
-        if address in ancestors or seen > _MAX_GROUPS:
+        count += 1
+        if address in ancestors or count > _MAX_GROUPS:
             message = "this group lies below itself" if address in ancestors else f"more than {_MAX_GROUPS} groups"
             raise FormatError(message, url=url, node=inner, remedy="remove the link that leads to it")
         opened = h5o.open(group, name)
@@ -61,14 +61,10 @@ def check_links(file: h5py.File, url: str) -> list[str]:
 
 def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list[tuple[bytes, tuple[int, int]]]:
     """Return name and address of each group right below a group; append the paths of its types to ``types``."""
-    from h5py import h5g, h5l
+    from h5py import Group, h5g, h5l
 
-    links: list[tuple[bytes, tuple[int, int]]] = []
-
-    def add_link(name: bytes, info: Any) -> None:
-        links.append((name, info.type))
-
-    group.links.iterate(add_link, info=True)
+    links: list[tuple[bytes, int]] = []
+    group.links.iterate(lambda name, info: links.append((name, info.type)), info=True)
     groups = []
     type_names = []
     for name, kind in links:
@@ -86,18 +82,11 @@ def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list
             groups.append((name, info.objno))
         elif info.type == h5g.TYPE:
             type_names.append(name.decode(errors="replace"))
-    types += _in_file_order(group, path, type_names)
-    return groups
-
-
-def _in_file_order(group: h5py.Group, path: str, names: list[str]) -> list[str]:
-    """Return the paths of some members of a group, in the order of their creation where the file keeps it."""
-    from h5py import Group, h5g
-
-    if len(names) > 1:
+    if len(type_names) > 1:  # in the order of their creation, where the file keeps it
         handle = group if isinstance(group, h5g.GroupID) else h5g.open(group, b"/")
-        names = [name for name in Group(handle) if name in names]
-    return [f"{path}/{name}".lstrip("/") for name in names]
+        type_names = [name for name in Group(handle) if name in type_names]
+    types += [f"{path}/{name}".lstrip("/") for name in type_names]
+    return groups
 
 
 def find_external_storage(dataset: h5py.Dataset) -> str | None:
@@ -128,13 +117,13 @@ def check_heaps(descriptor: int, url: str) -> None:
         return
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
         for start, _ in _find_heaps(data):
-            _raise_if_endless(data, start, start, url)
+            _raise_if_endless(data, start, f"the global heap at byte {start}", url)
 
 
 def check_heap(data: bytes, url: str) -> None:
     """Raise FormatError if ``data`` begins with a heap that has no end."""
     if data.startswith(_HEAP_MARK):
-        _raise_if_endless(data, 0, None, url)
+        _raise_if_endless(data, 0, "a global heap", url)
 
 
 def find_heaps(descriptor: int) -> list[Span]:
@@ -153,23 +142,16 @@ def _find_heaps(data: mmap.mmap) -> Iterator[Span]:
         start = data.find(_HEAP_MARK, start + len(_HEAP_MARK))
 
 
-def _raise_if_endless(data: mmap.mmap | bytes, start: int, place: int | None, url: str) -> None:
-    if _is_endless(data, start):
-        where = "a global heap" if place is None else f"the global heap at byte {place}"
-        message = f"{where} has an object of no length, which the library reads for ever"
-        raise document_error("hdf5-heap", message, url=url, remedy="restore the file from a copy")
-
-
-def _is_endless(data: mmap.mmap | bytes, start: int) -> bool:
+def _raise_if_endless(data: mmap.mmap | bytes, start: int, where: str, url: str) -> None:
     length = int.from_bytes(data[start + 8 : start + 16], "little")
     place, end = start + 16, min(start + length, len(data))
     while place + _HEAP_OBJECT.size <= end:
         index, _, _, size = _HEAP_OBJECT.unpack_from(data, place)
         step = size if index == 0 else _HEAP_OBJECT.size + size + -size % 8
         if not step:
-            return True
+            message = f"{where} has an object of no length, which the library reads for ever"
+            raise document_error("hdf5-heap", message, url=url, remedy="restore the file from a copy")
         place += step
-    return False
 
 
 # -- B-trees of chunks -------------------------------------------------------------------------------------------------

@@ -68,7 +68,8 @@ def codecs_from_options(options: HDF5Options | None, dtype: np.dtype[np.generic]
     filter = None if options is None else options.compression_opts
     if filter is None:
         return parse_codec("default", dtype)
-    values = _values(filter)
+    opts = filter.compression_opts
+    values = opts if isinstance(opts, tuple) else () if opts is None else (opts,)
     match filter.compression:
         case None:
             return ()
@@ -87,11 +88,6 @@ def codecs_from_options(options: HDF5Options | None, dtype: np.dtype[np.generic]
             )
 
 
-def _values(filter: HDF5CompressionOpts) -> Sequence[int | str]:
-    values = filter.compression_opts
-    return () if values is None else values if isinstance(values, tuple) else (values,)
-
-
 def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Codec, ...]:
     """Return Blosc by the values of its filter: four that the filter itself sets, then level, shuffle, compressor."""
     numbers = [int(value) for value in values[4:7]]
@@ -104,10 +100,10 @@ def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Co
 
 def filter_from_codecs(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str) -> HDF5CompressionOpts | None:
     """Return the filter that compresses as ``codecs`` do, None for the default codecs. Unsupported without one."""
-    named = [codec for codec in inner_codecs(codecs) if codec.name not in _NO_FILTER]
-    if not named or tuple(named) == parse_codec("default", dtype):
+    compressors = [codec for codec in inner_codecs(codecs) if codec.name not in _NO_FILTER]
+    if not compressors or tuple(compressors) == parse_codec("default", dtype):
         return None
-    codec = named[-1]
+    codec = compressors[-1]
     level = codec.config.get("level")
     match codec.name:
         case "gzip" | "zlib":
@@ -120,7 +116,7 @@ def filter_from_codecs(codecs: Sequence[Codec], dtype: np.dtype[np.generic], for
             shuffle = _SHUFFLES.index(config.get("shuffle", "shuffle"))
             name = CNAMES.index(config.get("cname", "lz4"))
             return HDF5CompressionOpts(32001, (0, 0, 0, 0, config.get("clevel", 5), shuffle, name))
-    names = "+".join(codec.name for codec in named)
+    names = "+".join(codec.name for codec in compressors)
     remedy = "codec='gzip:4', or 'default'" if format == "deker" else "compress by gzip, zstd, lz4 or blosc"
     raise Unsupported(f"format {format} has no codec {names}", remedy=remedy)
 

@@ -37,19 +37,23 @@ class LibraryLock:
         then close the handles that were abandoned."""
         self._own.acquire()
         try:
-            if not self._depth:
-                self._acquire_xarray_locks()
+            module = None if self._depth else sys.modules.get(_XARRAY_MODULE)
+            for name in _XARRAY_LOCKS:
+                if (lock := getattr(module, name, None)) is not None:
+                    lock.acquire()
+                    self._xarray_locks.append(lock)
             self._depth += 1
         except BaseException:
             self._release_xarray_locks()
             self._own.release()
             raise
-        if self._depth == 1 and self._abandoned:
-            try:
-                self._close_abandoned()
-            except BaseException:  # a keyboard interrupt meanwhile: nobody would release the lock
-                self.release()
-                raise
+        try:
+            while self._depth == 1 and self._abandoned:
+                with suppress(OSError, RuntimeError, ValueError):
+                    self._abandoned.popleft().close()
+        except BaseException:  # a keyboard interrupt meanwhile: nobody would release the lock
+            self.release()
+            raise
 
     def release(self) -> None:
         """Release xarray's locks and ours."""
@@ -62,21 +66,9 @@ class LibraryLock:
         """Close these when the lock is next acquired; called by the garbage collector, which must not wait."""
         self._abandoned.extend(handle for handle in handles if handle is not None)
 
-    def _acquire_xarray_locks(self) -> None:
-        module = sys.modules.get(_XARRAY_MODULE)
-        for name in _XARRAY_LOCKS:
-            if (lock := getattr(module, name, None)) is not None:
-                lock.acquire()
-                self._xarray_locks.append(lock)
-
     def _release_xarray_locks(self) -> None:
         while self._xarray_locks:
             self._xarray_locks.pop().release()
-
-    def _close_abandoned(self) -> None:
-        while self._abandoned:
-            with suppress(OSError, RuntimeError, ValueError):
-                self._abandoned.popleft().close()
 
 
 LOCK = LibraryLock()

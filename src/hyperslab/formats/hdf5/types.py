@@ -85,7 +85,11 @@ class NamedTypes:
 
         match handle:
             case h5t.TypeEnumID():
-                return Enum(handle.get_super().dtype.newbyteorder("="), _members(handle), name)
+                # The values stand at the end of the type's HDF5 message: h5py gives no uint64 above 2**63 - 1.
+                count, base = handle.get_nmembers(), handle.get_super().dtype
+                values = np.frombuffer(handle.encode()[-base.itemsize * count :], base).tolist() if count else []
+                members = ((handle.get_member_name(i).decode(), value) for i, value in enumerate(values))
+                return Enum(base.newbyteorder("="), tuple(members), name)
             case h5t.TypeOpaqueID():
                 return Opaque(handle.get_size(), name)
             case h5t.TypeVlenID():
@@ -120,11 +124,6 @@ class NamedTypes:
                 return plain
             case h5t.TypeStringID():
                 return None if handle.is_variable_str() else np.dtype(f"S{handle.get_size()}")
-            case h5t.TypeEnumID() | h5t.TypeOpaqueID() | h5t.TypeCompoundID():
-                return self._named_field(group, handle)
-        return None
-
-    def _named_field(self, group: str, handle: object) -> NumpyDType | None:
         place = self._place(group, handle)
         kind = self._kind(group, "" if place is None else place[1], handle)
         match kind:
@@ -133,14 +132,6 @@ class NamedTypes:
             case Opaque(size=size):
                 return tagged(np.dtype((np.void, size)), kind)
         return None
-
-
-def _members(handle: h5py.h5t.TypeID) -> tuple[tuple[str, int], ...]:
-    """Return names and values of an enum. The values stand at the end of the type's HDF5 message: h5py gives no uint64
-    above 2**63 - 1."""
-    count, base = handle.get_nmembers(), handle.get_super().dtype
-    values = np.frombuffer(handle.encode()[-base.itemsize * count :], base).tolist() if count else []
-    return tuple((handle.get_member_name(index).decode(), value) for index, value in enumerate(values))
 
 
 def holds_references(kind: h5py.h5t.TypeID) -> bool:

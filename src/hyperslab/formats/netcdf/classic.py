@@ -44,7 +44,7 @@ Texts = dict[str, tuple[int, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class ClassicHeader:
-    """What a netCDF-3 header says of the file: its variables, and the least number of bytes that hold their cells.
+    """The header of a netCDF-3 file: its variables, and the least number of bytes that hold their cells.
 
     ``texts``: by variable (None: of the file), the attributes of chars, which netCDF4 neither gives nor takes with all
     of their NULs.
@@ -119,7 +119,12 @@ def parse_header(data: mmap.mmap | bytes) -> ClassicHeader:
     variables = tuple(_variable(cursor, lengths, texts) for _ in cursor.items("variables"))
     if len({variable.name for variable in variables}) < len(variables):
         raise _header_error("two variables have the same name")
-    return ClassicHeader(variables, max(cursor.place, _end_of_cells(variables, records)), texts)
+    recorded = [variable for variable in variables if variable.record]
+    ends = [variable.begin + variable.nbytes for variable in variables if not variable.record]
+    if recorded and records:
+        stride = _stride(recorded)
+        ends += [variable.begin + (records - 1) * stride + variable.nbytes for variable in recorded]
+    return ClassicHeader(variables, max([cursor.place, *ends]), texts)
 
 
 def _texts(cursor: _Cursor) -> Texts:
@@ -155,16 +160,6 @@ def _itemsize(kind: int) -> int:
     if kind not in _ITEMSIZES:
         raise _header_error(f"there is no type number {kind}")
     return _ITEMSIZES[kind]
-
-
-def _end_of_cells(variables: tuple[ClassicVariable, ...], records: int) -> int:
-    """Return the first byte behind the last cell."""
-    fixed = max((v.begin + v.nbytes for v in variables if not v.record), default=0)
-    recorded = [v for v in variables if v.record]
-    if not recorded or not records:
-        return fixed
-    stride = _stride(recorded)
-    return max(fixed, *(v.begin + (records - 1) * stride + v.nbytes for v in recorded))
 
 
 def cell_spans(header: ClassicHeader, name: str) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What netCDF's data models can hold, as pure functions over specs: nothing here needs the netCDF library.
+"""The limits of netCDF's data models, as pure functions over specs: nothing here needs the netCDF library.
 
 The models are netCDF's own names: ``NETCDF4`` (the enhanced model in HDF5), ``NETCDF4_CLASSIC``, and the three classic
 files ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA`` (CDF-5). Rules and default fill values are
@@ -181,8 +181,8 @@ def type_problem(dtype: DataType, model: str) -> str | None:
         case Char():
             return None
         case np.dtype() if dtype.names is None and dtype.subdtype is None:
-            held = _type_code(dtype) in number_types(model) or dtype == np.dtype("S1")
-            return None if held else _no_cells(model, dtype)
+            is_known = _type_code(dtype) in number_types(model) or dtype == np.dtype("S1")
+            return None if is_known else _no_cells(model, dtype)
         case _ if model != "NETCDF4":
             return _no_cells(model, dtype)
         case np.dtype() | Compound():
@@ -214,12 +214,12 @@ def _has_hidden_field(base: NumpyDType) -> bool:
 
 
 def _field_problem(dtype: NumpyDType) -> str | None:
-    """Return why this type of a structured cell or of its fields cannot be held; fixed-length bytes become char
+    """Return why this type of a structured cell or of its fields cannot be stored; fixed-length bytes become char
     arrays."""
     base = dtype.base
     if base.fields is None or base.names is None:
-        held = base.kind == "S" or _type_code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
-        return None if held else f"format netcdf has no compound with a field of {base}"
+        is_known = base.kind == "S" or _type_code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
+        return None if is_known else f"format netcdf has no compound with a field of {base}"
     if dtype.subdtype is not None:
         return "netCDF4 writes no compound with a field that is an array of structures"
     return next((reason for name in base.names if (reason := _field_problem(base.fields[name][0]))), None)
@@ -300,14 +300,14 @@ def to_netcdf_value(value: Any, model: str) -> str | np.str_ | Values | np.gener
     """Return the value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked
     before."""
     match value:
+        case np.ndarray() if value.size != 1:
+            return value
         case np.ndarray() if isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
-            return value.reshape(()) if value.size == 1 else value
-        case str() | np.ndarray():
-            unwrap = isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind != "T"
-            if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "T":
-                return np.str_(value.reshape(-1)[0])
-            return value.reshape(-1)[0] if unwrap and isinstance(value, np.ndarray) else value
-        case np.generic():
+            return value.reshape(())
+        case np.ndarray():
+            cell = value.reshape(-1)[0]
+            return np.str_(cell) if value.dtype.kind == "T" else cell
+        case str() | np.generic():
             return value
         case list() | tuple() if isinstance(value[0], str):
             return to_netcdf_value(np.array(value, np.dtypes.StringDType()), model)
@@ -324,7 +324,7 @@ def to_netcdf_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataTy
 
     Only plain numbers of netCDF-4 keep a byte order.
     """
-    given = getattr(dtype, "name", "") or f"{name}_t"
+    own_name = getattr(dtype, "name", "") or f"{name}_t"
     match dtype:
         case np.dtype() if dtype.names is not None:
             return Compound(chars_as_arrays(dtype), f"{name}_t")
@@ -335,13 +335,13 @@ def to_netcdf_type(dtype: DataType, name: str, model: str = "NETCDF4") -> DataTy
         case np.dtype() if is_netcdf3(model):
             return dtype.newbyteorder("=")
         case Compound(base=base):
-            return Compound(chars_as_arrays(base), given)
+            return Compound(chars_as_arrays(base), own_name)
         case Enum(base=base, members=members):
-            return Enum(base.newbyteorder("="), members, given)
+            return Enum(base.newbyteorder("="), members, own_name)
         case Opaque(size=size):
-            return Opaque(size, given)
+            return Opaque(size, own_name)
         case VlenArray(base=base):
-            return VlenArray(base.newbyteorder("="), given)
+            return VlenArray(base.newbyteorder("="), own_name)
     return dtype
 
 
@@ -374,29 +374,27 @@ def to_netcdf_dims(spec: ArraySpec) -> tuple[str, ...]:
 
 def to_netcdf_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
     """Return the attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
-    attrs = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
+    attrs: dict[str, Any] = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
     if spec.is_array and _FILL in attrs:
-        attrs[_FILL] = _fill_attribute(attrs[_FILL], spec.dtype)
+        value, dtype = attrs[_FILL], spec.dtype
+        match dtype:
+            case Enum():
+                attrs[_FILL] = np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
+            case np.dtype() if dtype.kind in "iuf":
+                attrs[_FILL] = np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
+            case VlenString() if isinstance(value, str):
+                attrs[_FILL] = np.str_(value)
     return attrs
-
-
-def _fill_attribute(value: object, dtype: DataType) -> Any:
-    match dtype:
-        case Enum():
-            return np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
-        case np.dtype() if dtype.kind in "iuf":
-            return np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
-    return np.str_(value) if isinstance(dtype, VlenString) and isinstance(value, str) else value
 
 
 def _fill_problem(value: object, dtype: DataType) -> str | None:
     """Return why this cannot be the ``_FillValue`` of such cells, which netCDF wants to have their type."""
     base = dtype.base if isinstance(dtype, Enum) else dtype
     if isinstance(base, np.dtype) and base.kind in "iuf":
-        given = np.asarray(value)
-        if given.size != 1 or given.dtype.kind not in "iuf":
+        fill = np.asarray(value)
+        if fill.size != 1 or fill.dtype.kind not in "iuf":
             return f"no {base}, and netCDF wants a _FillValue of the type of the cells"
-        number = given.reshape(-1)[0]
+        number = fill.reshape(-1)[0]
         if base.kind in "iu" and not (np.isfinite(number) and np.iinfo(base).min <= number <= np.iinfo(base).max):
             return f"{number}, which {base} does not hold"
         return None
@@ -413,11 +411,6 @@ def to_netcdf_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
     )
     has_fill = regular.numpy_dtype.kind in "iufS"
     return regular.evolve(fill_value=regular.fill_cell()[()]) if has_fill else regular
-
-
-def is_named(dtype: DataType) -> bool:
-    """Return True if the type has a name in the file."""
-    return bool(type_name(dtype))
 
 
 def type_name(dtype: DataType) -> str:
@@ -465,11 +458,11 @@ class Storage:
         """Return the keyword arguments of ``createVariable``."""
         if self.chunks is None:
             return {"contiguous": True}
-        given: dict[str, Any] = {"chunksizes": self.chunks, "fletcher32": self.checksum}
+        keywords: dict[str, Any] = {"chunksizes": self.chunks, "fletcher32": self.checksum}
         if self.compressor is None:
-            return given
+            return keywords
         name, level = _COMPRESSORS[self.compressor.name], self.compressor.config["level"]
-        return given | {"compression": name, "complevel": level, "shuffle": self.shuffle}
+        return keywords | {"compression": name, "complevel": level, "shuffle": self.shuffle}
 
     def codecs(self, itemsize: int) -> tuple[Codec, ...]:
         """Return the codecs that a reader of the file will find."""
@@ -516,9 +509,9 @@ def _plan_filters(spec: ArraySpec) -> tuple[bool, bool, Codec | None]:
     return checksum, shuffled, compressor
 
 
-def _compressor(name: str, asked: object) -> Codec | None:
+def _compressor(name: str, wish: object) -> Codec | None:
     """Return the compressor under netCDF's name for it, with a level that it takes; None for level 0 (store)."""
-    level = asked if isinstance(asked, int) else 4
+    level = wish if isinstance(wish, int) else 4
     if level == 0 and name != "zstd":
         return None
     low, high = _LEVELS[name]

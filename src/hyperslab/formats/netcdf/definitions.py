@@ -15,7 +15,6 @@ from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
 from hyperslab.formats.netcdf.working_copy import WorkingCopy
-from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -78,7 +77,12 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
         case Opaque(size=size):
-            _define_opaque(work.hdf5()[f"/{group}"], name, size)
+            file = work.hdf5()
+            from h5py import h5t
+
+            opaque = h5t.create(h5t.OPAQUE, size)
+            opaque.set_tag(b"")
+            opaque.commit(file[f"/{group}"].id, name.encode())
 
 
 def _define_compound(group: Any, name: str, base: NumpyDType) -> None:
@@ -100,15 +104,15 @@ def _has_compound(group: Any, base: NumpyDType) -> bool:
 
 
 def _define_hidden_compound(file: h5py.File, group: str, name: str, base: NumpyDType) -> None:
-    """Make a compound whose fields are of named types that lie in its group or further out."""
+    """Make a compound whose fields are of tag types that lie in its group or further out."""
     from h5py import h5t
 
     fields: Mapping[str, Any] = base.fields or {}
     parts = {}
     for field in base.names or ():
         dtype = fields[field][0]
-        named = tag_of(dtype.base)
-        inner = h5t.py_create(dtype.base) if named is None else _nearest(file, group, data_model.type_name(named)).id
+        tag = tag_of(dtype.base)
+        inner = h5t.py_create(dtype.base) if tag is None else _nearest(file, group, data_model.type_name(tag)).id
         parts[field] = h5t.array_create(inner, dtype.shape) if dtype.shape else inner
     kind = h5t.create(h5t.COMPOUND, sum(part.get_size() for part in parts.values()))
     offset = 0  # not that of NumPy's packed fields: compounds that netCDF4 makes have the gaps that C has
@@ -121,14 +125,6 @@ def _define_hidden_compound(file: h5py.File, group: str, name: str, base: NumpyD
 def _nearest(file: h5py.File, group: str, name: str) -> Any:
     """Return the committed type of this name in a group or further out."""
     return next(file[f"/{above}"][name] for above in outward(group) if name in file[f"/{above}"])
-
-
-def _define_opaque(group: Any, name: str, size: int) -> None:
-    from h5py import h5t
-
-    kind = h5t.create(h5t.OPAQUE, size)
-    kind.set_tag(b"")
-    kind.commit(group.id, name.encode())
 
 
 def define_variable(
@@ -147,14 +143,16 @@ def define_variable(
     base = spec.numpy_dtype
     if base.byteorder == ">":
         arguments["endian"] = "big"
-    fill, named = library_fill(spec), has_leading_fill(spec)
-    if named:
+    fill, is_leading = library_fill(spec), has_leading_fill(spec)
+    if is_leading:
         fill = spec.fill_cell()[()]
     scales = tuple(find_group(dataset, owner).dimensions[dim] for owner, dim in dims)
-    variable = find_group(dataset, parent).createVariable(
-        name, _library_type(dataset, spec, kind), scales, fill_value=fill, **arguments
-    )
-    if not named and _FILL in variable.ncattrs():
+    cell_type: Any = str if isinstance(spec.dtype, VlenString) else base
+    if kind is not None and cell_type is not str:
+        owner = find_group(dataset, kind[0])
+        cell_type = {**owner.enumtypes, **owner.cmptypes, **owner.vltypes}[kind[1]]
+    variable = find_group(dataset, parent).createVariable(name, cell_type, scales, fill_value=fill, **arguments)
+    if not is_leading and _FILL in variable.ncattrs():
         variable.delncattr(_FILL)
     without_conversion(variable)
 
@@ -205,21 +203,12 @@ def library_fills(spec: ArraySpec, model: str) -> bool:
     return np.asarray(0 if fills_with is None else fills_with).astype(cell.dtype).tobytes() == cell.tobytes()
 
 
-def _library_type(dataset: object, spec: ArraySpec, kind: Place | None) -> Any:
-    if isinstance(spec.dtype, VlenString):
-        return str
-    if kind is None:
-        return spec.numpy_dtype
-    group, name = find_group(dataset, kind[0]), kind[1]
-    return {**group.enumtypes, **group.cmptypes, **group.vltypes}[name]
-
-
 def _define_hidden_variable(
     work: WorkingCopy, path: str, spec: ArraySpec, dims: tuple[Place, ...], kind: Place | None, storage: Storage | None
 ) -> None:
     if kind is None or storage is None:
         raise TypeError("such cells have a named type and lie in netCDF-4 files")
-    unlimited = [_is_unlimited(work, place) for place in dims]
+    unlimited = [bool(find_group(work.netcdf(), owner).dimensions[dim].isunlimited()) for owner, dim in dims]
     file = work.hdf5()
     parent, _, name = path.rpartition("/")
     shape = tuple(0 if free else length for length, free in zip(spec.shape, unlimited, strict=True))
@@ -233,10 +222,6 @@ def _define_hidden_variable(
     )
     for axis, (owner, dim) in enumerate(dims):
         dataset.dims[axis].attach_scale(file[f"/{owner}"][dim])
-
-
-def _is_unlimited(work: WorkingCopy, place: Place) -> bool:
-    return bool(find_group(work.netcdf(), place[0]).dimensions[place[1]].isunlimited())
 
 
 def set_attributes(
@@ -274,17 +259,14 @@ def find_variable(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
         return _hdf5_node(work.hdf5(), path)
     variable = without_conversion(_node(work, path, spec))
     is_chunked = not data_model.is_netcdf3(str(work.model)) and not spec.layout.get("contiguous")
-    if is_chunked and not _is_stored_under_prefix(variable):
+    # A variable that is called like a dimension of its group, and runs along another one first, is stored under another
+    # name: netCDF-C 4.10, told of a cache, opens the dimension in its place, and writes the cells there.
+    is_shadowed = variable.name in variable.group().dimensions and variable.dimensions[:1] != (variable.name,)
+    if is_chunked and not is_shadowed:
         cache = work.cache_bytes(prod(longest_chunk(spec.chunks)) * spec.numpy_dtype.itemsize)
         if variable.get_var_chunk_cache()[0] != cache:
             variable.set_var_chunk_cache(cache)
     return variable
-
-
-def _is_stored_under_prefix(variable: Any) -> bool:
-    """Return True if a variable is called like a dimension of its group that is not its first, and is stored under
-    another name: netCDF-C 4.10, told of a cache, opens the dimension in its place, and writes the cells there."""
-    return variable.name in variable.group().dimensions and variable.dimensions[:1] != (variable.name,)
 
 
 def _node(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> Any:
@@ -310,20 +292,18 @@ def _set(node: Any, name: str, value: Any) -> None:
     match value:
         case np.str_():
             node.setncattr_string(key, str(value))
+        case str() if key != name:
+            node.setncattr(key, value.encode("latin-1", "replace"))
         case str():
-            node.setncattr(key, _pad_nuls(value.encode()) if key == name else value.encode("latin-1", "replace"))
+            # netCDF4 leaves out the NULs at the end of a text: blanks keep their places until write_nuls.
+            text = value.encode()
+            node.setncattr(key, text.rstrip(b"\0").ljust(len(text), b" "))
         case np.ndarray() if value.dtype.kind == "T":
             node.setncattr_string(key, [str(item) for item in value])
         case _:
             node.setncattr(key, value)
     if key != name:
         node.renameAttribute(key, name)
-
-
-def _pad_nuls(text: bytes) -> bytes:
-    """Return text as long as this one that netCDF4 writes whole: it leaves out the NULs at the end, which
-    :func:`write_nuls` puts there when all else is written."""
-    return text.rstrip(b"\0").ljust(len(text), b" ")
 
 
 def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str, bytes]) -> None:
@@ -346,23 +326,19 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: object, ki
 
     file = work.hdf5()
     attrs = _hdf5_node(file, path).attrs
-    if kind is not None:
-        _set_user_value(attrs, name, np.asarray(value).reshape(-1), file[f"/{kind[0]}"][kind[1]])
-        return
     cells = np.asarray(value)
-    if cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
+    if kind is not None:
+        cells, committed = cells.reshape(-1), file[f"/{kind[0]}"][kind[1]]
+        if cells.dtype.hasobject:
+            attrs.create(name, cells.astype(object), shape=cells.shape, dtype=committed)
+        else:
+            # The bytes are stored as they are: netCDF's chars are text of HDF5 that ends with a NUL, and HDF5, asked to
+            # convert, has no room for one.
+            attrs.create(name, shape=cells.shape, dtype=committed, data=np.zeros(cells.shape, committed.dtype))
+            attrs.get_id(name).write(cells.astype(committed.dtype), mtype=committed.id)
+    elif cells.dtype.kind in "UT" and (cells.dtype.kind == "T" or isinstance(value, np.str_)):
         attrs.create(name, [str(item) for item in cells.reshape(-1)], dtype=string_dtype())
     elif isinstance(value, str):
         attrs.create(name, np.bytes_(value.encode()) if value else Empty("S1"))
     else:
         attrs.create(name, cells.reshape(-1))
-
-
-def _set_user_value(attrs: Any, name: str, cells: Values, named: Any) -> None:
-    """Write values of a named type. Their bytes are stored as they are: netCDF's chars are text of HDF5 that ends with
-    a NUL, and HDF5, asked to convert, has no room for one."""
-    if cells.dtype.hasobject:
-        attrs.create(name, cells.astype(object), shape=cells.shape, dtype=named)
-        return
-    attrs.create(name, shape=cells.shape, dtype=named, data=np.zeros(cells.shape, named.dtype))
-    attrs.get_id(name).write(cells.astype(named.dtype), mtype=named.id)

@@ -27,7 +27,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of
 
 _FAILURES = (OSError, RuntimeError, UnicodeError, ValueError, KeyError, AttributeError, IndexError)
-"""What the libraries raise for what they cannot do."""
+"""The errors by which the libraries refuse or fail."""
 _NOT_CHANGED = -103  # NC_ECANTWRITE of netcdf.h
 _INSTALL = "pip install 'hyperslab[netcdf]'"
 Version = tuple[int, int, int]
@@ -216,13 +216,7 @@ class WorkingChunks(LibraryChunks):
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the working copy, which no other process knows of, against other threads."""
-        return _locked()
-
-
-@contextmanager
-def _locked() -> Iterator[None]:
-    with LOCK:
-        yield
+        return LOCK
 
 
 def from_library(cells: Any, spec: ArraySpec) -> Block:
@@ -244,7 +238,9 @@ def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> N
     match spec.dtype:
         case VlenString():
             texts = cells.astype(object)
-            _raise_if_nul(texts)
+            if (cut := next((text for text in texts.flat if "\0" in str(text)), None)) is not None:
+                remedy = "leave the NUL out, or use format zarr3, which keeps it"
+                raise Unsupported(f"text in netCDF ends at its first NUL: {cut!r:.60}", remedy=remedy)
             variable[extent or ...] = texts if cells.ndim else str(cells[()])
         case VlenArray() | VlenBytes():
             arrays = _each(cells, _array_of(spec.dtype))
@@ -269,14 +265,6 @@ def _write_hidden(dataset: Any, extent: Part, cells: Block) -> None:
         place.select_hyperslab(tuple(part.start for part in extent), cells.shape)
         memory = h5s.create_simple(cells.shape)
     dataset.id.write(memory, place, np.ascontiguousarray(cells, dataset.dtype), mtype=dataset.id.get_type())
-
-
-def _raise_if_nul(texts: Block) -> None:
-    """Raise Unsupported for a text that the library would store up to its first NUL."""
-    cut = next((text for text in texts.flat if "\0" in str(text)), None)
-    if cut is not None:
-        remedy = "leave the NUL out, or use format zarr3, which keeps it"
-        raise Unsupported(f"text in netCDF ends at its first NUL: {cut!r:.60}", remedy=remedy)
 
 
 def _array_of(dtype: VlenArray | VlenBytes) -> Callable[[Any], Block]:

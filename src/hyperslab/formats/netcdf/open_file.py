@@ -11,8 +11,9 @@ import stat
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,28 +35,28 @@ if TYPE_CHECKING:
 # variable's own group, too: by its name, or by <name>_<length> where another of this name can be seen from there.
 
 NON_COORDINATE = "_nc4_non_coord_"
-"""What the stored name of a variable begins with that is called like a dimension and does not run along it."""
+"""The prefix of the stored name of a variable that is called like a dimension and does not run along it."""
 
 
+@dataclass(eq=False)
 class ScaleDimension:
     """A dimension, with the methods of netCDF4's own."""
 
-    def __init__(self, group: ScaleGroup, name: str, size: int, *, unlimited: bool) -> None:
-        self.name = name
-        self.size = size
-        self._group = group
-        self._unlimited = unlimited
+    owner: ScaleGroup
+    name: str
+    size: int
+    unlimited: bool
 
     def __len__(self) -> int:
         return self.size
 
     def isunlimited(self) -> bool:
         """Return True if the dimension grows."""
-        return self._unlimited
+        return self.unlimited
 
     def group(self) -> ScaleGroup:
         """Return the group that declares the dimension."""
-        return self._group
+        return self.owner
 
 
 class ScaleGroup:
@@ -96,7 +97,9 @@ class ScaleTree(ScaleGroup):
         datasets = list(self._read_group(self, file))
         axes = {dataset.name: (group, self._axes_of(dataset)) for group, dataset in datasets}
         for _, dataset in datasets:
-            _lengthen(axes[dataset.name][1], dataset.shape)
+            for dim, size in zip(axes[dataset.name][1], dataset.shape, strict=True):
+                if dim is not None and dim.isunlimited():  # as long as the longest dataset along it
+                    dim.size = max(dim.size, size)
         self.axes: dict[str, Axes] = {
             path: [dim and _visible_from(group, dim) for dim in dims] for path, (group, dims) in axes.items()
         }
@@ -117,7 +120,7 @@ class ScaleTree(ScaleGroup):
                     yield from self._read_group(group.groups[name], node)
 
     def _declare(self, group: ScaleGroup, name: str, scale: Any) -> None:
-        dim = ScaleDimension(group, name, scale.shape[0], unlimited=scale.maxshape[0] is None)
+        dim = ScaleDimension(group, name, scale.shape[0], scale.maxshape[0] is None)
         group.dimensions[name] = self._by_object[hash(scale.id)] = dim
         if "_Netcdf4Dimid" in scale.attrs:
             self._by_number[int(scale.attrs["_Netcdf4Dimid"])] = dim
@@ -134,30 +137,18 @@ class ScaleTree(ScaleGroup):
         return [*own, *[None] * (dataset.ndim - 1)][: dataset.ndim]
 
 
-def _lengthen(axes: Axes, shape: tuple[int, ...]) -> None:
-    """Make unlimited dimensions as long as the longest dataset along them."""
-    for dim, size in zip(axes, shape, strict=True):
-        if dim is not None and dim.isunlimited():
-            dim.size = max(dim.size, size)
-
-
 def _visible_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
     """Return the dimension itself, or what stands for it in a group from which it cannot be seen."""
     if any(above is dim.group() for above in group.outward()):
         return dim
-    for name in _names(dim):
+    numbered = (f"{dim.name}_{dim.size}_{number}" for number in count(2))
+    for name in chain((dim.name, f"{dim.name}_{dim.size}"), numbered):
         seen = next((above.dimensions[name] for above in group.outward() if name in above.dimensions), None)
         if seen is None:
-            seen = group.dimensions[name] = ScaleDimension(group, name, dim.size, unlimited=dim.isunlimited())
+            seen = group.dimensions[name] = ScaleDimension(group, name, dim.size, dim.unlimited)
         if seen.size == dim.size:
             return seen
     raise AssertionError
-
-
-def _names(dim: ScaleDimension) -> Iterator[str]:
-    """Yield the name of a dimension, then others that it may get."""
-    yield from (dim.name, f"{dim.name}_{dim.size}")
-    yield from (f"{dim.name}_{dim.size}_{number}" for number in count(2))
 
 
 # -- Open files --------------------------------------------------------------------------------------------------------
@@ -223,17 +214,24 @@ class OpenNetcdfFile:
                 message = "the file has the mark of neither netCDF-3 nor HDF5"
                 raise FormatError(message, url=self.url, remedy="give the format that it has")
             self.version = version_of(os.fstat(self.descriptor))
-            _forget_older(self)
+            # HDF5 tells files by their inode, and shares what it remembers of a file that is open already: one that was
+            # overwritten in place would be read by its old layout, so what is open of older versions is closed.
+            with LOCK:
+                for other in list(_OPEN_FILES):
+                    is_open = other.descriptor >= 0 and not other.is_overwritten and other.version != self.version
+                    if is_open and os.path.sameopenfile(other.descriptor, self.descriptor):
+                        other.close_overwritten()
             if kind == "classic":
                 self.header = _read_header(self.descriptor, self.url)
             else:
                 check_heaps(self.descriptor, self.url)
                 self.hdf5 = self._open_confined(path)
             self._open_dataset(path)
-            if _is_current(self.descriptor, path):
-                self._finish = _close_at_collection(self)
-                _OPEN_FILES.add(self)
-                return
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self.descriptor), os.stat(path)):
+                    self._finish = _close_at_collection(self)
+                    _OPEN_FILES.add(self)
+                    return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
 
     def _open_dataset(self, path: str) -> None:
@@ -251,10 +249,15 @@ class OpenNetcdfFile:
     def _open_confined(self, path: str) -> Any:
         """Return the file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
         with LOCK:
-            file = _open_hdf5(path)
+            module = library.h5py()
+            if module is None:
+                return None
             try:
-                if file is not None:
-                    self.types = NamedTypes(file, check_links(file, self.url))
+                file = module.File(path, "r")
+            except (OSError, RuntimeError, ValueError):
+                return None
+            try:
+                self.types = NamedTypes(file, check_links(file, self.url))
             except BaseException as error:
                 file.close()
                 if isinstance(error, HyperslabError) or not isinstance(error, Exception):
@@ -320,12 +323,6 @@ class OpenNetcdfFile:
             self.users.discard(user)
             if not self.users:
                 self.close()
-
-    def is_older_than(self, other: OpenNetcdfFile) -> bool:
-        """Return True if the other one is a later version of this file, in the same place of the disk."""
-        if self.descriptor < 0 or self.is_overwritten or self.version == other.version:
-            return False
-        return os.path.sameopenfile(self.descriptor, other.descriptor)
 
     def hdf5_group(self, path: str) -> h5py.Group:
         """Return h5py's group at ``path``, or None."""
@@ -417,15 +414,6 @@ def share_open_file(user: object, path: str, url: str) -> OpenNetcdfFile:
         return opened
 
 
-def _forget_older(opened: OpenNetcdfFile) -> None:
-    """Close what this process has open of older versions of the file: HDF5 tells files by their inode, and shares what
-    it remembers of a file that is open already, so that one overwritten in place would be read by its old layout."""
-    with LOCK:
-        for other in list(_OPEN_FILES):
-            if other.is_older_than(opened):
-                other.close_overwritten()
-
-
 def _open_plain(path: str, url: str) -> int:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -449,20 +437,3 @@ def _read_header(descriptor: int, url: str) -> classic.ClassicHeader:
         message = f"the file is cut off: it has {size} bytes, its variables need {header.size}"
         raise FormatError(message, url=url, remedy="restore the file from a copy")
     return header
-
-
-def _open_hdf5(path: str) -> h5py.File:
-    module = library.h5py()
-    if module is None:
-        return None
-    try:
-        return module.File(path, "r")
-    except (OSError, RuntimeError, ValueError):
-        return None
-
-
-def _is_current(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False

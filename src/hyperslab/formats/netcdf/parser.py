@@ -6,7 +6,7 @@ Attributes are known as char or string by their HDF5 types, which netCDF4 does n
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,31 +54,24 @@ def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
     group = opened.group(path)
     names = filter(is_name, group.variables)
     variables = [name for name in names if opened.variable(child(path, name)) is not None]
-    if opened.incomplete:
-        variables = _add_h5py_variables(opened, path, variables)
+    stored = opened.hdf5_group(path) if opened.incomplete else None
+    if stored is not None:  # netCDF4 leaves out variables of some types
+        for stored_name, node in _datasets(stored):
+            name = stored_name.removeprefix(NON_COORDINATE)
+            if name not in variables and _hidden_type(opened, path, node) is not None:
+                variables.append(name)
+        places = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(stored)}
+        variables.sort(key=lambda name: places.get(name, len(places)))
     return [*variables, *filter(is_name, group.groups)]
 
 
-def _add_h5py_variables(opened: OpenNetcdfFile, path: str, variables: list[str]) -> list[str]:
-    """Return the variables together with those of types that netCDF4 leaves out, in the order of the file."""
+def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Yield name and node of each dataset in an h5py group that is more than a dimension of netCDF."""
     from h5py import Dataset
 
-    group = opened.hdf5_group(path)
-    if group is None:
-        return variables
-    datasets = (
-        (name.removeprefix(NON_COORDINATE), node)
-        for name, node in group.items()
-        if isinstance(node, Dataset) and not is_bare_dimension(node)
-    )
-    hidden = [name for name, node in datasets if name not in variables and _hidden_type(opened, path, node) is not None]
-    stored = {name.removeprefix(NON_COORDINATE): place for place, name in enumerate(group)}
-    return sorted([*variables, *hidden], key=lambda name: stored.get(name, len(stored)))
-
-
-def is_bare_dimension(stored: h5py.Dataset) -> bool:
-    """Return True if an h5py dataset is no more than a dimension of netCDF."""
-    return bytes(stored.attrs.get("NAME", b"")).startswith(_NO_VARIABLE)
+    for name, node in group.items():
+        if isinstance(node, Dataset) and not bytes(node.attrs.get("NAME", b"")).startswith(_NO_VARIABLE):
+            yield name, node
 
 
 def _hidden_type(opened: OpenNetcdfFile, group: str, stored: h5py.Dataset) -> DataType | None:
@@ -120,10 +113,10 @@ def _types(opened: OpenNetcdfFile, path: str) -> dict[str, Extension]:
     group = opened.group(path)
     known = {**group.cmptypes, **group.enumtypes, **group.vltypes}
     stored = opened.types.of(path)
-    given = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
+    types = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
     if opened.scales is not None:  # netCDF4 has reasons not to open the file, one of which is such a type
-        return given
-    return {name: kind for name, kind in given.items() if data_model.type_problem(kind, "NETCDF4") is None}
+        return types
+    return {name: kind for name, kind in types.items() if data_model.type_problem(kind, "NETCDF4") is None}
 
 
 def _user_type(kind: Any) -> Extension:
@@ -137,19 +130,25 @@ def _user_type(kind: Any) -> Extension:
 
 
 def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
-    """Return the spec of the variable at ``path``."""
+    """Return the spec of the variable at ``path``; of one that netCDF4 has no cells for, as h5py sees it."""
     variable = opened.variable(path)
     stored = opened.hdf5_dataset(path)
-    if variable is None:
-        return _hidden_spec(opened, path, stored)
     group = path.rpartition("/")[0]
-    dtype = cell_type(variable)
-    if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
-        dtype = opened.types.find(group, stored.id.get_type()) or dtype
-    extent = _extent(opened, group, variable, stored)
+    dtype: DataType | None
+    extent: Sequence[tuple[str | None, int]]
+    if variable is None:
+        dtype = _hidden_type(opened, group, stored)
+        if dtype is None:
+            raise KeyError(path)
+        extent, chunking = _hidden_extent(opened, stored), stored.chunks
+    else:
+        dtype = cell_type(variable)
+        if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
+            dtype = opened.types.find(group, stored.id.get_type()) or dtype
+        extent = _extent(opened, variable, stored)
+        chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
     dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
-    is_misread = shape != tuple(int(length) for length in variable.shape)
-    chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
+    is_misread = variable is not None and shape != tuple(int(length) for length in variable.shape)
     chunked = isinstance(chunking, list | tuple) and len(chunking) == len(shape) and bool(shape)
     chunks = (
         tuple(map(int, chunking or ())) if chunked else data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize)
@@ -171,36 +170,32 @@ MISREAD = "misread"
 """In the layout of a variable: the netCDF library takes its dimensions for others of the same name."""
 
 
-def _extent(opened: OpenNetcdfFile, group: str, variable: Any, stored: h5py.Dataset | None) -> list[tuple[str, int]]:
-    """Return name and length of each dimension of a variable. The library finds them by their names, from the group
-    outward, so that where a name is declared again the scales are asked that the cells are attached to."""
-    dims = variable.get_dims()
-    if (
-        stored is not None
-        and stored.ndim == len(dims)
-        and not opened.repeated_dimensions.isdisjoint(d.name for d in dims)
-    ):
-        dims = [_attached_dimension(opened, stored, axis) or dim for axis, dim in enumerate(dims)]
+def _extent(opened: OpenNetcdfFile, variable: Any, stored: h5py.Dataset | None) -> list[tuple[str, int]]:
+    """Return name and length of each dimension of a variable."""
+    dims = list(variable.get_dims())
+    is_repeated = not opened.repeated_dimensions.isdisjoint(dim.name for dim in dims)
+    if is_repeated and stored is not None and stored.ndim == len(dims):
+        # The library finds dimensions by their names, from the group outward. Where a name is declared again, the scale
+        # that an axis is attached to tells which one is meant.
+        for axis in range(len(dims)):
+            scales = stored.dims[axis].values()
+            owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
+            group = opened.group(owner) if name else None
+            if group is not None:
+                dims[axis] = group.dimensions.get(name.removeprefix(NON_COORDINATE)) or dims[axis]
     return [(_dimension_name(dim), len(dim)) for dim in dims]
 
 
-def _attached_dimension(opened: OpenNetcdfFile, stored: h5py.Dataset, axis: int) -> Any:
-    """Return the library's dimension whose scale an axis of an h5py dataset is attached to, None where it has none."""
-    scales = stored.dims[axis].values()
-    owner, _, name = str(scales[0].name).lstrip("/").rpartition("/") if scales else ("", "", "")
-    group = opened.group(owner) if name else None
-    return None if group is None else group.dimensions.get(name.removeprefix(NON_COORDINATE))
-
-
 def _dimension_name(dim: Any) -> str:
-    """Return the name of one of the library's dimensions as it was given."""
-    return strip_suffix(dim.name, len(dim), lambda name: _is_visible(dim.group(), name))
+    """Return the name of one of the library's dimensions without a suffix that tells it from others."""
 
+    def is_visible(name: str) -> bool:
+        group = dim.group()
+        while group is not None and name not in group.dimensions:
+            group = group.parent
+        return group is not None
 
-def _is_visible(group: Any, name: str) -> bool:
-    while group is not None and name not in group.dimensions:
-        group = group.parent
-    return group is not None
+    return strip_suffix(dim.name, len(dim), is_visible)
 
 
 def cell_type(variable: Any) -> DataType:
@@ -249,39 +244,19 @@ def _fill_value(variable: Any, stored: h5py.Dataset | None, dtype: DataType) -> 
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
 
 
-def _hidden_spec(opened: OpenNetcdfFile, path: str, stored: h5py.Dataset) -> ArraySpec:
-    """Return the spec of a variable of a type that netCDF4 has no cells for, as h5py sees it."""
-    group = path.rpartition("/")[0]
-    dtype = _hidden_type(opened, group, stored)
-    if dtype is None:
-        raise KeyError(path)
-    extent = _hidden_extent(opened, stored)
-    shape = tuple(size for _, size in extent)
-    return ArraySpec(
-        shape=shape,
-        dtype=dtype,
-        dims=tuple(name for name, _ in extent),
-        chunks=stored.chunks or data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize),
-        codecs=read_filters(stored) if stored.chunks else (),
-        fill_value=_fill_value(None, stored, dtype),
-        attrs=parse_attributes(None, stored, _kinds(opened, group)),
-        problem=find_external_storage(stored),
-        layout={} if stored.chunks else {"contiguous": True},
-    )
-
-
 def _hidden_extent(opened: OpenNetcdfFile, stored: h5py.Dataset) -> list[tuple[str | None, int]]:
     """Return name and length of each dimension of an h5py dataset."""
-    if opened.scales is None:
-        return [(_scale_name(stored, axis), size) for axis, size in enumerate(stored.shape)]
-    axes = zip(opened.scales.axes[stored.name], stored.shape, strict=True)
-    found = [(dim, len(dim) if dim is not None and dim.isunlimited() else size) for dim, size in axes]
-    return [(None if dim is None else _dimension_name(dim), size) for dim, size in found]
-
-
-def _scale_name(stored: h5py.Dataset, axis: int) -> str | None:
-    scales = stored.dims[axis].values()
-    return str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
+    extent: list[tuple[str | None, int]] = []
+    for axis, size in enumerate(stored.shape):
+        if opened.scales is None:
+            scales = stored.dims[axis].values()
+            name = str(scales[0].name).rpartition("/")[2].removeprefix(NON_COORDINATE) if scales else None
+            extent.append((name, size))
+        elif (dim := opened.scales.axes[stored.name][axis]) is None:
+            extent.append((None, size))
+        else:
+            extent.append((_dimension_name(dim), len(dim) if dim.isunlimited() else size))
+    return extent
 
 
 def parse_attributes(node: Any, stored: h5py.Dataset | None, kinds: Kinds | None) -> dict[str, object]:
@@ -356,13 +331,13 @@ def _type_of(stored: h5py.Dataset, name: str) -> h5py.h5t.TypeID:
 def _user_value(value: Any, kind: Extension) -> object:
     """Return values of a user type, tagged with it."""
     base = numpy_dtype(kind)
-    given = np.asarray(value).reshape(-1)
+    values = np.asarray(value).reshape(-1)
     if isinstance(kind, VlenArray | VlenBytes):
-        cells = np.empty(given.size, tagged(base, kind))
-        for place, cell in enumerate(given):
+        cells = np.empty(values.size, tagged(base, kind))
+        for place, cell in enumerate(values):
             cells[place] = cell.tobytes() if isinstance(kind, VlenBytes) else cell.astype(kind.base)
     else:
-        cells = given.astype(base).view(tagged(base, kind))
+        cells = values.astype(base).view(tagged(base, kind))
     if cells.size != 1:
         return cells
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
@@ -420,10 +395,10 @@ def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpe
             yield _omission(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
     if not spec.is_group:
         return
-    for name, handle in _datasets(stored):
+    for name, node in _datasets(stored):
         shown = name.removeprefix(NON_COORDINATE)
         if opened.variable(child(path, shown)) is None and shown not in list_children(opened, path):
-            yield _omission(opened, child(path, shown), group, "the array", handle.get_type())
+            yield _omission(opened, child(path, shown), group, "the array", node.id.get_type())
     for name, handle in opened.types.unread(path).items():
         if name not in spec.types:
             message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
@@ -447,12 +422,3 @@ def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: h5
         words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
         return Problem(node, Feature.REFERENCES, f"{what} {words}")
     return Problem(node, Feature.USER_TYPES, f"{what} of a type that is not read here is left out ({text})")
-
-
-def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yield name and handle of each dataset in an h5py group that is more than the name of a dimension."""
-    from h5py import Dataset
-
-    for name, node in group.items():
-        if isinstance(node, Dataset) and not is_bare_dimension(node):
-            yield name, node.id

@@ -10,7 +10,7 @@ from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
-from hyperslab.formats.netcdf import classic, library, parser
+from hyperslab.formats.netcdf import library, parser
 from hyperslab.formats.netcdf.library import LibraryChunks
 from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenNetcdfFile, share_open_file
 from hyperslab.formats.netcdf.parser import find_omissions
@@ -78,15 +78,13 @@ class NetcdfReader(Reader):
         with library.read_locked(self._url, path):
             if opened.group(path) is not None:
                 return parser.parse_group(opened, path)
-            known = opened.variable(path) is not None
-            if known or (opened.incomplete and path.rpartition("/")[2] in self._names_beside(path)):
+            parent, _, name = path.rpartition("/")
+            is_array = opened.variable(path) is not None
+            if not is_array and opened.incomplete and opened.group(parent) is not None:
+                is_array = name in parser.list_children(opened, parent)
+            if is_array:
                 return parser.parse_array(opened, path)
         raise node_not_found(path, self._url)
-
-    def _names_beside(self, path: str) -> list[str]:
-        parent = path.rpartition("/")[0]
-        opened = self._opened()
-        return [] if opened.group(parent) is None else parser.list_children(opened, parent)
 
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of the variable at ``path``: by pread and our codecs where they are known, else by the
@@ -133,14 +131,18 @@ class NetcdfReader(Reader):
 
     def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
         opened = self._opened()
-        file, kinds = self._stored_in()
+        file, source_types = self._cell_source()
         if opened.header is not None:
-            return _classic_cells(opened.header, path, spec, self._url, file, kinds)
+            variable = opened.header.find(path)
+            if variable is None or variable.record or not HAS_PREAD:
+                return None
+            # Without records the cells of netCDF-3 lie in one piece, big-endian.
+            return source_types[0](file, variable.begin, spec, spec.numpy_dtype.newbyteorder(">"), self._url)
         with library.read_locked(self._url, path):
             stored = opened.hdf5_dataset(path)
-            return None if stored is None else open_chunk_source(stored, file, spec, self._url, kinds)
+            return None if stored is None else open_chunk_source(stored, file, spec, self._url, source_types)
 
-    def _stored_in(self) -> tuple[object, SourceTypes]:
+    def _cell_source(self) -> tuple[Any, SourceTypes]:
         """Return what the cells are read from, and the classes that read them."""
         return FileDescriptor.of(self._opened()), LOCAL_SOURCES
 
@@ -152,15 +154,11 @@ class NetcdfReader(Reader):
 
     def lost_by_rewriting(self) -> list[Problem]:
         """Return what a file that is made of what is shown of this one would lack."""
-        hidden = list(self.omitted_below(""))
+        problems = list(self.omitted_below(""))
         specs = [(path, spec) for path, spec in self._specs.items() if spec.is_array]
-        lost = [Problem(path, "cells", spec.problem) for path, spec in specs if spec.problem is not None]
+        problems += [Problem(path, "cells", spec.problem) for path, spec in specs if spec.problem is not None]
         same = "the netCDF library takes its dimensions for others of the same name"
-        return [
-            *hidden,
-            *lost,
-            *(Problem(path, "cells", same) for path, spec in specs if parser.MISREAD in spec.layout),
-        ]
+        return problems + [Problem(path, "cells", same) for path, spec in specs if parser.MISREAD in spec.layout]
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """Return what identifies the version of the file that is open here."""
@@ -171,13 +169,3 @@ class NetcdfReader(Reader):
         opened, self._file = self._file, None
         if opened is not None:
             opened.leave(self)
-
-
-def _classic_cells(
-    header: classic.ClassicHeader, path: str, spec: ArraySpec, url: str, file: Any, kinds: SourceTypes
-) -> ChunkSource | None:
-    """Return the cells of a netCDF-3 variable without records, which lie in one piece, big-endian."""
-    found = header.find(path)
-    if found is None or found.record or not HAS_PREAD:
-        return None
-    return kinds[0](file, found.begin, spec, spec.numpy_dtype.newbyteorder(">"), url)

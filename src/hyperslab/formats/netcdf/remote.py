@@ -39,6 +39,7 @@ from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.model.dtypes import NumpyDType
+from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import merge
@@ -68,12 +69,16 @@ class FetchedHdf5Chunks(ChunkReader):
 
 
 class RemoteChunks(Hdf5Chunks):
-    """A chunked HDF5 dataset whose metadata are here and whose chunks are on a server."""
+    """A chunked HDF5 dataset whose chunks are on a server; its map is fetched into the copy at the first use."""
 
     def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
         super().__init__(dataset, file, spec, url)
-        self._file: RemoteFile = file
+        self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency, fetches=True)
+
+    def _read_table(self) -> dict[Coords, ChunkLocation]:
+        self._file.fetch_map(self._dataset.name)
+        return super()._read_table()
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -82,9 +87,9 @@ class RemoteChunks(Hdf5Chunks):
     def fetch(self, coords: Sequence[Coords]) -> FetchedHdf5Chunks:
         """Fetch the stored bytes of these chunks."""
         table = self.table()
-        wanted = {place: table[place] for place in coords if place in table}
-        parts = self._file.preads([(offset, offset + size) for offset, size, _ in wanted.values()]) if wanted else []
-        return FetchedHdf5Chunks(self, dict(zip(wanted, parts, strict=True)))
+        places = {place: table[place] for place in coords if place in table}
+        parts = self._file.preads([(offset, offset + size) for offset, size, _ in places.values()]) if places else []
+        return FetchedHdf5Chunks(self, dict(zip(places, parts, strict=True)))
 
 
 class RemoteCells(ContiguousCells):
@@ -92,7 +97,7 @@ class RemoteCells(ContiguousCells):
 
     def __init__(self, file: Any, offset: int | None, spec: ArraySpec, stored: NumpyDType, url: str) -> None:
         super().__init__(file, offset, spec, stored, url)
-        self._file: RemoteFile = file
+        self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -140,10 +145,10 @@ class SparseCopy:
     def _put(self, spans: Sequence[Span], parts: Sequence[bytes]) -> None:
         for (start, _), data in zip(spans, parts, strict=True):
             os.pwrite(self._descriptor, data, start)
-        self._present = list(_merge_spans(sorted([*self._present, *spans])))
+        self._present = merge([*self._present, *spans], 0)
 
     def _missing(self, spans: Iterable[Span]) -> list[Span]:
-        return [hole for span in _merge_spans(sorted(spans)) for hole in _missing_parts(span, self._present)]
+        return [hole for span in merge(list(spans), 0) for hole in _missing_parts(span, self._present)]
 
     def fetch(self, spans: Iterable[Span]) -> None:
         """Fetch those of these bytes that are missing, by few requests."""
@@ -214,10 +219,10 @@ class SparseCopy:
         with LOCK:
             try:
                 with _open_through_h5py(self) as file:
-                    cells = sorted(span for dataset in _datasets(file) for span in _cells_left_remote(dataset))
+                    cells = [span for dataset in _datasets(file) for span in _cells_left_remote(dataset)]
             except _FAILURES as error:
                 raise library.open_error(error, self.file.url) from error
-            self.fetch(_complement(cells, self.file.size))
+            self.fetch(_missing_parts((0, self.file.size), merge(cells, 0)))
             self.is_whole = True
             check_heaps(self._descriptor, self.file.url)
 
@@ -267,18 +272,6 @@ class _Stream(io.RawIOBase):
         return len(data)
 
 
-class MappedChunks(RemoteChunks):
-    """Chunks on a server whose map is fetched into the copy at the first use."""
-
-    def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
-        super().__init__(dataset, file, spec, url)
-        self._copy: SparseCopy = file
-
-    def _read_table(self) -> dict[Coords, ChunkLocation]:
-        self._copy.fetch_map(self._dataset.name)
-        return super()._read_table()
-
-
 class RemoteNetcdfReader(NetcdfReader):
     """:class:`NetcdfReader` over a sparse copy; cells come from the server."""
 
@@ -297,26 +290,21 @@ class RemoteNetcdfReader(NetcdfReader):
 
     def _is_readable(self, fast: bool) -> bool:
         """Open the copy; return whether the libraries find there all that they look for before they read cells."""
-        try:
+        with suppress(HyperslabError):  # perhaps for what the walk left out: the whole copy tells
             super().__init__(self._copy.path, self._copy.file.url, fast=fast)
             if self._opened().hdf5 is not None:
-                self._parse_all()
+                waiting = [""]
+                while waiting:
+                    path = waiting.pop()
+                    if self.node(path).is_group:
+                        waiting += [child(path, name) for name in self.children(path)]
                 return True
-        except HyperslabError:  # perhaps for what the walk left out: the whole copy tells
-            pass
         if self._file is not None:
             super().close()
         return False
 
-    def _parse_all(self) -> None:
-        waiting = [""]
-        while waiting:
-            path = waiting.pop()
-            if self.node(path).is_group:
-                waiting += [f"{path}/{name}".lstrip("/") for name in self.children(path)]
-
-    def _stored_in(self) -> tuple[Any, SourceTypes]:
-        return self._copy, (RemoteCells, MappedChunks)
+    def _cell_source(self) -> tuple[Any, SourceTypes]:
+        return self._copy, (RemoteCells, RemoteChunks)
 
     def _find(self, path: str) -> Any:
         """Return the library's variable, once its cells are in the copy: what is not read is not fetched."""
@@ -464,20 +452,6 @@ def _cell_spans(dataset: h5py.Dataset) -> Iterator[Span]:
     yield from places
 
 
-def _merge_spans(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield sorted spans, those that touch as one."""
-    low, high = -1, -1
-    for start, stop in spans:
-        if start <= high:
-            high = max(high, stop)
-            continue
-        if high > low:
-            yield low, high
-        low, high = start, stop
-    if high > low:
-        yield low, high
-
-
 def _missing_parts(span: Span, have: list[Span]) -> Iterator[Span]:
     """Yield the parts of a span that are not in ``have`` (sorted, apart)."""
     start, stop = span
@@ -492,14 +466,3 @@ def _missing_parts(span: Span, have: list[Span]) -> Iterator[Span]:
         start = max(start, high)
     if start < stop:
         yield start, stop
-
-
-def _complement(cells: list[Span], size: int) -> Iterator[Span]:
-    """Yield what is left of the file between the cells."""
-    start = 0
-    for low, high in _merge_spans(cells):
-        if start < low:
-            yield start, low
-        start = max(start, high)
-    if start < size:
-        yield start, size

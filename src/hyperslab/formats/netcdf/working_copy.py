@@ -154,7 +154,13 @@ class WorkingCopy:
             if self._settings.durable:
                 sync_and_close(os.open(self.path, os.O_RDWR))
             with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):
-                self._rename()
+                now = self._version()
+                if self._mode == "x" and now is not None:
+                    raise AlreadyExists("another writer made the target meanwhile", url=self._url)
+                if self._mode == "r+" and now != self._version_at_start:
+                    remedy = "open it again and repeat the changes"
+                    raise Conflict("another writer changed the file meanwhile", url=self._url, remedy=remedy)
+                os.replace(self.path, self._target)
             if self._settings.durable:
                 with open_folder(os.path.dirname(self._target)) as folder:
                     sync_folder(folder)
@@ -168,15 +174,6 @@ class WorkingCopy:
             raise
         self._removal.detach()
         remove_leftovers(self._target)
-
-    def _rename(self) -> None:
-        now = self._version()
-        if self._mode == "x" and now is not None:
-            raise AlreadyExists("another writer made the target meanwhile", url=self._url)
-        if self._mode == "r+" and now != self._version_at_start:
-            remedy = "open it again and repeat the changes"
-            raise Conflict("another writer changed the file meanwhile", url=self._url, remedy=remedy)
-        os.replace(self.path, self._target)
 
     def _version(self) -> Version | None:
         try:
@@ -208,8 +205,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class DeclaredDimensions(Generic[T]):
-    """What groups declare, in order."""
+class Declarations(Generic[T]):
+    """Dimensions or types that groups declare, in order."""
 
     items: dict[Place, T] = field(default_factory=dict)
 
@@ -226,18 +223,17 @@ class DeclaredDimensions(Generic[T]):
         self.items = {place: item for place, item in self.items.items() if place[0] != group}
 
 
-class Dimensions(DeclaredDimensions[Dimension]):
+class Dimensions(Declarations[Dimension]):
     """The dimensions of a file; unlimited ones grow."""
 
     def find_of(self, group: str, name: str, size: int) -> Place | None:
-        """Return where the dimension of an array is declared, which may have a suffix that tells it from others."""
-        plain, other = self._of_length(group, name, size), self.find(group, add_suffix(name, size))
-        return plain if plain is None or other is None else other
-
-    def _of_length(self, group: str, name: str, size: int) -> Place | None:
-        """Return the nearest dimension of this name and length, else of this name."""
-        named = [(above, name) for above in outward(group) if (above, name) in self.items]
-        return next((place for place in named if self.items[place].size == size), named[0] if named else None)
+        """Return where the dimension of an array is declared: the one whose suffix tells it from others, else the
+        nearest of this name and length, else the nearest of this name."""
+        places = [(above, name) for above in outward(group) if (above, name) in self.items]
+        if not places:
+            return None
+        suffixed = self.find(group, add_suffix(name, size))
+        return suffixed or next((place for place in places if self.items[place].size == size), places[0])
 
     def place_of(self, group: str, name: str, size: int) -> tuple[Place, Dimension | None]:
         """Return where an array in ``group`` finds its dimension, and the new one when it brings it along.
@@ -258,7 +254,7 @@ class Dimensions(DeclaredDimensions[Dimension]):
         return (group, name), Dimension(name, size)
 
 
-class Types(DeclaredDimensions[Extension]):
+class Types(Declarations[Extension]):
     """The named types of a file."""
 
     def place_of(self, group: str, name: str, kind: Extension) -> tuple[Place, bool]:

@@ -51,9 +51,16 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
     if known.shape == shape:
         return
     for place, old, size in zip(places, known.shape, shape, strict=True):
-        if size != old:
-            _raise_if_fixed(contents.dims.items[place].unlimited, place[1], old, size)
-    _note_written_length(contents, path, known.shape, shape)
+        if size < old:
+            raise Unsupported("an array of a netCDF file cannot shrink", remedy="convert a part of it to a new file")
+        if size > old and not contents.dims.items[place].unlimited:
+            remedy = "convert to a new file; a dimension that begins with length 0 is made unlimited"
+            raise Unsupported(f"dimension {place[1]!r} is not unlimited and cannot grow", remedy=remedy)
+    # An array that is made longer itself was written up to there.
+    contents.written_lengths[path] = tuple(
+        size if size != old else written
+        for written, old, size in zip(contents.written_lengths.get(path, known.shape), known.shape, shape, strict=True)
+    )
     before = {other: contents.array(other).shape for other in contents.dimension_places}
     for place, size in zip(places, shape, strict=True):
         contents.dims.items[place] = replace(contents.dims.items[place], size=size)
@@ -63,24 +70,6 @@ def grow(work: WorkingCopy, contents: Contents, path: str, shape: Shape, *, new:
         if now.shape != old_shape:
             contents.written_lengths.setdefault(other, old_shape)
             _fill_new_cells(work, other, now, old_shape, now.shape, contents)
-
-
-def _note_written_length(contents: Contents, path: str, old: Shape, new: Shape) -> None:
-    """Note that an array that is made longer itself was written up to there."""
-    given = contents.written_lengths.get(path, old)
-    contents.written_lengths[path] = tuple(
-        size if size != before else known for known, before, size in zip(given, old, new, strict=True)
-    )
-
-
-def _raise_if_fixed(unlimited: bool, name: str, old: int, new: int) -> None:
-    if new < old:
-        raise Unsupported("an array of a netCDF file cannot shrink", remedy="convert a part of it to a new file")
-    if not unlimited:
-        raise Unsupported(
-            f"dimension {name!r} is not unlimited and cannot grow",
-            remedy="convert to a new file; a dimension that begins with length 0 is made unlimited",
-        )
 
 
 def _write_last_cell(work: WorkingCopy, path: str, spec: ArraySpec) -> None:
@@ -200,14 +189,14 @@ class NetcdfWriter(Writer):
         return self._contents.written_lengths.get(path, self._contents.array(path).shape)[axis]
 
     def appended(self, path: str, axis: int, stop: int) -> None:
-        """Note that the array was given cells up to ``stop``, though the chunk that holds them may reach further."""
-        given = self._contents.written_lengths.get(path, self._contents.array(path).shape)
-        self._contents.written_lengths[path] = (*given[:axis], stop, *given[axis + 1 :])
+        """Note that the array was lengths cells up to ``stop``, though the chunk that holds them may reach further."""
+        lengths = self._contents.written_lengths.get(path, self._contents.array(path).shape)
+        self._contents.written_lengths[path] = (*lengths[:axis], stop, *lengths[axis + 1 :])
 
     def _wrote(self, path: str, stops: tuple[int, ...]) -> None:
-        given = self._contents.written_lengths.get(path)
-        if given is not None:
-            self._contents.written_lengths[path] = tuple(map(max, given, stops))
+        lengths = self._contents.written_lengths.get(path)
+        if lengths is not None:
+            self._contents.written_lengths[path] = tuple(map(max, lengths, stops))
 
     def _find(self, path: str) -> object:
         self._check_open()
@@ -309,30 +298,27 @@ class NetcdfWriter(Writer):
         definitions.define_dimension(self._work, group, made)
         self._contents.dims.items[group, dim.name] = made
 
-    def _put_attributes(self, path: str, wanted: dict[str, object]) -> None:
+    def _put_attributes(self, path: str, attrs: dict[str, Any]) -> None:
         """Write attributes: what is equal at the beginning stays, all after it is written anew, in the order of
         ``wanted``."""
         spec = self._contents.specs[path]
         group = path if spec.is_group else path.rpartition("/")[0]
-        wanted, types = self._with_types(group, wanted)
+        # Values of user types are tagged with a type of the file; ``types`` says where that lies.
+        types: dict[str, Place] = {}
+        for name, value in list(attrs.items()):
+            if data_model.is_h5py_only_value(value):
+                kind = self._contents.types.kind_of(group, value.dtype)
+                types[name] = self._place_of_type(group, kind)
+                tagged_value = np.asarray(value, tagged(value.dtype, kind))
+                attrs[name] = data_model.to_netcdf_value(tagged_value, self._model)
         kept = 0
-        for (old, value), (new, other) in zip(spec.attrs.items(), wanted.items(), strict=False):
+        for (old, value), (new, other) in zip(spec.attrs.items(), attrs.items(), strict=False):
             if old != new or not equal(value, other):
                 break
             kept += 1
         definitions.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
-        definitions.set_attributes(self._work, path, spec, dict(list(wanted.items())[kept:]), types)
-        self._contents.specs[path] = replace(spec, attrs=wanted)
-
-    def _with_types(self, group: str, attrs: dict[str, Any]) -> tuple[dict[str, object], dict[str, Place]]:
-        """Return the attributes, those of user types tagged with a type of the file, and where these types lie."""
-        typed, places = {}, {}
-        for name, value in attrs.items():
-            if data_model.is_h5py_only_value(value):
-                kind = self._contents.types.kind_of(group, value.dtype)
-                places[name] = self._place_of_type(group, kind)
-                typed[name] = data_model.to_netcdf_value(np.asarray(value, tagged(value.dtype, kind)), self._model)
-        return attrs | typed, places
+        definitions.set_attributes(self._work, path, spec, dict(list(attrs.items())[kept:]), types)
+        self._contents.specs[path] = replace(spec, attrs=attrs)
 
     def _check_free(self, group: str, name: str) -> None:
         """Raise Invalid for a name that a type, variable or group has already: in HDF5 they share their names."""
@@ -351,7 +337,7 @@ class NetcdfWriter(Writer):
             if new is not None:
                 self._make_dimension(group, new)
             places.append(place)
-        kind = self._place_of_type(group, spec.dtype) if data_model.is_named(spec.dtype) else None
+        kind = self._place_of_type(group, spec.dtype) if data_model.type_name(spec.dtype) else None
         unlimited = tuple(self._contents.dims.items[place].unlimited for place in places)
         storage = None if data_model.is_netcdf3(self._model) else plan_storage(spec, unlimited)
         itemsize = spec.numpy_dtype.itemsize
@@ -422,14 +408,13 @@ class NetcdfWriter(Writer):
 
     def omitted(self, path: str) -> list[Problem]:
         """Return what the file that was opened has at a node, or right below it, and is not shown."""
-        return [problem for problem in self._find_omissions() if path in self._nodes_of_problem(problem)]
-
-    def _nodes_of_problem(self, problem: Problem) -> tuple[str, ...]:
-        """Return the nodes that a problem belongs to: of cells none, which are told by the array's spec."""
-        if problem.kind == "cells":
-            return ()
-        is_shown = self._contents.node(problem.node) is not None
-        return (problem.node,) if is_shown else (split(problem.node)[0],)
+        problems = [problem for problem in self._find_omissions() if problem.kind != "cells"]  # which the spec tells
+        is_shown = {problem.node: self._contents.node(problem.node) is not None for problem in problems}
+        return [
+            problem
+            for problem in problems
+            if path == (problem.node if is_shown[problem.node] else split(problem.node)[0])
+        ]
 
     def _find_omissions(self) -> list[Problem]:
         if self._omissions is None:
@@ -489,25 +474,18 @@ class NetcdfWriter(Writer):
             if self._needs_rewrite and not self._failed:
                 with self._changing(""):
                     self._rewrite()
-        except BaseException:
-            self.discard()
-            raise
-        if self._failed:
-            self.discard()
-            raise StorageError("a write failed, so nothing was published", url=self._url, remedy="repeat the changes")
-        try:
-            self._write_nuls()
+            if self._failed:
+                message = "a write failed, so nothing was published"
+                raise StorageError(message, url=self._url, remedy="repeat the changes")
+            for path, spec in self._contents.specs.items():
+                if texts := data_model.texts_that_end_with_nul(spec.attrs):
+                    with self._changing(path):
+                        definitions.write_nuls(self._work, path, spec.is_group, texts)
         except BaseException:
             self.discard()
             raise
         self._closed, self._unclosed.changed = True, False
         self._work.publish()
-
-    def _write_nuls(self) -> None:
-        for path, spec in self._contents.specs.items():
-            if texts := data_model.texts_that_end_with_nul(spec.attrs):
-                with self._changing(path):
-                    definitions.write_nuls(self._work, path, spec.is_group, texts)
 
     def discard(self) -> None:
         """Close without publishing: the old file, or nothing, stays."""

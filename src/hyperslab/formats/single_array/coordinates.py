@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 
 import numpy as np
@@ -41,8 +41,8 @@ class CoordinateCells(ReadOnlyChunks):
         return self.nbytes_stored() if any(True for _ in coords) else 0
 
     def nbytes_stored(self) -> int:
-        """Return the bytes of the text that the cells are in a document."""
-        return text_size(self._cells)
+        """Return the bytes of the text that the cells are in a document, whatever that is packed in."""
+        return len(json.dumps(cells_to_json(self._cells)))
 
 
 class DocumentCells(CoordinateCells):
@@ -64,11 +64,6 @@ class DocumentCells(CoordinateCells):
         self.write(coords, self._spec.filled())
 
 
-def text_size(cells: Values) -> int:
-    """Return the bytes of the text that cells are in a document of JSON, whatever that is packed in."""
-    return len(json.dumps(cells_to_json(cells)))
-
-
 def resize_cells(cells: Block, spec: ArraySpec) -> Block:
     """Return the cells in the shape of ``spec``: cut off, or filled up with the fill value."""
     if cells.shape == spec.shape:
@@ -80,12 +75,22 @@ def resize_cells(cells: Block, spec: ArraySpec) -> Block:
 
 
 class CoordinateChunk(ChunkSource):
-    """One chunk that holds all cells: ``get`` gives them as they are now, ``put`` takes new ones."""
+    """One chunk that holds all cells: ``get`` gives them as they are now, ``put`` takes new ones, ``hold`` locks the
+    document that they stand in."""
 
-    def __init__(self, spec: ArraySpec, get: Callable[[], Values], put: Callable[[Values], None]) -> None:
+    def __init__(
+        self,
+        spec: ArraySpec,
+        get: Callable[[], Values],
+        put: Callable[[Values], None],
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+        traits: SourceTraits = SourceTraits(),  # noqa: B008 - it is frozen
+    ) -> None:
         self._spec = spec
         self._get = get
         self._put = put
+        self._hold = hold
+        self.traits = traits
         self.grid = Grid.of(spec.shape, whole_chunks(spec.shape))
 
     def read(self, coords: Coords) -> Block:
@@ -99,23 +104,6 @@ class CoordinateChunk(ChunkSource):
     def erase(self, coords: Coords) -> None:
         """Set all cells to the fill value."""
         self._put(self._spec.filled())
-
-
-class LockedCoordinateChunk(CoordinateChunk):
-    """The same, where ``hold`` locks the document that the cells stand in; ``locks``: against other processes."""
-
-    def __init__(
-        self,
-        spec: ArraySpec,
-        get: Callable[[], Values],
-        put: Callable[[Values], None],
-        hold: Callable[[], AbstractContextManager[None]],
-        *,
-        locks: bool,
-    ) -> None:
-        super().__init__(spec, get, put)
-        self.traits = SourceTraits(locks=locks)
-        self._hold = hold
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the document against other writers."""
@@ -132,12 +120,12 @@ def coordinate_bytes(spec: ArraySpec) -> int:
     return prod(spec.shape) * max(spec.numpy_dtype.itemsize, 1)
 
 
-def check_size(name: str, spec: ArraySpec) -> None:
-    """Unsupported for a coordinate that is too large for a document."""
+def check_size(name: str, spec: ArraySpec, format: str) -> None:
+    """Raise Unsupported for a coordinate that is too large for a document; ``format``: its name, for the error."""
     nbytes = coordinate_bytes(spec)
     if nbytes > MOST_COORDINATE_BYTES:
         remedy = "use zarr3, or leave it out"
-        raise Unsupported(f"a coordinate of {nbytes} bytes in a document of format blaze", node=name, remedy=remedy)
+        raise Unsupported(f"a coordinate of {nbytes} bytes in a document of format {format}", node=name, remedy=remedy)
 
 
 def may_be_coordinate(name: str, spec: ArraySpec) -> bool:

@@ -55,7 +55,7 @@ FEATURES = frozenset(Feature) - {
     Feature.SPARSE,
     Feature.LABELS,
 }
-"""What such a format can hold, unless it says otherwise; variable-length text in coordinates alone."""
+"""The features of such a format, unless it says otherwise; variable-length text is held in coordinates alone."""
 NOTES = {
     Feature.GROUPS: "one array with its coordinates, and the attributes of their group",
     Feature.ARRAYS: "one array; its coordinates stand beside it",
@@ -63,13 +63,11 @@ NOTES = {
     Feature.LABELS: "coordinates say the same",
     Feature.UNLIMITED: "beside the array, with the names of dimensions",
 }
-"""How such a format has or lacks features, where that does not go without saying."""
+"""Notes on features that such a format has in part, or lacks."""
 STRING = "string"
 # Numbers that stand as text in a document; more are base64, which is shorter and faster to read.
 _MANY = 1000
 
-"""Cells of any type and rank."""
-"""A NumPy type of cells."""
 Doc = dict[str, Any]
 """A JSON object that is made, or was parsed."""
 Document = Mapping[str, Any]
@@ -121,8 +119,17 @@ def labels_to_json(labelled: LabelledArray) -> Doc:
     spec = labelled.spec
     doc: Doc = {} if labelled.name == DEFAULT else {"name": labelled.name}
     doc |= array_to_json(spec)
-    if labelled.coords:
-        doc["coords"] = {name: _coordinate_to_json(name, each) for name, each in labelled.coords.items()}
+    coords: Doc = {}
+    for name, coordinate in labelled.coords.items():
+        spec = coordinate.spec
+        try:
+            dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
+        except TypeError as error:
+            raise Unsupported(f"coordinate {name!r}: {error}") from None
+        coords[name] = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
+        coords[name] |= cells_to_json(coordinate.cells)
+    if coords:
+        doc["coords"] = coords
     group = attrs_to_json(labelled.group.attrs)
     unlimited = [dim.name for dim in labelled.group.dims if dim.unlimited]
     if unlimited:
@@ -130,16 +137,6 @@ def labels_to_json(labelled: LabelledArray) -> Doc:
     if group:
         doc["group"] = group
     return doc
-
-
-def _coordinate_to_json(name: str, coordinate: StoredCoordinate) -> Doc:
-    spec, cells = coordinate.spec, coordinate.cells
-    try:
-        dtype = STRING if isinstance(spec.dtype, VlenString) else dtype_to_json(spec.numpy_dtype)
-    except TypeError as error:
-        raise Unsupported(f"coordinate {name!r}: {error}") from None
-    doc = {"dtype": dtype, "shape": list(spec.shape)} | array_to_json(spec)
-    return doc | cells_to_json(cells)
 
 
 def cells_to_json(cells: Values) -> Doc:
@@ -221,15 +218,15 @@ def cells_from_json(doc: Document, spec: ArraySpec) -> Values:
         if len(raw) != size * dtype.itemsize:
             raise TypeError(f"{len(raw)} bytes for {size} cells of {describe(spec.dtype)}")
         return np.frombuffer(raw, _little(dtype)).astype(dtype).reshape(spec.shape)
-    listed = doc["cells"]
-    if not isinstance(listed, list) or len(listed) != size:
+    values = doc["cells"]
+    if not isinstance(values, list) or len(values) != size:
         raise TypeError(f"there are not {size} cells")
     cells = np.empty(size, numpy_dtype(spec.dtype))
     if isinstance(spec.dtype, VlenString):
-        if not all(isinstance(cell, str) for cell in listed):
+        if not all(isinstance(cell, str) for cell in values):
             raise TypeError("cells that are no text")
-        cells[:] = listed
+        cells[:] = values
     else:
-        for i, cell in enumerate(listed):
+        for i, cell in enumerate(values):
             cells[i] = cell_from_json(cell, dtype)
     return cells.reshape(spec.shape)

@@ -24,9 +24,9 @@ def main_array(specs: Mapping[str, ArraySpec]) -> str:
     others = main_arrays(specs)
     if len(others) == 1:
         return others[0]
-    listed = ", ".join(others or specs)
+    names = ", ".join(others or specs)
     raise Invalid(
-        f"this format holds one array with its coordinates, here are {len(others or specs)}: {listed}",
+        f"this format holds one array with its coordinates, here are {len(others or specs)}: {names}",
         remedy="choose one (path=, or save a DataArray)",
     )
 
@@ -113,15 +113,15 @@ class SingleArrayDraft:
         group = GroupSpec(attrs=self.group.attrs, dims=self._dims())
         return LabelledArray(path, self.specs[path], self.coords, group)
 
-    def labelled(self, main: str | None = None) -> LabelledArray:
+    def labelled(self, format: str, main: str | None = None) -> LabelledArray:
         """Return the whole dataset; Invalid lists the arrays when there are several, Unsupported for one of text.
 
-        ``main``: the one that it is, where that is known.
+        ``format``: its name, for the error. ``main``: the one that it is, where that is known.
         """
         name = main or main_array(self.specs)
         spec = self.specs[name]
         if isinstance(spec.dtype, VlenString):
-            raise text_not_main("bloscpack", name)
+            raise text_not_main(format, name)
         coords = {path: StoredCoordinate(each, self.cells[path]) for path, each in self.specs.items() if path != name}
         unlimited = tuple(dim for dim in self._dims() if dim.unlimited and dim.name in spec.dims)
         return LabelledArray(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))
