@@ -69,18 +69,14 @@ def get_format(name: str) -> Format:
         found: Format = import_module(FORMATS[name]).FORMAT
         return found
     if name in _foreign():
-        return _load(_foreign()[name])
+        entry = _foreign()[name]
+        try:
+            foreign: Format = entry.load()
+        except Exception as error:  # another's code, which may fail in any way
+            message = f"format {entry.name} of another package ({entry.value}) cannot be loaded: {error!r}"
+            raise Unsupported(message, remedy="mend, update or uninstall that package") from error
+        return foreign
     raise Unsupported(f"no format {name!r}", remedy=meant(str(name).lower(), names()))
-
-
-def _load(entry: EntryPoint) -> Format:
-    """Return what a third party registered; Unsupported when it cannot be imported."""
-    try:
-        foreign: Format = entry.load()
-    except Exception as error:  # another's code, which may fail in any way
-        message = f"format {entry.name} of another package ({entry.value}) cannot be loaded: {error!r}"
-        raise Unsupported(message, remedy="mend, update or uninstall that package") from error
-    return foreign
 
 
 def names() -> list[str]:

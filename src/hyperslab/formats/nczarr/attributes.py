@@ -129,7 +129,14 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
             return _strings(value)
         case str() if (kind := type_of(code)) is not None:
             return read_user_value(value, kind)
-    return _numbers(value, _number_type(code))
+    dtype = (
+        np.dtype(_NUMBERS[code])
+        if isinstance(code, str) and code in _NUMBERS
+        else dtype_from_json(dtype_in_bytes(code))
+    )
+    if dtype.kind not in "iuf":
+        raise TypeError(f"no attribute is of type {code!r}")
+    return _numbers(value, dtype.newbyteorder("="))
 
 
 def _as_text(value: object, text: str | None) -> str:
@@ -141,17 +148,6 @@ def _strings(value: object) -> Any:
     several = as_list(value)
     texts = [item if isinstance(item, str) else _as_text(item, None) for item in several]
     return np.str_(texts[0]) if len(texts) == 1 else np.array(texts, np.dtypes.StringDType())
-
-
-def _number_type(code: object) -> NumpyDType:
-    dtype = (
-        np.dtype(_NUMBERS[code])
-        if isinstance(code, str) and code in _NUMBERS
-        else dtype_from_json(dtype_in_bytes(code))
-    )
-    if dtype.kind not in "iuf":
-        raise TypeError(f"no attribute is of type {code!r}")
-    return dtype.newbyteorder("=")
 
 
 def _numbers(value: object, dtype: NumpyDType) -> Any:
@@ -270,7 +266,10 @@ def normalize_value(value: object) -> Any:
         case list() | tuple() if value and all(_is_number(item) for item in value):
             return _guess_number([item.item() if isinstance(item, np.generic) else item for item in value])
         case None | list() | tuple() | dict():
-            return _json_text(value)
+            try:
+                return json.dumps(value, ensure_ascii=False)
+            except (TypeError, ValueError):
+                raise _unsupported(f"{type(value).__name__} of other things than JSON values") from None
     raise _unsupported(type(value).__name__)
 
 
@@ -284,13 +283,6 @@ def _guess_number(values: list[object]) -> Any:
         raise _unsupported("whole number of more than 64 bits")
     cells = np.array(values, dtype)
     return cells[0] if len(cells) == 1 else cells
-
-
-def _json_text(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        raise _unsupported(f"{type(value).__name__} of other things than JSON values") from None
 
 
 def _regular_cells(cells: Values) -> Any:

@@ -17,7 +17,7 @@ from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import to_fill_cell
-from hyperslab.formats.metadata_json.dtypes import dtype_from_json
+from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT, NUMBERS
 from hyperslab.formats.nczarr.generation import Context, Generation
 from hyperslab.formats.zarr2 import document
@@ -35,26 +35,29 @@ Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
 
 
 def read_array_once(
-    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed
+    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, truncate: bool, parsed: Parsed
 ) -> ArraySpec:
     """Return :func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
     ``parsed``."""
     place = (id(doc), meaning, scalar)
-    found = parsed.get(place)
-    if found is not None and found.layout["zarr2"] is doc:
-        return found
+    known = parsed.get(place)
+    if known is not None and known.layout["zarr2"] is doc:
+        return known
     before = len(problems)
-    spec = read_array(doc, problems, meaning=meaning, scalar=scalar)
+    spec = read_array(doc, problems, meaning=meaning, scalar=scalar, truncate=truncate)
     if len(problems) == before:
         parsed[place] = spec
     return spec
 
 
-def read_array(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool) -> ArraySpec:
+def read_array(
+    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, truncate: bool = False
+) -> ArraySpec:
     """Return the spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it
     is.
 
     ``meaning``: what the bytes are where the dtype does not tell. ``scalar``: a shape of ``[1]`` stands for ``()``.
+    ``truncate``: text that is too long for a cell is cut when it is written.
     """
     mended = _with_item_sizes(doc, meaning, problems)
     if meaning == "char":
@@ -64,19 +67,16 @@ def read_array(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar
     spec = document.read_array(mended, {}, problems).evolve(layout={"zarr2": doc, "scalar": scalar})
     if meaning == "char":
         return spec.evolve(dtype=Char())
-    if meaning == "string" and isinstance(spec.dtype, np.dtype) and spec.dtype.kind == "S":
-        return _as_text(spec, spec.dtype.itemsize, problems)
-    return spec
-
-
-def _as_text(spec: ArraySpec, length: int, problems: Problems) -> ArraySpec:
+    if meaning != "string" or not isinstance(spec.dtype, np.dtype) or spec.dtype.kind != "S":
+        return spec
     fill = None
     if spec.fill_value is not None:
         try:
             fill = bytes(spec.fill_value).rstrip(b"\0").decode()
         except UnicodeDecodeError as error:
             problems.warn("fill_value", f"the fill value is no text: {error}")
-    return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, {"length": length}), *spec.codecs))
+    config = {"length": spec.dtype.itemsize} | ({"truncate": True} if truncate else {})
+    return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, config), *spec.codecs))
 
 
 def _with_item_sizes(doc: JsonMapping, meaning: Meaning, problems: Problems) -> JsonMapping:
@@ -118,7 +118,7 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
     if isinstance(spec.dtype, Char) and char == "|u1":
         code = None if spec.fill_value is None else np.uint8(ord(bytes(spec.fill_value) or b"\0"))
         plain = plain.evolve(dtype=np.dtype("u1"), fill_value=code)
-    comparable = {**old, "dtype": numpy_name(plain.dtype)} if isinstance(spec.dtype, Char) and old else old
+    comparable = {**old, "dtype": numpy_dtype(plain.dtype).str} if isinstance(spec.dtype, Char) and old else old
     if scalar and old.get("shape") == [1]:
         comparable = {**comparable, "shape": [], "chunks": []}
     doc = document.render_array(plain, comparable)
@@ -151,11 +151,6 @@ def write_written(spec: ArraySpec) -> dict[str, list[int]]:
     """Return the member ``written`` of an array's document, where there is one."""
     rows = spec.layout.get("written")
     return {} if rows is None or tuple(rows) == spec.shape else {"written": list(rows)}
-
-
-def numpy_name(dtype: DataType) -> str:
-    """Return NumPy's name of a plain type."""
-    return numpy_dtype(dtype).str
 
 
 def text_length(spec: ArraySpec) -> int | None:
@@ -273,8 +268,8 @@ def netcdf_cell_type(dtype: DataType) -> DataType:
     raise Unsupported(message, remedy=remedy)
 
 
-def with_codec_chain(spec: ArraySpec, asked: object, context: Context) -> ArraySpec:
-    """Return the array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
+def with_codec_chain(spec: ArraySpec, width: object, context: Context) -> ArraySpec:
+    """Return the array with a whole chain of codecs; ``width``: of text, where the wish names one."""
     # netcdf-c takes cells in Fortran's order for those in C's, shuffles text by another size than Zarr's readers,
     # and opens no dataset with a scalar under Blosc
     dropped = {"transpose", "vlen-utf8"}
@@ -284,25 +279,18 @@ def with_codec_chain(spec: ArraySpec, asked: object, context: Context) -> ArrayS
     whole = spec.evolve(codecs=with_serial(codecs, Codec("bytes")))
     if not isinstance(spec.dtype, VlenString):
         return whole
-    return with_text_width(whole, text_width(spec, asked, context), truncate=context.options.truncate)
+    return with_text_width(whole, text_width(spec, width, context), truncate=context.options.truncate)
 
 
-def text_width(spec: ArraySpec, asked: object, context: Context) -> int:
-    """Return the bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
-    return _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
-
-
-def _width(asked: object) -> int | None:
-    if asked is None:
-        return None
-    given = np.asarray(asked)
-    if given.size != 1 or given.dtype.kind not in "iu" or not 0 < int(given.reshape(())) < 2**28:
-        raise Invalid(f"{MAXIMUM}={asked!r}", remedy="a whole number of bytes")
-    return int(given.reshape(()))
-
-
-def _default(context: Context) -> int | None:
-    """Return the width that the root gives all its strings."""
+def text_width(spec: ArraySpec, wish: object, context: Context) -> int:
+    """Return the bytes of a cell of text: those of the wish, those of its codec, else what the dataset has for all
+    (R36)."""
+    if wish is not None:
+        width = np.asarray(wish)
+        if width.size != 1 or width.dtype.kind not in "iu" or not 0 < int(width.reshape(())) < LARGEST:
+            raise Invalid(f"{MAXIMUM}={wish!r}", remedy="a whole number of bytes")
+        return int(width.reshape(()))
     root = context.group("")
-    value, _ = ({} if root is None else root.layout.get("hidden", {})).get(DEFAULT_MAXIMUM, (None, None))
-    return value if type(value) is int and 0 < value < 2**28 else None
+    usual, _ = ({} if root is None else root.layout.get("hidden", {})).get(DEFAULT_MAXIMUM, (None, None))
+    is_width = type(usual) is int and 0 < usual < LARGEST
+    return text_length(spec) or (usual if is_width else MAXIMUM_TEXT)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current, draft, plain_zarr
 from hyperslab.formats.nczarr.generation import (
@@ -94,7 +94,7 @@ class NczarrDialect(MetadataDialect):
         if root is None:
             self._context = self.context
             return
-        said = read_provenance(_attributes_of(root))
+        said = read_provenance(draft.stored_attributes(root))
         found = find_generation(root)
         self._is_stored = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
@@ -177,7 +177,9 @@ class NczarrDialect(MetadataDialect):
                 continue
             if not isinstance(said, dict):
                 return None
-            copy.setdefault(path, {})[name] = without_inline(said) if name == document.ZGROUP else said
+            if name == document.ZGROUP:  # zarr-python 3 puts a copy into those within .zmetadata
+                said = {key: value for key, value in said.items() if key != "consolidated_metadata"}
+            copy.setdefault(path, {})[name] = said
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
         return sort_nodes(whole, side.get("order"))
 
@@ -200,17 +202,6 @@ class NczarrDialect(MetadataDialect):
     def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return None: nothing is left of ``.zmetadata``."""
         return None
-
-
-def _attributes_of(root: Docs) -> JsonObject:
-    """Return the attributes of the root wherever the draft lets them stand (R17, R20)."""
-    inside = root.get(document.ZGROUP, {}).get(document.ZATTRS)
-    return object_or_empty(inside) | root.get(".zattr", {}) | root.get(document.ZATTRS, {})
-
-
-def without_inline(doc: JsonObject) -> JsonObject:
-    """Return a ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
-    return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
 
 
 def has_subarrays(dtype: object) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from hyperslab.errors import Invalid
@@ -70,20 +71,18 @@ def read_array_dimensions(
     references: Any, names: Any, shape: Sequence[int], node: str, context: Context, problems: Problems
 ) -> tuple[str, ...]:
     """Return the qualified name of each axis' dimension: the first of the three that can be used."""
-    if references is not None and not are_names(references, len(shape)):
-        problems.warn("dimensions", f"the dimensions {shorten(references)} name no {len(shape)} dimensions; ignored")
-    elif references is not None:
-        return tuple(
-            _resolve(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
-        )
-    if names is not None and not are_names(names, len(shape)):
+    ndim = len(shape)
+    if references is not None and are_names(references, ndim):
+        axes = zip(references, shape, strict=True)
+        return tuple(_resolve(name, size, node, context, problems) for name, size in axes)
+    if references is not None:
+        problems.warn("dimensions", f"the dimensions {shorten(references)} name no {ndim} dimensions; ignored")
+    if names is not None and not are_names(names, ndim):
         if shape or names != [SCALAR]:
-            problems.warn(
-                "dimensions", f"{XARRAY} is {shorten(names)}, which names no {len(shape)} dimensions; ignored"
-            )
+            problems.warn("dimensions", f"{XARRAY} is {shorten(names)}, which names no {ndim} dimensions; ignored")
         names = None
-    given = names or [None] * len(shape)
-    return tuple(_by_name(name, size, node, context, problems) for name, size in zip(given, shape, strict=True))
+    axes = zip(names or [None] * ndim, shape, strict=True)
+    return tuple(_by_name(name, size, node, context, problems) for name, size in axes)
 
 
 def _by_name(name: str | None, size: int, node: str, context: Context, problems: Problems) -> str:
@@ -191,15 +190,13 @@ def short_names(fqns: Sequence[str]) -> tuple[str, ...]:
 
 
 def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> tuple[str, ...]:
-    """Return the names without their groups, of dimensions that were told apart as they were given."""
-    return tuple(_without_suffix(fqn, size, context) for fqn, size in zip(fqns, shape, strict=True))
+    """Return the names without their groups, and without the suffixes that tell lengths of one name apart."""
 
+    def declares(group: str, plain: str) -> bool:
+        return any(find_dimension(qualified(above, plain), context) for above in outward(group))
 
-def _without_suffix(fqn: str, size: int, context: Context) -> str:
-    group, name = split_qualified(fqn)
-    return strip_suffix(
-        name, size, lambda plain: any(find_dimension(qualified(g, plain), context) for g in outward(group))
-    )
+    pairs = [(*split_qualified(fqn), size) for fqn, size in zip(fqns, shape, strict=True)]
+    return tuple(strip_suffix(name, size, partial(declares, group)) for group, name, size in pairs)
 
 
 # -- the draft: .zdims of a group, dimensions of an array -------------------------------------------------------------

@@ -31,6 +31,7 @@ from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes,
 from hyperslab.formats.nczarr.cells import (
     MAXIMUM,
     TEXT,
+    fill_code,
     read_array,
     read_written,
     text_length,
@@ -86,20 +87,28 @@ _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
-    inside = docs.get(ZGROUP, {}).get(ZATTRS)
-    stored = object_or_empty(inside) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
+    stored = stored_attributes(docs)
     codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
     if ZARRAY in docs:
         return _read_array(docs[ZARRAY], stored, codes, node, context, problems)
     return _read_group(docs, stored, codes, node, context, problems)
 
 
+def stored_attributes(docs: Docs) -> JsonObject:
+    """Return the attributes of a node wherever the draft lets them stand (R17, R20)."""
+    inside = docs.get(ZGROUP, {}).get(ZATTRS)
+    return object_or_empty(inside) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
+
+
 def _read_group(
     docs: Docs, stored: JsonObject, codes: JsonObject, node: str, context: Context, problems: Problems
 ) -> GroupSpec:
     doc = docs.get(ZGROUP, {})
-    if not node:
-        _check_versions(docs, problems)
+    version = doc.get("zarr_format", 2)
+    if not node and version != 2:
+        problems.fatal("zarr_format", f"zarr_format is {shorten(version)}, not 2")
+    if not node and DATASET in docs and "nczarr_version" not in docs[DATASET]:
+        problems.fatal("nczarr_version", "nczarr_version is missing in .zdataset")
     types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), problems)
     dims, more = read_draft_dimensions(docs.get(DIMS, {}), problems)
     lengths = text_lengths({name: docs[TYPES][name] for name in types})
@@ -121,27 +130,22 @@ def _read_group(
     )
 
 
-def _check_versions(docs: Docs, problems: Problems) -> None:
-    version = docs.get(ZGROUP, {}).get("zarr_format", 2)
-    if version != 2:
-        problems.fatal("zarr_format", f"zarr_format is {shorten(version)}, not 2")
-    if DATASET in docs and "nczarr_version" not in docs[DATASET]:
-        problems.fatal("nczarr_version", "nczarr_version is missing in .zdataset")
-
-
 def _read_array(
     doc: JsonObject, stored: JsonObject, codes: JsonObject, node: str, context: Context, problems: Problems
 ) -> ArraySpec:
     group, _ = split(node)
-    spec = read_array(_in_numpy(doc, problems), problems, meaning=_meaning(doc), scalar=False)
+    meaning, fill, known = _meaning(doc), doc.get("fill_value"), dtype_in_bytes(doc.get("dtype"))
+    in_numpy = doc | ({"dtype": known} if "dtype" in doc else {})
+    if known != doc.get("dtype"):
+        problems.warn("bit-count dtype", f"dtype {doc['dtype']!r} counts bits; {known!r} is meant")
+    if meaning == "char" and type(fill) is int and 0 < fill < 256:
+        in_numpy["fill_value"] = bytes_to_base64(bytes([fill]))
+    spec = read_array(in_numpy, problems, meaning=meaning, scalar=False, truncate=context.options.truncate)
     dimensions = read_draft_array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
     plain = {name: value for name, value in stored.items() if not is_hidden(name)}
     # without a code of its own the fill value is of the type of the cells
-    codes = {"_FillValue": typedef or _code_of(dtype), **codes}
-    length = text_length(spec)
-    if length is not None and context.options.truncate:
-        spec = with_text_width(spec, length, truncate=True)
+    codes = {"_FillValue": typedef or fill_code(dtype), **codes}
     return spec.evolve(
         dtype=dtype,
         dims=shown_names(dimensions, spec.shape, context),
@@ -163,17 +167,6 @@ def _read_array(
     )
 
 
-def _in_numpy(doc: JsonObject, problems: Problems) -> JsonObject:
-    """Return the document with its dtype and its fill value of text as Zarr spells them."""
-    dtype, fill = doc.get("dtype"), doc.get("fill_value")
-    known = dtype_in_bytes(dtype)
-    if known != dtype:
-        problems.warn("bit-count dtype", f"dtype {dtype!r} counts bits; {known!r} is meant")
-    if _meaning(doc) == "char" and type(fill) is int and 0 < fill < 256:
-        return doc | {"dtype": known, "fill_value": bytes_to_base64(bytes([fill]))}
-    return doc | {"dtype": known} if "dtype" in doc else doc
-
-
 def _meaning(doc: JsonMapping) -> Any:
     """Return whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
     dtype, said = doc.get("dtype"), doc.get("nc_type")
@@ -184,15 +177,6 @@ def _meaning(doc: JsonMapping) -> Any:
     if dtype[1:] == "S1" and said != "string":
         return "char"
     return "string" if "S" in dtype else None
-
-
-def _code_of(dtype: DataType) -> str | None:
-    match dtype:
-        case np.dtype() if dtype.kind in "iuf":
-            return dtype.str
-        case Char() | VlenString():
-            return describe(dtype)
-    return None
 
 
 def _type_at(fqn: str, context: Context) -> Extension | None:

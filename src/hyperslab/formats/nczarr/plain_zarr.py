@@ -25,8 +25,6 @@ from hyperslab.formats.nczarr.cells import (
     meant_fill_value,
     mend_byte_order,
     read_array,
-    text_length,
-    with_text_width,
 )
 from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous_name, qualified, read_plain_names, split_qualified
 from hyperslab.formats.nczarr.generation import Context
@@ -34,7 +32,7 @@ from hyperslab.formats.nczarr.user_types import unnamed_opaque
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
-from hyperslab.model.dtypes import Compound, NumpyDType, VlenString
+from hyperslab.model.dtypes import Compound, VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
@@ -82,12 +80,14 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
     if ATTRIBUTE in stored:
         spec = document.read_array(seen, stored, problems)
     else:
-        spec = read_array(seen, problems, meaning=_meaning(doc, context), scalar=scalar)
+        meaning = _meaning(doc, context)
+        spec = read_array(seen, problems, meaning=meaning, scalar=scalar, truncate=context.options.truncate)
     names = read_plain_names(stored.get(DIMENSIONS), len(spec.shape), problems) if spec.shape else ()
-    dims = [_dimension(name, size, node, context) for name, size in zip(names, spec.shape, strict=True)]
-    length = text_length(spec)
-    if length is not None and context.options.truncate:
-        spec = with_text_width(spec, length, truncate=True)
+    draft, group = context.options.dialect == "draft", split(node)[0]
+    dims = [
+        qualified("", anonymous_name(size, draft=draft)) if name is None else qualified(group, name)
+        for name, size in zip(names, spec.shape, strict=True)
+    ]
     spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, problems))
     if ATTRIBUTE not in stored:
         spec = spec.evolve(fill_value=meant_fill_value(spec, spec.attrs, doc, context, problems))
@@ -98,12 +98,6 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
     return spec.evolve(
         dims=tuple(split_qualified(name)[1] for name in dims), problem=problems.undecodable_reason, layout=layout
     )
-
-
-def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
-    if name is None:
-        return qualified("", anonymous_name(size, draft=context.options.dialect == "draft"))
-    return qualified(split(node)[0], name)
 
 
 def _meaning(doc: JsonMapping, context: Context) -> Any:
@@ -143,7 +137,15 @@ def _as_netcdf_type(spec: ArraySpec, doc: JsonMapping, node: str, context: Conte
     if context.options.native:
         return spec
     if dtype.kind in "mM":
-        return _as_text(spec, dtype)
+        # Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31).
+        unit, count = np.datetime_data(dtype)
+        fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
+        return spec.evolve(
+            dtype=VlenString(),
+            fill_value=fill,
+            codecs=(Codec("iso_time", {"dtype": dtype.str}), *spec.codecs),
+            attrs={**spec.attrs, "units": unit if count == 1 else f"{count}{unit}"},
+        )
     if dtype.names is None:
         return spec
     said = doc.get("dtype")
@@ -153,15 +155,3 @@ def _as_netcdf_type(spec: ArraySpec, doc: JsonMapping, node: str, context: Conte
     # netCDF names types: the first array with fields has _compound1, the next _compound2
     number = structured.index(node) + 1 if node in structured else 1
     return spec.evolve(dtype=Compound(dtype, f"_compound{number}"))
-
-
-def _as_text(spec: ArraySpec, dtype: NumpyDType) -> ArraySpec:
-    """Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31)."""
-    unit, count = np.datetime_data(dtype)
-    fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
-    return spec.evolve(
-        dtype=VlenString(),
-        fill_value=fill,
-        codecs=(Codec("iso_time", {"dtype": dtype.str}), *spec.codecs),
-        attrs={**spec.attrs, "units": unit if count == 1 else f"{count}{unit}"},
-    )

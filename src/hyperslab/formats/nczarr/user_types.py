@@ -27,7 +27,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
-from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
+from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.dimensions import qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.model.dtypes import (
@@ -45,7 +45,6 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.paths import outward
 
 # bounds against documents that would exhaust memory or the stack
-LARGEST = 1 << 28
 MOST_FIELDS = 10_000
 DEEPEST = 32
 _TEXT = re.compile(r"[<>|=]?S(\d+)")

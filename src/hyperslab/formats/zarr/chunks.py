@@ -53,9 +53,8 @@ class ChunkKeys:
         self.settings = settings
         self.scratch = Scratch()  # one buffer per thread serves all chunks
         traits = store.traits
-        self.concurrency = traits.concurrency
         self.has_stamps = traits.stamped
-        self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else _no_stamp
+        self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
         self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
         self.source_traits = SourceTraits(
             concurrency=traits.concurrency,
@@ -64,6 +63,10 @@ class ChunkKeys:
             lists_chunks=True,
         )
         """What the store makes of a source of these chunks, whatever they are."""
+
+    def chunk_key(self, coords: Coords) -> str:
+        """Return the key of a chunk."""
+        return self.prefix + self.key_of(coords)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
@@ -89,7 +92,7 @@ class ChunkKeys:
         self.store.put_many(pairs, durable=durable)
 
     def require_writable(self) -> None:
-        """ReadOnly when the store takes no writes."""
+        """Raise ReadOnly when the store takes no writes."""
         if self.store.read_only:
             raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
 
@@ -114,10 +117,6 @@ class ChunkKeys:
     def exists(self, key: str) -> bool:
         """Return whether something is stored under the key."""
         return self.size(key) is not None
-
-
-def _no_stamp(key: str) -> None:
-    """The stamp of a store that tells none."""
 
 
 def fill_cell_bytes(cell: Block) -> bytes | None:
@@ -148,9 +147,8 @@ class KeyedChunks(ChunkSource):
         self.traits = keys.source_traits
         self.grid = grid
         self._spec = spec
-        self._fill = spec.fill_cell()
         # without a fill value, cells that are not there are not defined to all readers of Zarr v2
-        self._zero = None if spec.fill_value is None else fill_cell_bytes(self._fill)
+        self._zero = None if spec.fill_value is None else fill_cell_bytes(spec.fill_cell())
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
 
@@ -234,12 +232,13 @@ class KeyedChunks(ChunkSource):
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, without its checksum, which is verified."""
-        key = self._keys.prefix + self._keys.key_of(coords)
+        key = self._keys.chunk_key(coords)
         data = self._keys.get(key)
-        if data is None or self._checksum is None:
-            return None if data is None else bytes(data)
+        checksum = self._checksum
+        if data is None:
+            return None
         try:
-            return bytes(self._checksum.decode(data, None))
+            return bytes(data if checksum is None else checksum.decode(data, None))
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
@@ -252,16 +251,16 @@ class KeyedChunks(ChunkSource):
         """Store chunks as they are, with a checksum where the documents ask for one."""
         keys, checksum = self._keys, self._checksum
         values = ((coords, data if checksum is None else checksum.encode(data)) for coords, data in pairs)
-        keys.put_many(((keys.prefix + keys.key_of(coords), data) for coords, data in values), durable)
+        keys.put_many(((keys.chunk_key(coords), data) for coords, data in values), durable)
 
     def erase(self, coords: Coords) -> None:
         """Forget the chunk."""
         self.erase_batch([coords])
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
-        """Forget chunks: the last one of each folder has the medium keep what was removed from it."""
-        keys = [self._keys.prefix + self._keys.key_of(place) for place in coords]
-        # one flush of a folder keeps all removals from it
+        """Forget chunks."""
+        keys = [self._keys.chunk_key(place) for place in coords]
+        # one flush of a folder makes all removals from it durable: only the last one of each folder asks for it
         last = {key.rpartition("/")[0]: key for key in keys}
         for key in keys:
             durable = self._keys.settings.durable and last[key.rpartition("/")[0]] == key
@@ -269,7 +268,7 @@ class KeyedChunks(ChunkSource):
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version; None for a chunk that is missing."""
-        return self._keys.stamp(self._keys.prefix + self._keys.key_of(coords))
+        return self._keys.stamp(self._keys.chunk_key(coords))
 
     def stored_coords(self) -> Iterator[Coords]:
         """Return the coordinates of every chunk that is stored, in the order of their keys."""
@@ -285,7 +284,7 @@ class KeyedChunks(ChunkSource):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes that these chunks take."""
-        return self._keys.stored_sizes(self._keys.prefix + self._keys.key_of(place) for place in coords)
+        return self._keys.stored_sizes(map(self._keys.chunk_key, coords))
 
 
 _SLAB = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
@@ -319,9 +318,8 @@ class UncompressedChunks(KeyedChunks):
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read the cells ``within`` (slices, steps forward) into ``out``, slab by slab; False when never written."""
-        keys = self._keys
-        key = keys.prefix + keys.key_of(coords)
-        descriptor = keys.store.descriptor(key)
+        key, store = self._keys.chunk_key(coords), self._keys.store
+        descriptor = store.descriptor(key)
         if descriptor is None:
             return False
         shape = self.grid.chunk_shape(coords)
@@ -329,12 +327,12 @@ class UncompressedChunks(KeyedChunks):
             expected = prod(shape) * out.dtype.itemsize
             size = os.fstat(descriptor).st_size
             if size != expected:
-                raise _wrong_size(expected, size).locate(url=keys.store.url, key=key)
+                raise _wrong_size(expected, size).locate(url=store.url, key=key)
             _read_slabs(descriptor, shape, within, out)
+        except HyperslabError:  # some are an OSError too
+            raise
         except OSError as error:
-            if isinstance(error, HyperslabError):
-                raise
-            raise StorageError(f"cannot read: {error.strerror}", url=keys.store.url, key=key) from error
+            raise StorageError(f"cannot read: {error.strerror}", url=store.url, key=key) from error
         finally:
             os.close(descriptor)
         return True
@@ -384,32 +382,30 @@ def decode_fetched(stored: ChunkReader, coords: Sequence[Coords], grid: Grid, sp
 
 
 class CasChunks(KeyedChunks):
-    """One stored object per chunk."""
+    """:class:`KeyedChunks` in a store without locks: a chunk is put back if it is still the version that was read."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
         super().__init__(keys, spec, grid)
         self.traits = replace(self.traits, swaps=True, reads_stamps=True)
 
     def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
-        keys = self._keys
-        key = keys.prefix + keys.key_of(coords)
+        key, store = self._keys.chunk_key(coords), self._keys.store
         try:
-            found = keys.store.get_version(key, most=most)
+            found = store.get_version(key, most=most)
             if found is None:
                 return False
             decode(found.data)
         except HyperslabError as error:
-            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+            raise error.locate(url=store.url, key=key) from error.__cause__
         return True
 
     def read_newer(self, coords: Coords, known: object = None) -> tuple[Block | None, object]:
         """Return the chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when
         missing."""
-        keys = self._keys
-        key = keys.prefix + keys.key_of(coords)
+        key, store = self._keys.chunk_key(coords), self._keys.store
         try:
             chain = self._chain_at(coords)
-            found = keys.store.get_version(key, unless=known, most=chain.most_stored)
+            found = store.get_version(key, unless=known, most=chain.most_stored)
             if found is None:
                 return None, None
             # the store answers without the value where its stamp is the known one
@@ -418,7 +414,7 @@ class CasChunks(KeyedChunks):
             block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
             chain.decode_into(found.data, out=block)
         except HyperslabError as error:
-            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+            raise error.locate(url=store.url, key=key) from error.__cause__
         return block, found.stamp
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
@@ -433,4 +429,4 @@ class CasChunks(KeyedChunks):
         keys = self._keys
         keys.require_writable()
         data = self._chain_at(coords).encode(block)
-        keys.store.put_if(keys.prefix + keys.key_of(coords), data, expected, durable=keys.settings.durable)
+        keys.store.put_if(keys.chunk_key(coords), data, expected, durable=keys.settings.durable)

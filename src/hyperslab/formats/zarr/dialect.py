@@ -45,7 +45,7 @@ class MetadataDialect(ABC):
     def consolidated_name(self) -> str:
         """Return the document that a copy stands in."""
 
-    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
+    def parse(self, docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
         """Return the spec; FormatError lists every problem."""
         problems = Problems(node)
         spec = self.read(docs, node, problems)

@@ -77,7 +77,12 @@ class ZarrReader(Reader):
         spec = self._specs.get(path)
         if spec is None:
             docs = self._docs(path)
-            spec = self._implicit(path) if docs is None else self._parse(path, docs)
+            if docs is not None:
+                spec = self._parse(path, docs)
+            elif self._consolidated_names(path) or holds_nodes(self.store, path, self._dialect.nodes):
+                spec = GroupSpec()  # a group that has no document of its own: something below it has
+            else:
+                raise node_not_found(path, self.store.url)
             self._specs[path] = spec
         return spec
 
@@ -195,6 +200,7 @@ class ZarrReader(Reader):
         return [name for name in self.store.list_dir(path)[1] if self._is_node(child(path, name))]
 
     def _is_node(self, path: str) -> bool:
+        """Return True for a folder with documents, also for one whose documents cannot be read."""
         try:
             self.node(path)
         except NodeNotFound:
@@ -202,12 +208,6 @@ class ZarrReader(Reader):
         except HyperslabError:
             return True
         return True
-
-    def _implicit(self, path: str) -> GroupSpec:
-        """Return a group that has no document of its own: something below it has."""
-        if self._consolidated_names(path) or holds_nodes(self.store, path, self._dialect.nodes):
-            return GroupSpec()
-        raise node_not_found(path, self.store.url)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 

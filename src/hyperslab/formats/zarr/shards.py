@@ -143,25 +143,13 @@ class ShardedChunks(ChunkSource):
 
     def _locate(self, coords: Sequence[Coords]) -> tuple[str, list[int]]:
         """Return the key of the shard of these inner chunks, and their numbers in it."""
-        return self._key(self.place(coords[0])), self._numbers(coords)
+        return self._keys.chunk_key(self.place(coords[0])), self._numbers(coords)
 
     def _numbers(self, coords: Sequence[Coords]) -> list[int]:
         """Return the numbers of inner chunks in their shards, in C order."""
         local = np.array(coords, np.int64).reshape(len(coords), -1) % self._counts
         numbers: list[int] = (local @ self._strides).tolist()
         return numbers
-
-    def _group_by_shard(self, coords: Sequence[Coords]) -> dict[Coords, tuple[list[Coords], list[int]]]:
-        """Return the inner chunks of each shard, and their numbers in it."""
-        found: dict[Coords, tuple[list[Coords], list[int]]] = {}
-        for each, number in zip(coords, self._numbers(coords), strict=True):
-            members, numbers = found.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
-            members.append(each)
-            numbers.append(number)
-        return found
-
-    def _key(self, place: Coords) -> str:
-        return self._keys.prefix + self._keys.key_of(place)
 
     def with_keys(self, keys: ChunkKeys) -> Self:
         """Return the same shards where others lie."""
@@ -171,7 +159,7 @@ class ShardedChunks(ChunkSource):
 
     def with_location(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """Return the error with the place of an inner chunk."""
-        key = self._key(self.place(coords))
+        key = self._keys.chunk_key(self.place(coords))
         return error.locate(url=self._keys.store.url, key=f"{key} inner chunk {coords}")
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -179,7 +167,11 @@ class ShardedChunks(ChunkSource):
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of these chunks, of any shards: by ranges, or shards whole when most of them is wanted."""
         keys, prefix, most = self._keys, self._keys.prefix, self._most
-        shards = self._group_by_shard(coords)
+        shards: dict[Coords, tuple[list[Coords], list[int]]] = {}
+        for each, number in zip(coords, self._numbers(coords), strict=True):
+            members, numbers = shards.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
+            members.append(each)
+            numbers.append(number)
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
         if len(shards) > 1:
             # an estimate of what the parts take: where it is too small, the buffer is replaced by a larger one
@@ -335,7 +327,7 @@ class ShardedChunks(ChunkSource):
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's shard."""
-        return self._keys.stamp(self._key(self.place(coords)))
+        return self._keys.stamp(self._keys.chunk_key(self.place(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the shards of these chunks against other writers."""
@@ -347,8 +339,8 @@ class ShardedChunks(ChunkSource):
             yield from self.stored_in(place)
 
     def stored_in(self, place: Coords) -> Iterator[Coords]:
-        """Yield the same of one shard."""
-        _, entries = self._index_now(self._key(place))
+        """Yield the coordinates of every inner chunk that is written in the shard at ``place``."""
+        _, entries = self._index_now(self._keys.chunk_key(place))
         if entries is None:
             return
         for local in product(*(range(count) for count in self._index.counts)):
@@ -357,7 +349,7 @@ class ShardedChunks(ChunkSource):
 
     def nbytes_stored(self) -> int:
         """Return bytes that all shards take."""
-        return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self.grid.axes)))
+        return self._keys.stored_sizes(map(self._keys.chunk_key, self._keys.stored(len(self.grid.axes))))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of these chunks within their shards, of which the indexes are read."""
@@ -365,7 +357,7 @@ class ShardedChunks(ChunkSource):
         for chunk in coords:
             place = self.place(chunk)
             if place != known:
-                known, (_, entries) = place, self._index_now(self._key(place))
+                known, (_, entries) = place, self._index_now(self._keys.chunk_key(place))
             if entries is not None:
                 local = tuple(i % n for i, n in zip(chunk, self._index.counts, strict=True))
                 found += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
@@ -389,25 +381,21 @@ class CasShards(ShardedChunks):
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of these chunks of one shard, with the stamp of the version that it is of."""
         key, numbers = self._locate(coords)
-        count = len(coords)
+        parts: Sequence[Part] = [None] * len(coords)
+        stamp: object = None
         try:
-            # as above; here the version comes with the value, so that no second look is needed
-            if 2 * count >= self._chunks_per_shard:
-                parts, stamp = self._parts_of_whole(key, numbers)
-            else:
+            # few chunks: the index and their ranges; from half of the shard on it is fetched whole, by one request.
+            # The version comes with the value, so that no second look is needed
+            if 2 * len(coords) < self._chunks_per_shard:
                 parts, stamp = self._parts_of_ranges(key, numbers)
+            elif (version := self._keys.store.get_version(key, most=self._most)) is not None:
+                parts, stamp = self._index.cut(version.data, numbers), version.stamp
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
-        found = dict(zip(coords, parts if stamp is not None else [None] * count, strict=True))
-        return FetchedInnerChunks(self, self._chain, found, stamp)
+        return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)), stamp)
 
-    def _parts_of_whole(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], object]:
-        found = self._keys.store.get_version(key, most=self._most)
-        if found is None:
-            return [], None
-        return self._index.cut(found.data, numbers), found.stamp
-
-    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], object]:
+    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[Sequence[Part], object]:
+        """Return inner chunks of one version of a shard, by its index and their ranges, and the stamp of it."""
         store = self._keys.store
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
@@ -416,7 +404,7 @@ class CasShards(ShardedChunks):
                 remembered = known is not None
                 known = known or self._fetch_index(key)
                 if known is None:
-                    return [], None
+                    return [None] * len(numbers), None
                 stamp, entries = known
                 wanted = entries.reshape(-1, 2)[numbers].tolist()
                 ranges = [(start, start + size) for start, size in wanted if start != MISSING]

@@ -17,7 +17,7 @@ from hyperslab.codecs.chain import VIEWING, canonical
 from hyperslab.codecs.registry import INDEX_CODECS
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, HDMF_CODECS, SERIAL
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr3.dtypes import has_byte_order, read_dtype
@@ -78,41 +78,42 @@ def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] |
     """Return one axis: a size for all chunks, or a list of sizes and of ``[size, how often]``."""
     if _is_size(said):
         return int(said)
-    runs = [(n, 1) if _is_size(n) else tuple(n) if _is_run(n) else None for n in said] if isinstance(said, list) else []
-    if not runs or None in runs:
+    runs: list[tuple[int, int]] = []
+    for item in as_list(said):
+        match item:
+            case int() if _is_size(item):
+                runs.append((item, 1))
+            case [size, count] if _is_size(size) and _is_size(count):
+                runs.append((size, count))
+            case _:
+                runs = []
+                break
+    if not runs:
         problems.fatal("chunk_shapes", f"{shorten(said)} are no chunk sizes")
-        return None
-    known = [run for run in runs if run is not None]
-    if sum(size * count for size, count in known) < length:
+    elif sum(size * count for size, count in runs) < length:
         problems.fatal("chunk_shapes", f"the chunk sizes {shorten(said)} do not reach the length {length}")
-        return None
-    if len(known) == 1 and known[0][1] > 1:
-        return int(known[0][0])
-    if sum(count for _, count in known) > _MOST_CHUNKS:
+    elif len(runs) == 1 and runs[0][1] > 1:
+        return runs[0][0]
+    elif sum(count for _, count in runs) > _MOST_CHUNKS:
         problems.fatal("chunk_shapes", f"more than {_MOST_CHUNKS} chunk sizes are listed for one axis")
-        return None
-    return tuple(size for size, count in known for _ in range(count))
+    else:
+        return tuple(size for size, count in runs for _ in range(count))
+    return None
 
 
 def _is_size(value: object) -> bool:
     return type(value) is int and 0 < value <= LONGEST
 
 
-def _is_run(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_size, value))
-
-
 def write_grid(chunks: Chunks) -> JsonObject:
     """Return the ``chunk_grid`` of such chunks: regular when every axis has one size."""
     if all(isinstance(cut, int) for cut in chunks):
         return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
-    shapes = [cut if isinstance(cut, int) else _runs(cut) for cut in chunks]
+    shapes: list[object] = []
+    for cut in chunks:
+        runs = [] if isinstance(cut, int) else [(size, len(list(group))) for size, group in groupby(cut)]
+        shapes.append([size if count == 1 else [size, count] for size, count in runs] or cut)
     return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
-
-
-def _runs(sizes: Sequence[int]) -> list[object]:
-    runs = [(size, len(list(group))) for size, group in groupby(sizes)]
-    return [size if count == 1 else [size, count] for size, count in runs]
 
 
 def read_keys(said: object, problems: Problems) -> tuple[str, str]:
@@ -150,8 +151,6 @@ _NAMED = frozenset(
 )
 _UNSAID = HDMF_CODECS | {"json2", "categorize", "vlen-array"}
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
-_BY_VALUE = ("astype", "fixedscaleoffset")
-"""Filters that make nothing of cells in the wrong byte order; ``delta`` of whole numbers is undone in any."""
 _INDEX = np.dtype("u8")
 # a bound on recursion: documents may nest codecs as deep as JSON goes
 _DEPTH = 8
@@ -172,14 +171,15 @@ def read_codecs(
             problems.fatal("codec", f"{shorten(step)} is no codec: a name, or an object with name and configuration")
             continue
         codec = Codec(canonical(found[0]), found[1])
-        if codec.name == "transpose":
-            codec, chunks = _transpose(codec, chunks, problems)
-        elif codec.name == "sharding_indexed":
-            codec = _sharding(codec, cells, chunks, problems, depth)
-        elif codec.name == "bytes":
-            codec = _bytes(codec, cells, problems)
-        elif codec.name in _BY_VALUE:
-            codec = _in_order_of(codec, cells)
+        match codec.name:
+            case "transpose":
+                codec, chunks = _transpose(codec, chunks, problems)
+            case "sharding_indexed":
+                codec = _sharding(codec, cells, chunks, problems, depth)
+            case "bytes":
+                codec = _bytes(codec, cells, problems)
+            case "astype" | "fixedscaleoffset":
+                codec = _in_order_of(codec, cells)
         cells = type_after_codec(codec, cells)
         chain.append(codec)
     _check_order(chain, problems)
@@ -187,9 +187,11 @@ def read_codecs(
 
 
 def _in_order_of(codec: Codec, cells: DataType | None) -> Codec:
-    """Return a filter of numcodecs with the byte order that its cells have in memory. Zarr v3 knows of none: the
-    filters that zarr-python writes for big-endian cells name the order that these had, and the cells are the same by
-    value."""
+    """Return a filter of numcodecs with the byte order that its cells have in memory.
+
+    Zarr v3 knows of none: the filters that zarr-python writes for big-endian cells name the order that these had, and
+    the cells are the same by value. Other filters need no such care: ``delta`` of whole numbers is undone in any order.
+    """
     name = VIEWING[codec.name]
     try:
         said = np.dtype(codec.config[name])
@@ -289,44 +291,37 @@ def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Pr
 
 def write_codecs(codecs: Sequence[Codec]) -> list[JsonObject]:
     """Return the ``codecs`` of a chain; Unsupported names what Zarr v3 cannot say."""
-    return [_write_codec(codec) for codec in codecs]
+    return [_write_codec(codec.name, codec.config) for codec in codecs]
 
 
-def _write_codec(codec: Codec) -> JsonObject:
-    name, config = codec.name, codec.config
-    if name == "sharding_indexed":
-        return _named_object(
-            name,
-            {
+def _write_codec(name: str, config: JsonMapping) -> JsonObject:
+    """Return one codec with what zarr-python insists on: a level for gzip, a configuration for numcodecs, even empty.
+
+    Numbers that are left out get their defaults.
+    """
+    match name:
+        case "sharding_indexed":
+            config = {
                 "chunk_shape": list(config["chunk_shape"]),
                 "codecs": write_codecs(config["codecs"]),
                 "index_codecs": write_codecs(config.get("index_codecs", INDEX_CODECS)),
                 "index_location": config.get("index_location", "end"),
-            },
-        )
-    if name == "crc32c" and config.get("location", "end") == "end":
-        return _named_object(name, {})
-    if name == "blosc":
-        return _named_object(name, _blosc(config))
-    if name == "zstd":
-        return _named_object(name, {"level": 0, "checksum": False} | dict(config))
-    if name == "gzip":
-        return _named_object(name, {"level": 1} | dict(config))  # zarr-python insists on a level
-    if name in _NAMED:
-        return _named_object(name, config)
-    if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
-        raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
-    spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
-    return {"name": spelled, "configuration": dict(config)}  # zarr-python insists on a configuration, even if empty
-
-
-def _blosc(config: JsonMapping) -> JsonObject:
-    shuffle = config.get("shuffle", "shuffle")
-    if isinstance(shuffle, int) and 0 <= shuffle < len(_SHUFFLES):
-        shuffle = _SHUFFLES[shuffle]
-    defaults = {"typesize": 1, "cname": "lz4", "clevel": 5, "shuffle": shuffle, "blocksize": 0}
-    return defaults | dict(config) | {"shuffle": shuffle}
-
-
-def _named_object(name: str, config: JsonMapping) -> JsonObject:
+            }
+        case "crc32c" if config.get("location", "end") == "end":
+            config = {}
+        case "blosc":
+            shuffle = config.get("shuffle", "shuffle")
+            if isinstance(shuffle, int) and 0 <= shuffle < len(_SHUFFLES):
+                shuffle = _SHUFFLES[shuffle]
+            defaults = {"typesize": 1, "cname": "lz4", "clevel": 5, "shuffle": shuffle, "blocksize": 0}
+            config = defaults | dict(config) | {"shuffle": shuffle}
+        case "zstd":
+            config = {"level": 0, "checksum": False, **config}
+        case "gzip":
+            config = {"level": 1, **config}
+        case _ if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
+            raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
+        case _ if name not in _NAMED:
+            spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
+            return {"name": spelled, "configuration": dict(config)}
     return {"name": name, "configuration": dict(config)} if config else {"name": name}
