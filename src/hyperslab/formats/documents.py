@@ -61,6 +61,7 @@ _HOLDERS: dict[str, msgspec.json.Decoder[object]] = {
 }
 """Decoders that find consolidated metadata, by the name of the document; all else is skipped, and not built."""
 
+_KINDS = {list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
 _BOM = b"\xef\xbb\xbf"
 # A JSON text, also one that is not closed. Possessive (``*+``): a damaged document is refused in linear time.
 _TEXT = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
@@ -206,7 +207,8 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
-        raise document_error("json-kind", f"the document is {_kind(value)}, not an object", key=key)
+        kind = _KINDS.get(type(value), "a number")
+        raise document_error("json-kind", f"the document is {kind}, not an object", key=key)
     return value
 
 
@@ -270,8 +272,3 @@ def is_text_list(value: object) -> TypeGuard[list[str]]:
 def _address(data: Any) -> int:
     """Return where in memory the bytes stand: what msgspec splits off is a view of the whole."""
     return int(np.frombuffer(data, np.uint8).ctypes.data)
-
-
-def _kind(value: object) -> str:
-    names = {list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
-    return names.get(type(value), "a number")

@@ -202,7 +202,7 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
         name = next(iter(spec.types))
         message = f"the current dialect of NCZarr has no user types such as {name!r}"
         raise Unsupported(message, remedy="use dialect='draft'")
-    group = {"dimensions": write_group_dimensions(spec.dims)}
+    group: JsonObject = {"dimensions": write_group_dimensions(spec.dims)}
     group |= {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
     own: JsonObject = {GROUP: _with_kept(spec, GROUP, group)}
     attrs, hidden = dict(spec.attrs), dict(spec.layout.get("hidden", {}))

@@ -155,26 +155,18 @@ class NCZarrOptions:
         check_bool("truncate", self.truncate)
 
 
-def _no_group(path: str) -> GroupSpec | None:
-    return None
-
-
-def _no_texts(path: str) -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """``provenance``: the pairs of the root's ``_NCProperties``. ``group``: the dimensions and types that the group at
     a path declares, None where there is none. ``texts``: how the values of a node's ``.zattrs`` are spelled there.
     ``structured``: the paths of the arrays of a plain dataset whose cells have fields, in order. ``parsed``: what was
-    made of ``.zarray`` documents that several arrays share (:func:`~hyperslab.formats.nczarr.cells.read_once`).
+    made of ``.zarray`` documents that several arrays share (:func:`~hyperslab.formats.nczarr.cells.read_array_once`).
     """
 
     generation: Generation
     options: NCZarrOptions = field(default_factory=NCZarrOptions)
     provenance: Mapping[str, str] = field(default_factory=dict)
-    group: Callable[[str], GroupSpec | None] = _no_group
-    texts: Callable[[str], Mapping[str, str]] = _no_texts
+    group: Callable[[str], GroupSpec | None] = lambda path: None
+    texts: Callable[[str], Mapping[str, str]] = lambda path: {}
     structured: Callable[[], Sequence[str]] = tuple
     parsed: dict[tuple[int, Any, bool], ArraySpec] = field(default_factory=dict, compare=False)

@@ -5,11 +5,11 @@ It is read as netcdf-c spells it today; what is changed stays where it stood, un
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.metadata_json.cells import float_to_json
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, dimensions_by_name, short_names, write_group_dimensions
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, TYPES, Generation, to_current_documents
 from hyperslab.formats.zarr.dialect import Docs
@@ -91,7 +91,10 @@ def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Map
     ``texts`` spells them, numbers that JSON lacks are text."""
     if ZATTRS not in docs:
         return docs
-    codes = docs.get(".zattr_type", {}) if generation is Generation.DRAFT else _types(docs, generation)
+    if generation is Generation.DRAFT:
+        codes = docs.get(".zattr_type", {})
+    else:
+        codes = object_or_empty((own_metadata(docs, generation, TYPES) or {}).get("types"))
     attributes = {}
     for name, value in docs[ZATTRS].items():
         code = codes.get(name)
@@ -101,15 +104,10 @@ def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Map
     return docs | {ZATTRS: attributes}
 
 
-def _types(docs: Docs, generation: Generation) -> JsonMapping:
-    types = (own_metadata(docs, generation, TYPES) or {}).get("types")
-    return object_or_empty(types)
-
-
 def _finite(value: object) -> object:
     match value:
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case float():
+            return float_to_json(value)
         case list():
             return [_finite(item) for item in value]
         case dict():

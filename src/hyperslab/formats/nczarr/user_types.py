@@ -26,7 +26,7 @@ import numpy as np
 from hyperslab.errors import Unsupported
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import Problems, shorten
-from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
+from hyperslab.formats.metadata_json.cells import bytes_to_base64, cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.dimensions import qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Context
@@ -189,20 +189,16 @@ class _TypeReader:
         if not isinstance(said, str) or not said.startswith("/"):
             return dtype_from_json(dtype_in_bytes(said))
         group, name = split_qualified(said)
-        kind = self._below(name) if group == self.outer.group else self.outer.find(said)
+        kind = None
+        if group != self.outer.group:
+            kind = self.outer.find(said)
+        elif name in self.doc and self.depth < DEEPEST:  # of the same document
+            self.depth += 1
+            kind = self.type(name)
+            self.depth -= 1
         if kind is None:
             raise TypeError(f"there is no type {said} here or above, or it holds itself")
         return tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
-
-    def _below(self, name: str) -> Extension | None:
-        """Return a type of the same document, which one that is being read needs."""
-        if name not in self.doc or self.depth >= DEEPEST:
-            return None
-        self.depth += 1
-        try:
-            return self.type(name)
-        finally:
-            self.depth -= 1
 
 
 def _levels(dtype: NumpyDType, level: int = 0) -> Iterator[int]:
@@ -245,44 +241,36 @@ def _lengths(place: str, fields: object) -> Iterator[tuple[str, int]]:
 
 def write_types(types: Mapping[str, Extension], scope: Scope) -> JsonObject:
     """Return the document of these types; Unsupported names one that the draft has not."""
-    return {name: _write(name, kind, scope) for name, kind in types.items()}
-
-
-def _write(name: str, kind: Extension, scope: Scope) -> JsonObject:
-    qualified(scope.group, name)
-    match kind:
-        case Opaque(size=size):
-            return {"class": "opaque", "size": size}
-        case Enum(base=base, members=members):
-            return {"class": "enum", "base": _plain(base, name), "members": dict(members)}
-        case Compound(base=base):
-            return {"class": "compound", "fields": _write_fields(base, name, scope)}
-    raise Unsupported(
-        f"the draft of NCZarr has no type such as {name!r}: {describe(kind)}",
-        remedy="it has compound, enum and opaque types",
-    )
+    doc: JsonObject = {}
+    for name, kind in types.items():
+        qualified(scope.group, name)
+        match kind:
+            case Opaque(size=size):
+                doc[name] = {"class": "opaque", "size": size}
+            case Enum(base=base, members=members):
+                doc[name] = {"class": "enum", "base": _plain(base, name), "members": dict(members)}
+            case Compound(base=base):
+                doc[name] = {"class": "compound", "fields": _write_fields(base, name, scope)}
+            case _:
+                message = f"the draft of NCZarr has no type such as {name!r}: {describe(kind)}"
+                raise Unsupported(message, remedy="it has compound, enum and opaque types")
+    return doc
 
 
 def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[object]]:
     fields: list[list[Any]] = []
     parts: JsonMapping = dtype.fields or {}
     for part in dtype.names or ():
-        cells, shape = parts[part][0], ()
-        if cells.subdtype is not None:
-            cells, shape = cells.subdtype
-        fields.append([part, _write_field(cells, name, scope), *([list(shape)] if shape else [])])
+        cells, shape = parts[part][0].subdtype or (parts[part][0], ())
+        # by name where it is a declared type of its own, else as it is
+        kind = tag_of(cells)
+        said: object = None if kind is None else scope.name_of(kind)
+        if said is None and cells.names is not None:
+            said = scope.structure(cells)
+        if said is None or said == qualified(scope.group, name):
+            said = _plain(cells, name) if cells.names is None else _write_fields(cells, name, scope)
+        fields.append([part, said, *([list(shape)] if shape else [])])
     return fields
-
-
-def _write_field(dtype: NumpyDType, name: str, scope: Scope) -> object:
-    """Return the type of a field: by name where it is a declared one of its own, else as it is."""
-    kind = tag_of(dtype)
-    fqn = None if kind is None else scope.name_of(kind)
-    if fqn is None and dtype.names is not None:
-        fqn = scope.structure(dtype)
-    if fqn is not None and fqn != qualified(scope.group, name):
-        return fqn
-    return _plain(dtype, name) if dtype.names is None else _write_fields(dtype, name, scope)
 
 
 def _plain(dtype: NumpyDType, name: str) -> object:
@@ -307,6 +295,11 @@ def read_number(item: object, dtype: NumpyDType) -> object:
     return cell_from_json(item, dtype)
 
 
+def _encoding(dtype: NumpyDType) -> str:
+    """Return the encoding of a field of text: single bytes are chars, of any code; longer ones text."""
+    return "latin-1" if dtype.itemsize == 1 else "utf-8"
+
+
 def read_user_value(value: object, kind: Extension) -> object:
     """Return one value or several of a user type, their dtype tagged with it, which a bare number could not say.
 
@@ -316,14 +309,15 @@ def read_user_value(value: object, kind: Extension) -> object:
         case Enum(base=base, members=members):
             names: dict[Any, int] = dict(members)
             base = base.newbyteorder("=")
-            cells = np.array([read_number(names.get(item, item), base) for item in _several(value)], base)
+            cells = np.array([read_number(names.get(item, item), base) for item in as_list(value)], base)
         case Opaque(size=size):
-            cells = np.array([_opaque(item, size) for item in _several(value)], np.dtype((np.void, size)))
+            void = np.dtype((np.void, size))
+            cells = np.array([cell_from_json(item, void) for item in as_list(value)], void)
         case Compound(base=base):
             try:
                 made = [_structure(value, base)]
             except (TypeError, ValueError):
-                made = [_structure(item, base) for item in _several(value)]
+                made = [_structure(item, base) for item in as_list(value)]
             cells = np.array(made, base)
         case _:
             raise TypeError(f"no attribute is of type {describe(kind)}")
@@ -331,17 +325,6 @@ def read_user_value(value: object, kind: Extension) -> object:
     if len(cells) != 1:
         return cells
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
-
-
-def _several(value: object) -> list[object]:
-    return as_list(value)
-
-
-def _opaque(value: object, size: int) -> np.void:
-    raw = base64_to_bytes(value)
-    if len(raw) != size:
-        raise TypeError(f"{len(raw)} bytes, not {size}")
-    return np.void(raw)
 
 
 def _structure(value: object, dtype: NumpyDType) -> object:
@@ -359,7 +342,7 @@ def _structure(value: object, dtype: NumpyDType) -> object:
 def _field(value: object, dtype: NumpyDType) -> object:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        return np.array([_field(item, base) for item in _several(value)], base).reshape(shape)
+        return np.array([_field(item, base) for item in as_list(value)], base).reshape(shape)
     if dtype.names is not None:
         return _structure(value, dtype)
     if dtype.kind != "S":
@@ -367,11 +350,6 @@ def _field(value: object, dtype: NumpyDType) -> object:
     if not isinstance(value, str) or len(raw := value.encode(_encoding(dtype))) > dtype.itemsize:
         raise TypeError(f"{value!r} is no text of at most {dtype.itemsize} bytes")
     return np.bytes_(raw)
-
-
-def _encoding(dtype: NumpyDType) -> str:
-    """Return the encoding of a field of text: single bytes are chars, of any code; longer ones text."""
-    return "latin-1" if dtype.itemsize == 1 else "utf-8"
 
 
 def write_user_cell(cell: Any) -> object:

@@ -31,7 +31,6 @@ from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.writer import ZarrWriter, check_document
-from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
@@ -54,7 +53,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         consolidated: bool = False,
     ) -> None:
         super().__init__(store, dialect, settings, remembered, consolidated=consolidated)
-        self._lock_depth = threading.local()
+        self._root_lock = _LockDepth()
         self._upcoming: dict[str, Spec] = {}
 
     def _without_root(self) -> Docs | None:
@@ -150,7 +149,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     def _edits(self) -> Edits:
         draft = self.generation is Generation.DRAFT
-        return Edits(self._find_node, self._arrays, self._written_length, draft)
+        return Edits(self._find_node, self._arrays, self.written_length, draft)
 
     def _find_node(self, path: str) -> Spec | None:
         try:
@@ -237,10 +236,6 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def written_length(self, path: str, axis: int) -> int:
-        """Return how far the array was given cells along ``axis``: others may have made its dimension longer."""
-        return self._written_length(path, axis)
-
     def appended(self, path: str, axis: int, stop: int) -> None:
         """The array was given cells up to ``stop``, and none behind."""
         with self._lock_root():
@@ -252,9 +247,9 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             layout = {**spec.layout, "written": None if rows == spec.shape else rows}
             self._apply({path: spec.evolve(layout=layout)})
 
-    def _written_length(self, path: str, axis: int) -> int:
-        """Return how far an array was given cells, by appending or by writing them where its dimension already
-        reached."""
+    def written_length(self, path: str, axis: int) -> int:
+        """Return how far the array was given cells along ``axis``, by appending or by writing them where its dimension,
+        which others may have made longer, already reached."""
         spec = require_array(path, self.node(path), self.store.url)
         said = (written_lengths(spec) or spec.shape)[axis]
         source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
@@ -269,7 +264,10 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             if block is None:
                 continue
             # cells that are not the fill value were written, whatever the array says of itself
-            rows = np.moveaxis(_differs_from_fill(block, fill), axis, 0)[: spec.shape[axis] - extent.start]
+            is_fill = block == fill
+            if block.dtype.kind in "fc":
+                is_fill |= np.isnan(block) & np.isnan(fill)
+            rows = np.moveaxis(np.asarray(~is_fill), axis, 0)[: spec.shape[axis] - extent.start]
             last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
             said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said
         return said
@@ -295,20 +293,16 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Hold the documents of all nodes against other writers; afterwards reads see the newest."""
         alone = nullcontext() if self.store.traits.locks_nodes else self._node_mutex
         with alone, super().lock_node(""):
-            self._lock_depth.depth = self._depth + 1
+            self._root_lock.depth += 1
             try:
                 yield
             finally:
-                self._lock_depth.depth -= 1
-
-    @property
-    def _depth(self) -> int:
-        return int(getattr(self._lock_depth, "depth", 0))
+                self._root_lock.depth -= 1
 
     @contextmanager
     def _lock_root(self) -> Iterator[None]:
         """Hold the lock of the root; what is known is read anew unless it was held already."""
-        if self._depth:
+        if self._root_lock.depth:
             yield
             return
         with self.lock_node(""):
@@ -321,18 +315,16 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             NczarrReader.refresh(self, path)
 
 
-def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> Iterator[Coords]:
+def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> list[Coords]:
     """Return the chunks that hold cells of ``after`` behind the edge of ``before``, along any of ``axes``."""
     cuts = [(int(cut) if isinstance(cut, int) else 0) for cut in after.chunks]
     lasts = [-(-size // cut) if cut else 0 for size, cut in zip(after.shape, cuts, strict=True)]
-    seen: set[Coords] = set()
+    found: dict[Coords, None] = {}
     for axis in axes:
         ranges = [range(last) for last in lasts]
         ranges[axis] = range(before.shape[axis] // cuts[axis], lasts[axis])
-        for coords in product(*ranges):
-            if coords not in seen:
-                seen.add(coords)
-                yield coords
+        found |= dict.fromkeys(product(*ranges))
+    return list(found)
 
 
 def _write_order(place: str, is_array: bool) -> tuple[bool, int]:
@@ -340,9 +332,7 @@ def _write_order(place: str, is_array: bool) -> tuple[bool, int]:
     return (False, 0) if is_array else (True, -place.count("/") - bool(place))
 
 
-def _differs_from_fill(block: Values, fill: Values) -> Values:
-    """Return which cells are not the fill value."""
-    same = block == fill
-    if block.dtype.kind in "fc":
-        same |= np.isnan(block) & np.isnan(fill)
-    return np.asarray(~same)
+class _LockDepth(threading.local):
+    """How often the calling thread holds the lock of the root, one block within another."""
+
+    depth = 0

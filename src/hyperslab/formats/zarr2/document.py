@@ -300,7 +300,14 @@ def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> Arr
         problems.undecodable(
             "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
         )
-    dims = _dims(attrs, len(shape), problems)
+    names, dims = attrs.get(DIMENSIONS), ()
+    if isinstance(names, list) and len(names) == len(shape) and all(isinstance(name, str | None) for name in names):
+        dims = tuple(names)
+        del attrs[DIMENSIONS]
+    elif names is not None:  # names that do not fit stay among the attributes
+        problems.warn(
+            "dimensions", f"{DIMENSIONS} is {shorten(names)}, which names no {len(shape)} dimensions; ignored"
+        )
     return ArraySpec(
         shape=shape,
         dtype=dtype,
@@ -332,18 +339,6 @@ def _cells(doc: JsonMapping, codecs: Any, marks: ExtendedMetadata, problems: Pro
 
 def _is_time(dtype: DataType) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "mM"
-
-
-def _dims(attrs: JsonObject, ndim: int, problems: Problems) -> tuple[str | None, ...]:
-    """Return the names of the dimensions, taken out of the attributes; names that do not fit stay there."""
-    names = attrs.get(DIMENSIONS)
-    if names is None:
-        return ()
-    if not isinstance(names, list) or len(names) != ndim or not all(isinstance(n, str | None) for n in names):
-        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(names)}, which names no {ndim} dimensions; ignored")
-        return ()
-    del attrs[DIMENSIONS]
-    return tuple(names)
 
 
 def render(spec: GroupSpec | ArraySpec) -> Docs:
