@@ -259,6 +259,11 @@ def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def list_or_empty(value: object) -> list[Any]:
+    """Return a JSON list; an empty one for any other value."""
+    return value if isinstance(value, list) else []
+
+
 def text_or_none(value: object) -> str | None:
     """Return a JSON text; None for any other value."""
     return value if isinstance(value, str) else None

@@ -41,7 +41,7 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
 
 
 def is_unfinished(where: Location) -> bool:
-    """Return whether a conversion to this place was interrupted, or is still under way."""
+    """Return True where a conversion was interrupted, or is still under way."""
     try:
         return where.is_dir() and UNFINISHED in where.store(read_only=True).list_dir("")[1]
     except Unsupported:  # a web server that lists nothing

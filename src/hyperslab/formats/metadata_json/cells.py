@@ -279,7 +279,7 @@ def _as_cell(value: object, dtype: NumpyDType) -> object:
 
 
 def fill_values_equal(a: object, b: object) -> bool:
-    """Return whether two fill values are the same, bit by bit where they are cells."""
+    """Return True for two fill values that are the same, bit by bit where they are cells."""
     if isinstance(a, np.generic | np.ndarray) and isinstance(b, np.generic | np.ndarray):
         x, y = np.asarray(a), np.asarray(b)
         return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()

@@ -42,7 +42,7 @@ def record_to_bytes(record: Record, *, updated: bool = False) -> bytes:
 
 
 def key_to_bytes(schema: ArraySchema, values: Record | AttributeValues) -> bytes:
-    """Canonical JSON of primary values: equal keys, and only those, have equal bytes."""
+    """Return canonical JSON of primary values: equal keys, and only those, have equal bytes."""
     key = [value_to_json(value) for value in key_of(schema, values)]
     return json.dumps(key, separators=(",", ":")).encode("ascii")
 

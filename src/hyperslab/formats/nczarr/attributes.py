@@ -20,7 +20,7 @@ import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE
-from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, check_limits, text_or_none
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, check_limits, is_text_list, text_or_none
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
@@ -57,7 +57,7 @@ TypeOf = Callable[[str], Extension | None]
 
 @lru_cache(1024)
 def is_hidden(name: str) -> bool:
-    """Return whether users do not see an attribute of this name."""
+    """Return True for the name of an attribute that users do not see."""
     return name in HIDDEN or name.lower().startswith("_nczarr_")
 
 
@@ -102,17 +102,17 @@ def read_attributes(
 
 
 def _is_bare(value: object, code: object) -> bool:
-    """Return whether the value is text that stands in the document without quotes: then its spelling matters."""
+    """Return True for text that stands in the document without quotes: then its spelling matters."""
     if isinstance(value, str):
         return False
     if code is None:
         return _is_json(as_list(value))
-    return isinstance(code, str) and code in _CHAR
+    return text_or_none(code) in _CHAR
 
 
 def _is_json(values: list[object]) -> bool:
-    """Return whether values without a type are neither numbers nor texts."""
-    return _widest(values) is None and not (values and all(isinstance(item, str) for item in values))
+    """Return True for values without a type that are neither numbers nor texts."""
+    return _widest(values) is None and not (values and is_text_list(values))
 
 
 def read_value(value: object, code: object, text: str | None, type_of: TypeOf = no_types) -> Any:
@@ -129,11 +129,8 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
             return _strings(value)
         case str() if (kind := type_of(code)) is not None:
             return read_user_value(value, kind)
-    dtype = (
-        np.dtype(_NUMBERS[code])
-        if isinstance(code, str) and code in _NUMBERS
-        else dtype_from_json(dtype_in_bytes(code))
-    )
+    number = _NUMBERS.get(text_or_none(code) or "")
+    dtype = dtype_from_json(dtype_in_bytes(code) if number is None else number)
     if dtype.kind not in "iuf":
         raise TypeError(f"no attribute is of type {code!r}")
     return _numbers(value, dtype.newbyteorder("="))
@@ -261,7 +258,7 @@ def normalize_value(value: object) -> Any:
             pass
         case int() | float():
             return _guess_number([value])
-        case list() | tuple() if value and all(isinstance(item, str) for item in value):
+        case list() | tuple() if value and is_text_list([*value]):
             return _strings(list(map(str, value)))
         case list() | tuple() if value and all(_is_number(item) for item in value):
             return _guess_number([item.item() if isinstance(item, np.generic) else item for item in value])
@@ -287,7 +284,7 @@ def _guess_number(values: list[object]) -> Any:
 
 def _regular_cells(cells: Values) -> Any:
     dtype = cells.dtype
-    is_text = dtype.kind in "TU" or (dtype.kind == "O" and all(isinstance(item, str) for item in cells.flat))
+    is_text = dtype.kind in "TU" or (dtype.kind == "O" and is_text_list([*cells.flat]))
     if cells.ndim > 1:
         raise _unsupported(f"array of {cells.ndim} dimensions")
     if is_text:

@@ -102,7 +102,10 @@ def with_item_size(doc: JsonMapping, size: int) -> JsonObject:
 
 
 def _lacks_size(said: object) -> bool:
-    return isinstance(said, dict) and said.get("id") == "shuffle" and said.get("elementsize") in (0, "0")
+    match said:
+        case {"id": "shuffle", "elementsize": 0 | "0"}:
+            return True
+    return False
 
 
 def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
@@ -205,7 +208,7 @@ def meant_fill_value(
         problems.warn("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
         return np.float64(FILL_DOUBLE)
     if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
-        is_literal = isinstance(said, str) and isinstance(attribute, str) and said == attribute
+        is_literal = isinstance(attribute, str) and said == attribute
         return said if is_literal else spec.fill_value
     if said is not None or attribute is None:
         return spec.fill_value
@@ -236,7 +239,7 @@ def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> Ar
 
 
 def _writes_swapped(context: Context) -> bool:
-    """Return whether a version of netcdf-c wrote this dataset that stores big-endian cells in little-endian order."""
+    """Return True for a dataset of a version of netcdf-c that stores big-endian cells in little-endian order."""
     version = context.provenance.get("netcdf", "")
     if context.generation is Generation.V2B and _SWAPPED_IN_DEVELOPMENT.fullmatch(version):
         return True

@@ -111,8 +111,8 @@ def _kept(stored: JsonMapping) -> JsonObject:
     """Return what the own objects hold that is not known here."""
     kept = {}
     for key, known in _KNOWN.items():
-        said = stored.get(key)
-        if isinstance(said, dict) and not known.issuperset(said):
+        said = object_or_empty(stored.get(key))
+        if not known.issuperset(said):
             kept[key] = {name: said[name] for name in said if name not in known}
     return kept
 

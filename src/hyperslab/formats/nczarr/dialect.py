@@ -8,7 +8,7 @@ from types import ModuleType
 
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, list_or_empty, object_or_empty
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current, draft, plain_zarr
 from hyperslab.formats.nczarr.generation import (
@@ -84,7 +84,7 @@ class NczarrDialect(MetadataDialect):
         texts: Callable[[str], Mapping[str, str]],
         structured: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Where documents of other nodes are asked for."""
+        """Set where documents of other nodes are looked up."""
         self._bound = {"group": group, "texts": texts, "structured": structured}
         if self._context is not None:
             self._context = replace(self._context, **self._bound)
@@ -108,7 +108,7 @@ class NczarrDialect(MetadataDialect):
         return self._family.variant({"dialect": "draft" if self.generation is Generation.DRAFT else "current"})
 
     def raise_if_only_read(self, url: str) -> None:
-        """ReadOnly for a dataset of a generation that is read, not changed."""
+        """Raise ReadOnly for a dataset of a generation that is read, not changed."""
         if self.generation is Generation.DRAFT and self.context.provenance == {} and self._is_stored:
             said = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
             raise ReadOnly(said, url=url, remedy="convert it to format nczarr")
@@ -146,7 +146,7 @@ class NczarrDialect(MetadataDialect):
         return docs
 
     def is_array(self, docs: Docs) -> bool:
-        """Return whether there is a ``.zarray``."""
+        """Return True where there is a ``.zarray``."""
         return document.ZARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
@@ -169,9 +169,8 @@ class NczarrDialect(MetadataDialect):
         entries, side = doc.get("metadata"), doc.get(DRAFT_KEY, {})
         if not isinstance(entries, dict) or not isinstance(side, dict):
             return None
-        more = side.get("documents", {})
         copy: ConsolidatedDocs = {}
-        for place, said in (*entries.items(), *(more.items() if isinstance(more, dict) else ())):
+        for place, said in (*entries.items(), *object_or_empty(side.get("documents")).items()):
             path, _, name = place.rpartition("/")
             if (name not in _PLAIN and name not in _ALL) or not is_key(place):
                 continue
@@ -205,9 +204,14 @@ class NczarrDialect(MetadataDialect):
 
 
 def has_subarrays(dtype: object) -> bool:
-    """Return whether a dtype has fields that are arrays: zarr-python 3 refuses a whole copy that speaks of one."""
-    fields = dtype if isinstance(dtype, list) else []
-    return any(isinstance(part, list) and (len(part) > 2 or has_subarrays(part[1:] and part[1])) for part in fields)
+    """Return True for a dtype with arrays as fields: zarr-python 3 refuses a whole copy that has one."""
+    for field in list_or_empty(dtype):
+        match field:
+            case [_, _, _, *_]:
+                return True
+            case [_, inner] if has_subarrays(inner):
+                return True
+    return False
 
 
 def names_by_group(copy: ConsolidatedDocs) -> dict[str, list[str]]:
@@ -223,13 +227,12 @@ def sort_nodes(copy: ConsolidatedDocs, order: object) -> ConsolidatedDocs:
     """Return the copy with the nodes of each group in this order, others behind; as it is where that says nothing."""
     if not isinstance(order, dict):
         return copy
-    said = {group: names for group, names in order.items() if isinstance(names, list)}
     below = names_by_group(copy)
     result: ConsolidatedDocs = {"": copy[""]} if "" in copy else {}
 
     def add(group: str) -> None:
         names = below.get(group, ())
-        first = [name for name in said.get(group, ()) if isinstance(name, str) and name in names]
+        first = [name for name in list_or_empty(order.get(group)) if name in names]
         for name in dict.fromkeys((*first, *names)):
             path = f"{group}/{name}" if group else name
             result[path] = copy[path]

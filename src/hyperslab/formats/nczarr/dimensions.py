@@ -15,7 +15,7 @@ from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, is_text_list, object_or_empty
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.zarr2.document import DIMENSIONS
@@ -37,7 +37,7 @@ def qualified(group: str, name: str) -> str:
 
 
 def require_netcdf_name(name: str, node: str) -> None:
-    """Invalid for the name of a node or dimension that netcdf-c cannot open a dataset for."""
+    """Raise Invalid for the name of a node or dimension that netcdf-c cannot open a dataset for."""
     if not _OF_NETCDF.fullmatch(name) or len(name.encode()) > _LONGEST:
         remedy = "begin with a letter, digit or _, without control characters or a space at the end; or use zarr2"
         raise Invalid(f"{name!r} is no name in netCDF", node=node, remedy=remedy)
@@ -55,7 +55,7 @@ def anonymous_name(size: int, *, draft: bool) -> str:
 
 
 def is_anonymous(name: str, size: int) -> bool:
-    """Return whether some generation made this name up for an axis of this length."""
+    """Return True for a name that some generation made up for an axis of this length."""
     found = _ANONYMOUS.fullmatch(name)
     return found is not None and int(found[1]) == size
 
@@ -98,10 +98,8 @@ def _by_name(name: str | None, size: int, node: str, context: Context, problems:
 
 
 def are_names(names: object, ndim: int) -> bool:
-    """Return whether this is a list with a name for each axis."""
-    if not isinstance(names, list) or len(names) != ndim:
-        return False
-    return all(isinstance(name, str) and split_qualified(name)[1] for name in names)
+    """Return True for a list with a name for each axis."""
+    return is_text_list(names) and len(names) == ndim and all(split_qualified(name)[1] for name in names)
 
 
 def _resolve(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
@@ -250,15 +248,14 @@ def read_draft_array_dimensions(
     """Return the qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable
     (R27)."""
     said = doc.get("dimensions")
-    fits = isinstance(said, list) and len(said) == len(shape) and all(isinstance(name, str) for name in said)
-    if said is not None and not fits:
+    names = said if is_text_list(said) and len(said) == len(shape) else [None] * len(shape)
+    if said is not None and names is not said:
         problems.undecodable(
             "dimensions", f"dimensions is {shorten(said)}, the shape {list(shape)}: one name per length is needed"
         )
     elif said is None and shape:
         problems.warn("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
     plain = read_plain_names(stored.get(DIMENSIONS), len(shape), problems)
-    names = said if isinstance(said, list) and fits else [None] * len(shape)
     return tuple(_resolve_in_draft(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
 
 

@@ -24,7 +24,7 @@ from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes, read_attributes, write_attributes
@@ -168,9 +168,9 @@ def _read_array(
 
 
 def _meaning(doc: JsonMapping) -> Any:
-    """Return whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
-    dtype, said = doc.get("dtype"), doc.get("nc_type")
-    if not isinstance(dtype, str):
+    """Return what the cells are, characters or text (R34, R36); None where their dtype tells it."""
+    dtype, said = text_or_none(doc.get("dtype")), doc.get("nc_type")
+    if dtype is None:
         return None
     if dtype in _TEXT_DTYPES and said == "char":
         return "char"

@@ -65,7 +65,7 @@ class Edits:
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def put_group(self, path: str, wish: GroupSpec) -> None:
-        """A group's attributes, and the dimensions and types that it declares beside those that it has."""
+        """Set the attributes of a group, and declare dimensions and types beside those that it has."""
         before = self.node(path)
         if before is not None and before.is_array:
             raise Invalid("an array cannot become a group", node=path, remedy="delete it first")
@@ -78,7 +78,7 @@ class Edits:
             self._declare(path, dim)
 
     def put_array(self, path: str, wish: ArraySpec) -> None:
-        """An array, which brings the dimensions and types along that it does not find."""
+        """Put an array, and declare the dimensions and types of it that are not there."""
         before = self.node(path)
         if before is not None and before.is_group:
             raise Invalid("a group cannot become an array", node=path, remedy="delete it first")
@@ -157,7 +157,7 @@ class Edits:
         return self._declared_type(group, wish.dtype)
 
     def _declare_types(self, group: str, wish: Spec) -> None:
-        """The types of attributes, declared in the group where no group has them."""
+        """Declare the types of attributes in the group where no group above has them."""
         values = (value for value in wish.attrs.values() if isinstance(value, np.ndarray | np.generic))
         for kind in (tag_of(value.dtype) for value in values):
             if self.draft and kind is not None:
@@ -181,7 +181,7 @@ class Edits:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     def _ensure_listed(self, path: str, kind: str) -> None:
-        """The node in the list of its group, which is made where it is missing."""
+        """Put the node into the list of its group, which is made where it is missing."""
         if not path:
             return
         above, name = split(path)
@@ -309,7 +309,7 @@ class Edits:
                     yield rows[axis] if other == path else self.written_length(other, axis)
 
     def _lengthen(self, fqn: str, size: int) -> None:
-        """A dimension of another length, with every array that runs along it."""
+        """Give a dimension another length, and with it every array that runs along it."""
         for path, spec in self.arrays():
             said = spec.layout.get("dimensions") or ()
             if fqn in said:

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from hyperslab.formats.base import PROVENANCE
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, text_or_none
 from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -40,7 +40,7 @@ class Generation(StrEnum):
 
     @property
     def is_older(self) -> bool:
-        """Return whether netcdf-c wrote it in a layout that it no longer writes; such stores are read, not changed."""
+        """Return True for a layout that netcdf-c no longer writes; such stores are read, not changed."""
         return self in (Generation.V1, Generation.V2A, Generation.V2B)
 
 
@@ -73,9 +73,7 @@ def find_generation(root: Docs) -> Generation:
 
 def read_provenance(attributes: JsonMapping) -> dict[str, str]:
     """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
-    said = attributes.get(PROVENANCE)
-    if not isinstance(said, str):
-        return {}
+    said = text_or_none(attributes.get(PROVENANCE)) or ""
     pairs = (part.partition("=") for part in said.replace("|", ",").split(","))
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 

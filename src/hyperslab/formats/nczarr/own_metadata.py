@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
 from hyperslab.formats.metadata_json.cells import float_to_json
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, dimensions_by_name, short_names, write_group_dimensions
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, TYPES, Generation, to_current_documents
@@ -98,7 +98,7 @@ def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Map
     attributes = {}
     for name, value in docs[ZATTRS].items():
         code = codes.get(name)
-        bare = isinstance(code, str) and code in _TEXT and not isinstance(value, str)
+        bare = text_or_none(code) in _TEXT and not isinstance(value, str)
         text = texts().get(name) if bare else None
         attributes[name] = _finite(value) if text is None else text
     return docs | {ZATTRS: attributes}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.plain_cells import iso_texts
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
@@ -101,9 +101,9 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
 
 
 def _meaning(doc: JsonMapping, context: Context) -> Any:
-    """Return whether the cells are characters, as netcdf-c writes them, or text."""
-    dtype = doc.get("dtype")
-    if not isinstance(dtype, str):
+    """Return what the cells are: characters, as netcdf-c writes them, or text; None where their dtype tells it."""
+    dtype = text_or_none(doc.get("dtype"))
+    if dtype is None:
         return None
     if dtype == ">S1" or (dtype == "<U1" and "netcdf" in context.provenance):
         return "char"

@@ -272,8 +272,7 @@ class NczarrReader(SurveyedDataset):
 
 def listed_names(spec: GroupSpec) -> list[str]:
     """Return the arrays and then the groups that a group says to have."""
-    said = (*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ()))
-    return [name for name in said if isinstance(name, str)]
+    return [*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ())]
 
 
 class _NodesBeingRead(threading.local):

@@ -15,7 +15,7 @@ from hyperslab.chunks.auto import longest_chunk
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.documents import JsonObject, is_text_list, mend_json
+from hyperslab.formats.documents import JsonObject, is_text_list, mend_json, text_or_none
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
 from hyperslab.formats.nczarr.dimension_rules import find_dimension_damage
@@ -155,10 +155,8 @@ def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterato
     """Yield ``<i8`` that counts bits: chunks that hold as many bytes as they have cells (R28)."""
     doc = survey.docs(path)[ZARRAY]
     dtype, cut = doc.get("dtype"), doc.get("chunks")
-    if not isinstance(dtype, str) or dtype not in _BITS or not isinstance(cut, list):
-        return
-    if _content_sizes(survey, path, spec) == {prod(cut)}:
-        right = _BITS[dtype]
+    right = _BITS.get(text_or_none(dtype) or "")
+    if right is not None and isinstance(cut, list) and _content_sizes(survey, path, spec) == {prod(cut)}:
         message = f"dtype {dtype!r} counts bits, for chunks of {prod(cut)} cells have as many bytes; {right!r} is meant"
         problem = Problem(path, "bit-count dtype", message)
         change = _set_member(survey, path, "dtype", right)
@@ -301,7 +299,8 @@ def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict
 
 def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
     """Return what an array of netcdf-c keeps when it is renamed; None for other nodes."""
-    if not isinstance(survey.specs.get(path), ArraySpec):
+    spec = survey.specs.get(path)
+    if spec is None or not spec.is_array:
         return None
     docs = survey.docs(path)
     known = own_metadata(docs, survey.generation, ARRAY)

@@ -63,7 +63,7 @@ def unnamed_opaque(size: int) -> Opaque:
 
 
 def same_type(a: DataType, b: DataType) -> bool:
-    """Return whether two types of one name are alike in all but byte order."""
+    """Return True for two types of one name that are alike in all but byte order."""
     match a, b:
         case Enum(), Enum():
             return a.members == b.members and same_type(a.base, b.base)

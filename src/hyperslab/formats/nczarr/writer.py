@@ -138,7 +138,8 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             self._dialect.order = {}
 
     def _commit(self, change: DocumentChange) -> None:
-        """The draft always has consolidated metadata: plain readers warn of documents that they do not find in it."""
+        """Commit a change. The draft always has consolidated metadata: plain readers warn of documents that are not in
+        it."""
         self._commits.consolidated |= self.generation is Generation.DRAFT
         super()._commit(change)
 
@@ -237,7 +238,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def appended(self, path: str, axis: int, stop: int) -> None:
-        """The array was given cells up to ``stop``, and none behind."""
+        """Remember that the array was given cells up to ``stop``, and none behind."""
         with self._lock_root():
             spec = self.node(path)
             rows = written_lengths(spec) if spec.is_array else None

@@ -115,7 +115,7 @@ class ChunkKeys:
         return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
 
     def exists(self, key: str) -> bool:
-        """Return whether something is stored under the key."""
+        """Return True where something is stored under the key."""
         return self.size(key) is not None
 
 
@@ -127,9 +127,8 @@ def fill_cell_bytes(cell: Block) -> bytes | None:
 
 
 def is_filled_with(block: Block, cell: bytes | None) -> bool:
-    """Return whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
-    is NaN).
-    """
+    """Return True where every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
+    is NaN)."""
     if cell is None or not block.size:
         return False
     # the first and the last cell tell nearly always, before all bytes are compared
@@ -154,7 +153,7 @@ class KeyedChunks(ChunkSource):
 
     @property
     def direct(self) -> bool:
-        """Return whether every stored chunk is its bare cells."""
+        """Return True where every stored chunk is its bare cells."""
         return self._chain is not None and self._chain.direct
 
     def _chain_for(self, shape: tuple[int, ...]) -> Chain:
@@ -227,7 +226,7 @@ class KeyedChunks(ChunkSource):
 
     @property
     def pads_edges(self) -> bool:
-        """Return whether a chunk at the edge is stored whole."""
+        """Return True: a chunk at the edge is stored whole."""
         return True
 
     def read_blosc(self, coords: Coords) -> bytes | None:
@@ -343,7 +342,8 @@ def _wrong_size(expected: int, found: int) -> CorruptChunk:
 
 
 def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...], out: Block) -> None:
-    """Rows of the first axis whose rows are small, as many as a slab holds; the axes before it one index at a time."""
+    """Read rows of the first axis whose rows are small, as many as a slab holds; the axes before it one index at a
+    time."""
     itemsize = out.dtype.itemsize
     # the first axis of which one row fits a slab
     axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= _SLAB), len(shape) - 1)

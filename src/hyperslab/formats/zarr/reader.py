@@ -163,7 +163,7 @@ class ZarrReader(Reader):
 
     @property
     def is_consolidated(self) -> bool:
-        """Return whether the root has consolidated metadata that is read."""
+        """Return True where the root has consolidated metadata that is read."""
         self._look_for_consolidated()
         return "" in self._consolidated
 
@@ -254,9 +254,8 @@ class ZarrReader(Reader):
 
 
 def holds_nodes(store: Store, path: str, documents: Iterable[str]) -> bool:
-    """Return whether a folder that is no node has one below; gives up after so many folders that it must be
-    something else.
-    """
+    """Return True for a folder that is no node and has one below; False after so many folders that it must be something
+    else."""
     wanted = set(documents)
     folders = [path]
     for _ in range(_MOST_FOLDERS):

@@ -301,7 +301,7 @@ class ShardedChunks(ChunkSource):
             self._keys.store.delete(key, durable=durable)
 
     def is_whole_shard(self, coords: Sequence[Coords]) -> bool:
-        """Return whether these chunks of one shard are all that it has."""
+        """Return True for chunks of one shard that are all that it has."""
         return len(coords) == self._chunks_per_shard
 
     def merge_shard(self, coords: Sequence[Coords], values: Sequence[object], old: object) -> memoryview | None:
@@ -454,9 +454,9 @@ class CasShards(ShardedChunks):
         self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
-        """A shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it."""
         self._keys.require_writable()
         key, numbers = self._locate(coords)
+        # a shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it
         if len(coords) == self._chunks_per_shard and any(value is not None for value in values):
             self._keys.put_many([(key, self._join_shard(self._new_parts(numbers, values, None)))], durable)
             return
@@ -486,7 +486,6 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
 
 
 def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:
-    """Return whether each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
-    the array, and its shards have one size.
-    """
+    """Return True where each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
+    the array, and its shards have one size."""
     return [codec.name for codec in spec.codecs] == ["sharding_indexed"] and grid.fixed is not None

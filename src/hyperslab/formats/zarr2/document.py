@@ -49,7 +49,6 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_attributes,
     write_indexes,
 )
-from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.dtypes import (
     DataType,
@@ -89,18 +88,20 @@ def read_codecs(doc: JsonMapping, ndim: int, problems: Problems) -> tuple[Codec,
     steps = [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
     # json2 has the cells in lists of lists, by their axes, whatever the order in which others lie in memory
     for item in as_list(filters):
-        if isinstance(item, dict) and isinstance(item.get("id"), str) and canonical(item["id"]) == "json2":
-            steps = []
+        match item:
+            case {"id": str() as id} if canonical(id) == "json2":
+                steps = []
     if not (filters is None or isinstance(filters, list)):
         problems.fatal("filters", f"filters is {shorten(filters)}, not a list")
         filters = None
     compressor = doc.get("compressor")
     for said in [*(filters or []), *([] if compressor is None else [compressor])]:
-        if isinstance(said, dict) and isinstance(said.get("id"), str):
-            name = _NAMES.get(said["id"]) or canonical(said["id"])
-            steps.append(Codec(name, {key: number_of_text(value) for key, value in said.items() if key != "id"}))
-        else:
-            problems.fatal("codec", f"{shorten(said)} is no codec: an object with an 'id'")
+        match said:
+            case {"id": str() as id, **config}:
+                name = _NAMES.get(id) or canonical(id)
+                steps.append(Codec(name, {str(key): number_of_text(part) for key, part in config.items()}))
+            case _:
+                problems.fatal("codec", f"{shorten(said)} is no codec: an object with an 'id'")
     for reason in undecodable_reasons(steps):
         problems.undecodable("unknown-codec", reason)
     return _whole(steps, problems)
@@ -425,26 +426,17 @@ class Zarr2(MetadataDialect):
     nodes = (ZARRAY, ZGROUP)
     extras = (ZATTRS,)
     consolidated_name = CONSOLIDATED
+    render = staticmethod(render)
+    key_of = staticmethod(chunk_keys)
+    new_array = staticmethod(new_array)
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs, problems)
 
-    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """Return the documents of a node."""
-        return render(spec)
-
     def is_array(self, docs: Docs) -> bool:
-        """Return whether there is a ``.zarray``."""
+        """Return True where there is a ``.zarray``."""
         return ZARRAY in docs
-
-    def key_of(self, spec: ArraySpec) -> KeyOf:
-        """Return ``0.1`` or ``0/1``."""
-        return chunk_keys(spec)
-
-    def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """Return a user's wish in this format's spelling."""
-        return new_array(wish)
 
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return ``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed

@@ -35,12 +35,14 @@ _SEPARATORS = {"default": "/", "v2": "."}
 def read_extension(said: object) -> tuple[str, JsonObject] | None:
     """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
     match said:
-        case str():
-            return said, {}
-        case dict() if isinstance(said.get("name"), str):
-            config = said.get("configuration")
-            if config is None or isinstance(config, dict):
-                return said["name"], config or {}
+        case str() as name:
+            return name, {}
+        case {"name": str() as name, "configuration": dict() as config}:
+            return name, config
+        case {"name": str() as name, "configuration": None}:
+            return name, {}
+        case {"name": str() as name, **rest} if "configuration" not in rest:
+            return name, {}
     return None
 
 
@@ -203,7 +205,7 @@ def _in_order_of(codec: Codec, cells: DataType | None) -> Codec:
 
 
 def _check_order(chain: Sequence[Codec], problems: Problems) -> None:
-    """Cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
+    """Check the order: cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
     kinds = [0 if c.name in ARRAY else 1 if c.name in SERIAL else 2 if c.name in BYTES else None for c in chain]
     if None in kinds:
         return

@@ -83,23 +83,23 @@ def write_missing_value(value: object, dtype: DataType) -> tuple[object, Code | 
     if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
         return None
     stored = numpy_dtype(dtype)
-    code = encode_attribute(FILL_VALUE, value)[1]
+    kind, code = stored.kind, encode_attribute(FILL_VALUE, value)[1]
     if isinstance(cell, np.generic):
-        code = None if isinstance(value, np.generic) and cell.dtype == stored and stored.kind in "fc" else code
-    elif code is None and stored.kind in "fc":
+        code = None if isinstance(value, np.generic) and cell.dtype == stored and kind in "fc" else code
+    elif code is None and kind in "fc":
         code = "int" if isinstance(cell, int) else "float"
-    if isinstance(cell, bool | np.bool_):
-        return (bool(cell), code) if stored.kind == "b" else None
-    match stored.kind:
-        case "f" if isinstance(cell, int | float | np.integer | np.floating) and (
-            not isinstance(cell, int | np.integer) or (abs(int(cell)) < 2**1000 and int(float(cell)) == int(cell))
-        ):
-            return _pack(float(cell)), code
-        case "c" if isinstance(cell, complex | np.complexfloating):
+    match cell:
+        case bool() | np.bool_():
+            return (bool(cell), code) if kind == "b" else None
+        case complex() | np.complexfloating() if kind == "c":
             return [_pack(float(cell.real)), _pack(float(cell.imag))], code
-        case "i" | "u" if isinstance(cell, int | np.integer):
+        case int() | np.integer() if kind in "iu":
             return int(cell), code
-        case "i" | "u" if isinstance(cell, float | np.floating) and np.isfinite(cell):
+        case int() | np.integer() if kind == "f" and abs(int(cell)) < 2**1000 and int(float(cell)) == int(cell):
+            return _pack(float(cell)), code
+        case float() | np.floating() if kind == "f":
+            return _pack(float(cell)), code
+        case float() | np.floating() if kind in "iu" and np.isfinite(cell):
             return float(cell), code
         case _:
             return None
@@ -424,26 +424,17 @@ class Zarr3(MetadataDialect):
     nodes = (NAME,)
     extras = ()
     consolidated_name = NAME
+    render = staticmethod(render)
+    key_of = staticmethod(key_of)
+    new_array = staticmethod(new_array)
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs[NAME], problems)
 
-    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """Return the document of a node."""
-        return render(spec)
-
     def is_array(self, docs: Docs) -> bool:
-        """Return whether its ``node_type`` is ``array``."""
+        """Return True where its ``node_type`` is ``array``."""
         return docs[NAME].get("node_type") == "array"
-
-    def key_of(self, spec: ArraySpec) -> KeyOf:
-        """Return ``c/0/1``, or as the document says."""
-        return key_of(spec)
-
-    def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """Return a user's wish in this format's spelling."""
-        return new_array(wish)
 
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed

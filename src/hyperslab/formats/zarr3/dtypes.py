@@ -173,17 +173,17 @@ def _name_of(dtype: NumpyDType) -> object:
 
 
 def is_small(dtype: NumpyDType) -> bool:
-    """Return whether it is one of the types of ml_dtypes."""
+    """Return True for the types of ml_dtypes."""
     return dtype.type.__module__.startswith("ml_dtypes") and dtype.name in SMALL
 
 
 def is_raw(dtype: DataType) -> bool:
-    """Return whether cells are stored as bytes without a meaning: floats of 80 bits, of which the mark tells."""
+    """Return True for cells that are stored as bytes without a meaning: floats of 80 bits, of which the mark tells."""
     return isinstance(dtype, np.dtype) and dtype.isnative and is_extended(dtype) and reads_extended()
 
 
 def has_byte_order(dtype: DataType) -> bool:
-    """Return whether stored cells have a byte order that must be told: numbers, times and text of more than a byte."""
+    """Return True for cells that are stored in a byte order: numbers, times and text of more than a byte."""
     if not isinstance(dtype, np.dtype):
         return False
     return (dtype.kind in "iufcmMU" and not is_raw(dtype) and dtype.itemsize > 1) or dtype.name == "bfloat16"
