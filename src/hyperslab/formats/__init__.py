@@ -66,8 +66,8 @@ _ENDING = re.compile(r"[^/]\.([a-z]\w*)$")
 def get_format(name: str) -> Format:
     """Return the format of this name, ours or a third party's; Unsupported when there is none."""
     if name in FORMATS:
-        found: Format = import_module(FORMATS[name]).FORMAT
-        return found
+        result: Format = import_module(FORMATS[name]).FORMAT
+        return result
     if name in _foreign():
         entry = _foreign()[name]
         try:

@@ -189,12 +189,12 @@ def write_indexes(indexes: Mapping[str, Index], dims: Sequence[str | None]) -> d
 
 def read_indexes(rules: Mapping[str, object], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
     """Return the indexes of an array's dimensions."""
-    found: dict[str, Index] = {}
+    result: dict[str, Index] = {}
     for name, size in zip(dims, shape, strict=False):
         index = _from_json(rules.get(name), size) if name is not None else None
         if name is not None and index is not None:
-            found[name] = index
-    return found
+            result[name] = index
+    return result
 
 
 def _to_json(index: Index) -> dict[str, object] | None:

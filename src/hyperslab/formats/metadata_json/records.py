@@ -70,10 +70,10 @@ def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Re
     primary, custom = _part(doc, PRIMARY, problems), _part(doc, CUSTOM, problems)
     key: dict[str, object] = {}
     for known in schema.primary_attributes:
-        said = primary.get(known.name)
-        if said is None:
+        content = primary.get(known.name)
+        if content is None:
             problems.fatal(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
-        key[known.name] = None if said is None else _value(known, said, PRIMARY, problems)
+        key[known.name] = None if content is None else _value(known, content, PRIMARY, problems)
     known_customs = {known.name: known for known in schema.custom_attributes}
     rest: dict[str, object] = {}
     for name, value in custom.items():
@@ -123,9 +123,9 @@ def _number(value: object) -> int | float | str:
 
 
 def _int(value: object) -> int:
-    said = _number(value)
-    number = int(said)
-    if isinstance(said, float) and number != said:
+    content = _number(value)
+    number = int(content)
+    if isinstance(content, float) and number != content:
         raise ValueError("no whole number")
     return number
 

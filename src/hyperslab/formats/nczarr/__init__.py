@@ -162,8 +162,8 @@ class NczarrFormat(ZarrFormat):
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
-        said = NCZarrOptions(**({"dialect": self.dialect} | options))
-        dialect = NczarrDialect(said, self)
+        nczarr_options = NCZarrOptions(**({"dialect": self.dialect} | options))
+        dialect = NczarrDialect(nczarr_options, self)
         opened = open_zarr(
             dialect,
             where,

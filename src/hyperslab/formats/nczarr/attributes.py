@@ -77,7 +77,7 @@ def read_attributes(
 
     ``texts``: how the values are spelled, asked for only if some value needs it.
     """
-    found = {}
+    result = {}
     known: list[Mapping[str, str]] = []
 
     def spelled(name: str) -> str | None:
@@ -89,16 +89,16 @@ def read_attributes(
     for name, value in stored.items():
         code = codes.get(name)
         if isinstance(value, str) and code in _PLAIN_TEXT:
-            found[name] = value
+            result[name] = value
             continue
         text = spelled(name) if _is_bare(value, code) else None
         try:
-            found[name] = read_value(value, code, text, type_of)
+            result[name] = read_value(value, code, text, type_of)
         except (TypeError, ValueError, OverflowError, HyperslabError) as error:
             problems.warn("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
             text = spelled(name) if _is_bare(value, None) else None
-            found[name] = read_value(value, None, text, type_of)
-    return found
+            result[name] = read_value(value, None, text, type_of)
+    return result
 
 
 def _is_bare(value: object, code: object) -> bool:
@@ -237,11 +237,11 @@ def _plain(cells: Any, cell: Callable[[Any], Any]) -> Any:
 
 def normalize_attributes(attrs: JsonMapping) -> JsonObject:
     """Return the values as they will be read back; errors name the attribute."""
-    found = {}
+    result = {}
     for name, value in attrs.items():
         with _name_attribute_in_errors(name):
-            found[name] = normalize_value(value)
-    return found
+            result[name] = normalize_value(value)
+    return result
 
 
 def normalize_value(value: object) -> Any:
@@ -316,13 +316,13 @@ def source_texts(data: bytes) -> dict[str, str]:
     """
     check_limits(data)
     text = data.decode("utf-8-sig", "replace")
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     depth, name, start, end, before = 0, None, -1, 0, ""
     for match in _TOKEN.finditer(text):
         token = match.group()
         if depth == 1 and token in (",", "}"):
             if name is not None and start >= 0:
-                found[name] = text[start:end]
+                result[name] = text[start:end]
             name, start = None, -1
         elif depth == 1 and name is None and token == ":":
             name = _name(before)
@@ -332,7 +332,7 @@ def source_texts(data: bytes) -> dict[str, str]:
         end, before = match.end(), token
         if depth == 0:
             break
-    return found
+    return result
 
 
 def _name(token: str) -> str | None:

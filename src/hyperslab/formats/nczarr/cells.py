@@ -97,12 +97,12 @@ def _with_item_sizes(doc: JsonMapping, meaning: Meaning, problems: Problems) -> 
 
 def with_item_size(doc: JsonMapping, size: int) -> JsonObject:
     """Return the ``.zarray`` with this size where a shuffle has none."""
-    filters = [said | {"elementsize": size} if _lacks_size(said) else said for said in doc["filters"]]
+    filters = [value | {"elementsize": size} if _lacks_size(value) else value for value in doc["filters"]]
     return {**doc, "filters": filters}
 
 
-def _lacks_size(said: object) -> bool:
-    match said:
+def _lacks_size(value: object) -> bool:
+    match value:
         case {"id": "shuffle", "elementsize": 0 | "0"}:
             return True
     return False
@@ -134,19 +134,23 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
     return doc
 
 
-def read_written(said: object, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
+def read_written(value: object, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
     """Return ``written``: how far the array was given cells along each axis; None where that is all of it.
 
     Somebody who does not know of it made the array shorter: then all that is left was given.
     """
-    if said is None:
+    if value is None:
         return None
-    if not isinstance(said, list) or len(said) != len(shape) or any(type(rows) is not int or rows < 0 for rows in said):
-        problems.warn("written", f"written is {shorten(said)}, which are not {len(shape)} lengths; ignored")
+    if (
+        not isinstance(value, list)
+        or len(value) != len(shape)
+        or any(type(rows) is not int or rows < 0 for rows in value)
+    ):
+        problems.warn("written", f"written is {shorten(value)}, which are not {len(shape)} lengths; ignored")
         return None
-    found = tuple(map(min, said, shape))
-    if found != tuple(said):
-        problems.warn("written", f"written is {shorten(said)}, which is more than the shape {list(shape)}")
+    found = tuple(map(min, value, shape))
+    if found != tuple(value):
+        problems.warn("written", f"written is {shorten(value)}, which is more than the shape {list(shape)}")
     return None if found == shape else found
 
 
@@ -203,14 +207,14 @@ def meant_fill_value(
     spec: ArraySpec, attrs: JsonMapping, doc: JsonMapping, context: Context, problems: Problems
 ) -> object:
     """Return the fill value that its writer meant."""
-    said, attribute = doc.get("fill_value"), attrs.get(FILL)
-    if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
-        problems.warn("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
+    value, attribute = doc.get("fill_value"), attrs.get(FILL)
+    if value == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
+        problems.warn("fill_value", f"fill_value {value} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
         return np.float64(FILL_DOUBLE)
     if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
-        is_literal = isinstance(attribute, str) and said == attribute
-        return said if is_literal else spec.fill_value
-    if said is not None or attribute is None:
+        is_literal = isinstance(attribute, str) and value == attribute
+        return value if is_literal else spec.fill_value
+    if value is not None or attribute is None:
         return spec.fill_value
     try:
         fill = to_fill_cell(attribute, spec.dtype)
@@ -225,10 +229,10 @@ def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> Ar
     """Return the array with cells of a big-endian dtype read in the order that they were written in."""
     if not isinstance(spec.dtype, np.dtype) or not spec.dtype.str.startswith(">"):
         return spec
-    asked = context.options.byteorder
-    if asked == "stored" or (asked == "auto" and not _writes_swapped(context)):
+    order = context.options.byteorder
+    if order == "stored" or (order == "auto" and not _writes_swapped(context)):
         return spec
-    if asked == "auto":
+    if order == "auto":
         writer = f"netcdf-c {context.provenance['netcdf']}"
         message = (
             f"{writer} wrote cells of {spec.dtype.str} in little-endian order; byteorder='stored' reads them as is"

@@ -100,10 +100,10 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
 
 def _own(stored: JsonMapping, key: str, problems: Problems) -> JsonObject:
     """Return one of NCZarr's own objects in ``.zattrs``."""
-    said = stored.get(key, {})
-    if isinstance(said, dict):
-        return said
-    problems.warn("nczarr", f"{key} is {shorten(said)}, not an object; ignored")
+    value = stored.get(key, {})
+    if isinstance(value, dict):
+        return value
+    problems.warn("nczarr", f"{key} is {shorten(value)}, not an object; ignored")
     return {}
 
 
@@ -111,20 +111,20 @@ def _kept(stored: JsonMapping) -> JsonObject:
     """Return what the own objects hold that is not known here."""
     kept = {}
     for key, known in _KNOWN.items():
-        said = object_or_empty(stored.get(key))
-        if not known.issuperset(said):
-            kept[key] = {name: said[name] for name in said if name not in known}
+        value = object_or_empty(stored.get(key))
+        if not known.issuperset(value):
+            kept[key] = {name: value[name] for name in value if name not in known}
     return kept
 
 
 def _names(own: JsonMapping, key: str, problems: Problems) -> tuple[str, ...] | None:
-    said = own.get(key)
-    if said is None:
+    value = own.get(key)
+    if value is None:
         return None
     # as fast as can be: a batch of new arrays asks this of a long list for each
-    if isinstance(said, list) and set(map(type, said)) <= {str} and "" not in said and "/" not in "".join(said):
-        return tuple(said)
-    problems.warn("nczarr", f"{key} is {shorten(said)}, not a list of names; ignored")
+    if isinstance(value, list) and set(map(type, value)) <= {str} and "" not in value and "/" not in "".join(value):
+        return tuple(value)
+    problems.warn("nczarr", f"{key} is {shorten(value)}, not a list of names; ignored")
     return None
 
 
@@ -142,9 +142,9 @@ def _attributes(
     stored: JsonMapping, node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
 ) -> JsonObject:
     """Return the attributes that users see; ``fixed``: types that nothing in the document can change."""
-    said = stored.get(TYPES, {})
-    if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
-        problems.warn("nczarr", f"{TYPES} is {shorten(said)}, which tells no types; they are guessed")
+    content = stored.get(TYPES, {})
+    if not isinstance(content, dict) or not isinstance(content.get("types", {}), dict):
+        problems.warn("nczarr", f"{TYPES} is {shorten(content)}, which tells no types; they are guessed")
     visible = {name: value for name, value in stored.items() if not is_hidden(name)}
     return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
 
@@ -207,17 +207,17 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     own: JsonObject = {GROUP: _with_kept(spec, GROUP, group)}
     attrs, hidden = dict(spec.attrs), dict(spec.layout.get("hidden", {}))
     if not node:
-        said, _ = hidden.pop(PROVENANCE, (None, None))
-        said = attrs.pop(PROVENANCE, said)
-        hidden[PROVENANCE] = (merge_provenance("2.0.0", read_provenance({PROVENANCE: said})), ">S1")
+        content, _ = hidden.pop(PROVENANCE, (None, None))
+        content = attrs.pop(PROVENANCE, content)
+        hidden[PROVENANCE] = (merge_provenance("2.0.0", read_provenance({PROVENANCE: content})), ">S1")
         own[SUPERBLOCK] = _with_kept(spec, SUPERBLOCK, {"version": "2.0.0"})
     old = {key: value for key, value in spec.layout.get("zarr2", {}).items() if key != "zarr_format"}
     return {".zattrs": _document(spec, attrs, hidden, {}, own), ".zgroup": {"zarr_format": 2, **old}}
 
 
-def _with_kept(spec: GroupSpec | ArraySpec, key: str, said: JsonObject) -> JsonObject:
+def _with_kept(spec: GroupSpec | ArraySpec, key: str, value: JsonObject) -> JsonObject:
     """Return one of NCZarr's own objects, with what another writer put into it beside."""
-    return said | dict(spec.layout.get("kept", {}).get(key, {}))
+    return value | dict(spec.layout.get("kept", {}).get(key, {}))
 
 
 def _document(
@@ -272,14 +272,14 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     return {".zattrs": _document(spec, _with_fill(spec), hidden, untyped, arrays), ".zarray": doc}
 
 
-def _text_fill(said: object, fill: Any, char: str | None) -> object:
+def _text_fill(value: object, fill: Any, char: str | None) -> object:
     """Return ``""`` for NUL bytes and a char as itself, as netcdf-c has them; else base64, as Zarr readers want."""
     if fill is None:
         return None
     raw = fill.encode() if isinstance(fill, str) else bytes(fill)
     if not raw.strip(b"\0"):
         return ""
-    return raw.decode() if char == ">S1" and raw.isascii() and raw.decode().isprintable() else said
+    return raw.decode() if char == ">S1" and raw.isascii() and raw.decode().isprintable() else value
 
 
 def _with_fill(spec: ArraySpec) -> JsonObject:

@@ -94,11 +94,11 @@ class NczarrDialect(MetadataDialect):
         if root is None:
             self._context = self.context
             return
-        said = read_provenance(draft.stored_attributes(root))
+        provenance = read_provenance(draft.stored_attributes(root))
         found = find_generation(root)
         self._is_stored = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
-        self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
+        self._context = Context(generation=found, options=self._options, provenance=provenance, **self._bound)
 
     @property
     def variant(self) -> Format:
@@ -110,8 +110,8 @@ class NczarrDialect(MetadataDialect):
     def raise_if_only_read(self, url: str) -> None:
         """Raise ReadOnly for a dataset of a generation that is read, not changed."""
         if self.generation is Generation.DRAFT and self.context.provenance == {} and self._is_stored:
-            said = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
-            raise ReadOnly(said, url=url, remedy="convert it to format nczarr")
+            message = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
+            raise ReadOnly(message, url=url, remedy="convert it to format nczarr")
         if self.generation not in _WRITTEN:
             what = "plain Zarr" if self.generation is Generation.PURE else f"NCZarr of {self.generation}"
             remedy = "convert it to format nczarr"
@@ -159,7 +159,7 @@ class NczarrDialect(MetadataDialect):
         names = tuple(name.rpartition("/")[2] if name and name.startswith("/") else name for name in wish.dims)
         spec: ArraySpec = self._module.new_array(wish.evolve(dims=names), node, self.context)
         pairs = zip(spec.dims, wish.dims, strict=True)
-        return spec.evolve(dims=tuple(said if said and said.startswith("/") else name for name, said in pairs))
+        return spec.evolve(dims=tuple(value if value and value.startswith("/") else name for name, value in pairs))
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
@@ -170,15 +170,15 @@ class NczarrDialect(MetadataDialect):
         if not isinstance(entries, dict) or not isinstance(side, dict):
             return None
         copy: ConsolidatedDocs = {}
-        for place, said in (*entries.items(), *object_or_empty(side.get("documents")).items()):
+        for place, content in (*entries.items(), *object_or_empty(side.get("documents")).items()):
             path, _, name = place.rpartition("/")
             if (name not in _PLAIN and name not in _ALL) or not is_key(place):
                 continue
-            if not isinstance(said, dict):
+            if not isinstance(content, dict):
                 return None
             if name == document.ZGROUP:  # zarr-python 3 puts a copy into those within .zmetadata
-                said = {key: value for key, value in said.items() if key != "consolidated_metadata"}
-            copy.setdefault(path, {})[name] = said
+                content = {key: value for key, value in content.items() if key != "consolidated_metadata"}
+            copy.setdefault(path, {})[name] = content
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
         return sort_nodes(whole, side.get("order"))
 
@@ -192,11 +192,11 @@ class NczarrDialect(MetadataDialect):
         entries = {
             place: placed[place] for place, (path, _, name) in names.items() if name in _PLAIN and path not in aside
         }
-        said: JsonObject = {"metadata": entries, "zarr_consolidated_format": 1}
+        value: JsonObject = {"metadata": entries, "zarr_consolidated_format": 1}
         if self.context.generation is Generation.DRAFT:
             beside = {place: doc for place, doc in placed.items() if place not in entries}
-            said[DRAFT_KEY] = {"documents": beside, "order": names_by_group(sort_nodes(whole, self.order))}
-        return said
+            value[DRAFT_KEY] = {"documents": beside, "order": names_by_group(sort_nodes(whole, self.order))}
+        return value
 
     def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return None: nothing is left of ``.zmetadata``."""

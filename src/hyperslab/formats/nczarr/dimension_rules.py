@@ -77,10 +77,10 @@ def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
         return
     uses: dict[str, list[AxisUse]] = {}
     for path, spec in survey.arrays:
-        said = read_references(survey.docs(path), survey.generation)
-        names = said if are_names(said, len(spec.shape)) else None
+        references = read_references(survey.docs(path), survey.generation)
+        names = references if are_names(references, len(spec.shape)) else None
         if names is None:
-            yield from _lost(survey, path, spec, said)
+            yield from _lost(survey, path, spec, references)
             continue
         lost = [name for name in names if find_dimension(name, survey.context) is None]
         if lost:
@@ -99,14 +99,14 @@ def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
 # -- references -------------------------------------------------------------------------------------------------------
 
 
-def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: object) -> Iterator[Finding]:
+def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, references: object) -> Iterator[Finding]:
     """Yield an array that somebody wrote or rewrote who does not know NCZarr."""
-    if said is None and not spec.shape and survey.generation is Generation.DRAFT:
+    if references is None and not spec.shape and survey.generation is Generation.DRAFT:
         return
     names = [split_qualified(fqn)[1] for fqn in spec.layout["dimensions"]]
-    message = f"the dimensions are {shorten(said)}, the shape is {list(spec.shape)}"
+    message = f"the dimensions are {shorten(references)}, the shape is {list(spec.shape)}"
     typedef, type_said = None, ""
-    if said is None:
+    if references is None:
         made_up = all(is_anonymous(name, size) for name, size in zip(names, spec.shape, strict=True))
         source = "no name that was given" if names and made_up else "_ARRAY_DIMENSIONS"
         message = f"has no references to dimensions: it is on {names}, by {source}"

@@ -138,14 +138,14 @@ def nearest_dimension(name: str, size: int, group: str, context: Context) -> str
 # -- dimensions that a group declares ---------------------------------------------------------------------------------
 
 
-def read_group_dimensions(said: object, problems: Problems) -> tuple[Dimension, ...]:
+def read_group_dimensions(value: object, problems: Problems) -> tuple[Dimension, ...]:
     """Return the dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
-    said = dimensions_by_name(said)
-    if not isinstance(said, dict):
-        problems.warn("dimensions", f"the dimensions of the group are {shorten(said)}, not an object; ignored")
+    value = dimensions_by_name(value)
+    if not isinstance(value, dict):
+        problems.warn("dimensions", f"the dimensions of the group are {shorten(value)}, not an object; ignored")
         return ()
     found = []
-    for name, entry in said.items():
+    for name, entry in value.items():
         if (dimension := read_dimension(name, entry)) is None:
             problems.warn("dimensions", f"{shorten(name)}: {shorten(entry)} is no dimension; ignored")
         else:
@@ -153,18 +153,18 @@ def read_group_dimensions(said: object, problems: Problems) -> tuple[Dimension, 
     return tuple(found)
 
 
-def dimensions_by_name(said: object) -> object:
+def dimensions_by_name(value: object) -> object:
     """Return dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
-    if not isinstance(said, list):
-        return said
-    named = (entry for entry in said if isinstance(entry, dict))
+    if not isinstance(value, list):
+        return value
+    named = (entry for entry in value if isinstance(entry, dict))
     return {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
 
 
-def read_dimension(name: str, said: object) -> Dimension | None:
+def read_dimension(name: str, value: object) -> Dimension | None:
     """Return what is said under a name: a size, or an object of size and ``unlimited``; None where that is no
     dimension."""
-    whole: JsonMapping = said if isinstance(said, dict) else {"size": said}
+    whole: JsonMapping = value if isinstance(value, dict) else {"size": value}
     size = whole.get("size")
     if not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
         return None
@@ -203,16 +203,17 @@ def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> 
 def read_draft_dimensions(doc: JsonMapping, problems: Problems) -> tuple[tuple[Dimension, ...], JsonObject]:
     """Return the dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
-    for name, said in doc.items():
-        dim = read_dimension(name, said)
+    for name, content in doc.items():
+        dim = read_dimension(name, content)
         if dim is None:
             problems.warn(
-                "dimension", f"dimension {name!r} is {shorten(said)}; it is a length, or a size and whether unlimited"
+                "dimension",
+                f"dimension {name!r} is {shorten(content)}; it is a length, or a size and whether unlimited",
             )
-            kept[name] = said
+            kept[name] = content
             continue
         dims.append(dim)
-        entry = object_or_empty(said)
+        entry = object_or_empty(content)
         if more := {key: value for key, value in entry.items() if key not in ("size", "unlimited")}:
             kept[name] = more
     return tuple(dims), kept
@@ -220,13 +221,13 @@ def read_draft_dimensions(doc: JsonMapping, problems: Problems) -> tuple[tuple[D
 
 def write_draft_dimensions(dims: Sequence[Dimension], kept: JsonMapping, group: str) -> JsonObject:
     """Return the document of these dimensions, with what was kept of an old one; Invalid for a name with a slash."""
-    doc = {name: said for name, said in kept.items() if name not in {dim.name for dim in dims}}
+    doc = {name: entry for name, entry in kept.items() if name not in {dim.name for dim in dims}}
     for dim in dims:
         qualified(group, dim.name)
         more = kept.get(dim.name)
-        said: JsonObject = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
-        said |= object_or_empty(more)
-        doc[dim.name] = said if len(said) > 1 else dim.size
+        entry: JsonObject = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
+        entry |= object_or_empty(more)
+        doc[dim.name] = entry if len(entry) > 1 else dim.size
     return doc
 
 
@@ -247,24 +248,24 @@ def read_draft_array_dimensions(
 ) -> tuple[str, ...]:
     """Return the qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable
     (R27)."""
-    said = doc.get("dimensions")
-    names = said if is_text_list(said) and len(said) == len(shape) else [None] * len(shape)
-    if said is not None and names is not said:
+    value = doc.get("dimensions")
+    names = value if is_text_list(value) and len(value) == len(shape) else [None] * len(shape)
+    if value is not None and names is not value:
         problems.undecodable(
-            "dimensions", f"dimensions is {shorten(said)}, the shape {list(shape)}: one name per length is needed"
+            "dimensions", f"dimensions is {shorten(value)}, the shape {list(shape)}: one name per length is needed"
         )
-    elif said is None and shape:
+    elif value is None and shape:
         problems.warn("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
     plain = read_plain_names(stored.get(DIMENSIONS), len(shape), problems)
     return tuple(_resolve_in_draft(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
 
 
-def read_plain_names(said: object, ndim: int, problems: Problems) -> Sequence[str | None]:
+def read_plain_names(value: object, ndim: int, problems: Problems) -> Sequence[str | None]:
     """Return the names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
-    if said is not None and (not isinstance(said, list) or len(said) != ndim):
-        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(said)}, which names no {ndim} dimensions; ignored")
-        said = None
-    names = said or [None] * ndim
+    if value is not None and (not isinstance(value, list) or len(value) != ndim):
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(value)}, which names no {ndim} dimensions; ignored")
+        value = None
+    names = value or [None] * ndim
     return [name if isinstance(name, str) and name and "/" not in name else None for name in names]
 
 
@@ -282,6 +283,6 @@ def _resolve_in_draft(
         )
         return new_qualified_name(plain, size, group, context)
     if dim.size != size:
-        said = f"an axis of {size} cells has the dimension {fqn} of size {dim.size}"
-        (problems.warn if dim.unlimited else problems.undecodable)("dimension-size", said)
+        message = f"an axis of {size} cells has the dimension {fqn} of size {dim.size}"
+        (problems.warn if dim.unlimited else problems.undecodable)("dimension-size", message)
     return qualified(*split_qualified(fqn))

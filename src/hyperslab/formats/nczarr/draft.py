@@ -169,12 +169,12 @@ def _read_array(
 
 def _meaning(doc: JsonMapping) -> Any:
     """Return what the cells are, characters or text (R34, R36); None where their dtype tells it."""
-    dtype, said = text_or_none(doc.get("dtype")), doc.get("nc_type")
+    dtype, value = text_or_none(doc.get("dtype")), doc.get("nc_type")
     if dtype is None:
         return None
-    if dtype in _TEXT_DTYPES and said == "char":
+    if dtype in _TEXT_DTYPES and value == "char":
         return "char"
-    if dtype[1:] == "S1" and said != "string":
+    if dtype[1:] == "S1" and value != "string":
         return "char"
     return "string" if "S" in dtype else None
 
@@ -186,24 +186,24 @@ def _type_at(fqn: str, context: Context) -> Extension | None:
     return None if spec is None else spec.types.get(name)
 
 
-def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
+def _cell_type(value: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
     """Return the type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33,
     R40)."""
-    if isinstance(stored, np.dtype) and said is not None:
-        kind = _type_at(said, context) if isinstance(said, str) else None
+    if isinstance(stored, np.dtype) and value is not None:
+        kind = _type_at(value, context) if isinstance(value, str) else None
         if kind is None and context.group("") is None:
             pass  # a document that is looked at alone
         elif kind is None:
             problems.warn(
-                "typedef", f"typedef: there is no type {shorten(said)}; the cells are read as they are stored"
+                "typedef", f"typedef: there is no type {shorten(value)}; the cells are read as they are stored"
             )
         elif same_type(numpy_dtype(kind), stored):
             if isinstance(kind, Compound | Enum) and kind.base != stored:
                 kind = replace(kind, base=stored)
-            return kind, said
+            return kind, value
         else:
             problems.undecodable(
-                "typedef", f"typedef {said} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
+                "typedef", f"typedef {value} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
             )
     if isinstance(stored, np.dtype) and stored.kind == "V" and stored.names is None:
         return unnamed_opaque(stored.itemsize), None
@@ -220,13 +220,13 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     lengths: JsonObject = {name: (length, "int") for name, length in text_lengths(types).items()}
     hidden = spec.layout.get("hidden", {})
     if not node:
-        said, _ = hidden.get(PROVENANCE, (None, None))
-        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", read_provenance({PROVENANCE: said})), "char")}
+        provenance, _ = hidden.get(PROVENANCE, (None, None))
+        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", read_provenance({PROVENANCE: provenance})), "char")}
     attributes, codes = _write_attributes(spec.attrs, lengths | hidden, scope)
     parts = {
         DATASET: {} if node else {"nczarr_version": VERSION, **kept.get(DATASET, {})},
         DIMS: write_draft_dimensions(spec.dims, kept.get(DIMS, {}), node),
-        TYPES: {name: said for name, said in kept.get(TYPES, {}).items() if name not in types} | types,
+        TYPES: {name: provenance for name, provenance in kept.get(TYPES, {}).items() if name not in types} | types,
         CODES: codes,
     }
     return {name: doc for name, doc in parts.items() if doc} | {

@@ -112,8 +112,8 @@ class Edits:
         size, name = wish.shape[axis], wish.dims[axis]
         was = None  # the length of the same axis before
         if before is not None and axis < len(before.dims) and before.dims[axis] == name:
-            was, said = before.shape[axis], before.layout.get("dimensions") or ()
-            fqn = said[axis] if axis < len(said) else ""
+            was, fqns = before.shape[axis], before.layout.get("dimensions") or ()
+            fqn = fqns[axis] if axis < len(fqns) else ""
             kept = self._declared(fqn) if fqn else None
             # a made-up name says a length: with another one the axis is on another dimension
             if kept is not None and (was == size or not is_anonymous(kept.name, was)):
@@ -132,7 +132,7 @@ class Edits:
         self, path: str, group: str, wish: ArraySpec, before: ArraySpec | None, axis: int, name: str
     ) -> tuple[str, Dimension]:
         """Return the nearest dimension of this name if the axis can be on it, else a new one of the group."""
-        size, said = wish.shape[axis], wish.layout.get("dimensions") or ()
+        size, fqns = wish.shape[axis], wish.layout.get("dimensions") or ()
         for above in outward(group):
             found = self._declared(qualified(above, name))
             if found is None:
@@ -141,10 +141,10 @@ class Edits:
             if found.size == size or (found.unlimited and (found.size < size or not size)):
                 return qualified(above, name), found
             break
-        if before is None and axis < len(said) and split_qualified(said[axis])[1] == name:
-            found = self._declared(said[axis])
+        if before is None and axis < len(fqns) and split_qualified(fqns[axis])[1] == name:
+            found = self._declared(fqns[axis])
             if found is not None and found.size == size:
-                return said[axis], found
+                return fqns[axis], found
         return qualified(group, name), self._declare(group, Dimension(name, size, not size), path=path)
 
     def _typedef(self, group: str, wish: ArraySpec) -> str | None:
@@ -213,12 +213,12 @@ class Edits:
         """Remove a node: what stays and used its dimensions declares them itself."""
         self.unlist(path)
         for other, spec in self.arrays():
-            said = spec.layout.get("dimensions") or ()
-            if is_within(other, path) or not any(is_within(split_qualified(fqn)[0], path) for fqn in said):
+            fqns = spec.layout.get("dimensions") or ()
+            if is_within(other, path) or not any(is_within(split_qualified(fqn)[0], path) for fqn in fqns):
                 continue
             group = split(other)[0]
-            names = list(said)
-            for axis, fqn in enumerate(said):
+            names = list(fqns)
+            for axis, fqn in enumerate(fqns):
                 above, name = split_qualified(fqn)
                 if is_within(above, path):
                     self._declare(group, self._declared(fqn) or Dimension(name, spec.shape[axis]), path=group)
@@ -232,11 +232,11 @@ class Edits:
         self.unlist(source)
         self._ensure_listed(target, "arrays" if spec is not None and spec.is_array else "groups")
         for other, array in self.arrays():
-            said = array.layout.get("dimensions") or ()
-            names = tuple(moved_name(fqn, source, target) for fqn in said)
+            fqns = array.layout.get("dimensions") or ()
+            names = tuple(moved_name(fqn, source, target) for fqn in fqns)
             typedef = array.layout.get("typedef")
             typedef = typedef and moved_name(typedef, source, target)
-            if names != tuple(said) or typedef != array.layout.get("typedef"):
+            if names != tuple(fqns) or typedef != array.layout.get("typedef"):
                 place = moved_path(other, source, target)
                 self.changed.pop(other, None)
                 self.changed[place] = array.evolve(layout={**array.layout, "dimensions": names, "typedef": typedef})
@@ -311,18 +311,18 @@ class Edits:
     def _lengthen(self, fqn: str, size: int) -> None:
         """Give a dimension another length, and with it every array that runs along it."""
         for path, spec in self.arrays():
-            said = spec.layout.get("dimensions") or ()
-            if fqn in said:
-                shape = tuple(size if name == fqn else old for name, old in zip(said, spec.shape, strict=True))
+            fqns = spec.layout.get("dimensions") or ()
+            if fqn in fqns:
+                shape = tuple(size if name == fqn else old for name, old in zip(fqns, spec.shape, strict=True))
                 self.changed[path] = self._with_rows(spec, written_lengths(spec) or (), shape)
         dim = self._declared(fqn)
         if dim is not None:
             self._set(fqn, replace(dim, size=size))
 
     @staticmethod
-    def _with_rows(spec: ArraySpec, given: tuple[int, ...], shape: tuple[int, ...]) -> ArraySpec:
+    def _with_rows(spec: ArraySpec, lengths: tuple[int, ...], shape: tuple[int, ...]) -> ArraySpec:
         """Return the array with another shape, which was given cells so far."""
-        rows = tuple(map(min, given, shape))
+        rows = tuple(map(min, lengths, shape))
         return spec.evolve(shape=shape, layout={**spec.layout, "written": None if rows == shape else rows})
 
 

@@ -73,8 +73,8 @@ def find_generation(root: Docs) -> Generation:
 
 def read_provenance(attributes: JsonMapping) -> dict[str, str]:
     """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
-    said = text_or_none(attributes.get(PROVENANCE)) or ""
-    pairs = (part.partition("=") for part in said.replace("|", ",").split(","))
+    content = text_or_none(attributes.get(PROVENANCE)) or ""
+    pairs = (part.partition("=") for part in content.replace("|", ",").split(","))
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
@@ -115,10 +115,10 @@ def to_current_documents(docs: Docs) -> Docs:
     return {**plain, ".zattrs": {**plain.get(".zattrs", {}), **own}}
 
 
-def _with_new_names(said: object) -> object:
-    if not isinstance(said, Mapping):
-        return said
-    return {_NEW_NAMES.get(key, key): value for key, value in said.items()}
+def _with_new_names(content: object) -> object:
+    if not isinstance(content, Mapping):
+        return content
+    return {_NEW_NAMES.get(key, key): value for key, value in content.items()}
 
 
 # -- options and context ----------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ def own_metadata(docs: Docs, generation: Generation, kind: str) -> JsonObject | 
     """Return the object ``kind`` (``_nczarr_group`` …) in today's words; None where there is none."""
     if generation is Generation.DRAFT:
         return {word: docs[name][key] for word, (name, key) in _DRAFT_WORDS.items() if key in docs.get(name, {})}
-    said = to_current_documents(docs).get(ZATTRS, {}).get(kind)
-    return said if isinstance(said, dict) else None
+    value = to_current_documents(docs).get(ZATTRS, {}).get(kind)
+    return value if isinstance(value, dict) else None
 
 
 def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: JsonMapping) -> Docs:
@@ -48,8 +48,8 @@ def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: Js
     return docs | {_OLDER_PLACES[kind]: {**doc, key: _changed(doc.get(key), named)}}
 
 
-def _changed(said: object, changes: JsonMapping) -> JsonObject:
-    whole = {**object_or_empty(said), **changes}
+def _changed(content: object, changes: JsonMapping) -> JsonObject:
+    whole = {**object_or_empty(content), **changes}
     return {name: value for name, value in whole.items() if value is not None}
 
 
@@ -74,8 +74,8 @@ def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension
     entries = write_group_dimensions(dims)
     if generation is Generation.DRAFT:
         return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
-    said = dimensions_by_name((own_metadata(docs, generation, GROUP) or {}).get("dimensions"))
-    return with_own_metadata(docs, generation, GROUP, {"dimensions": {**object_or_empty(said), **entries}})
+    value = dimensions_by_name((own_metadata(docs, generation, GROUP) or {}).get("dimensions"))
+    return with_own_metadata(docs, generation, GROUP, {"dimensions": {**object_or_empty(value), **entries}})
 
 
 def with_shape(docs: Docs, generation: Generation, shape: Sequence[int], rows: Sequence[int]) -> Docs:

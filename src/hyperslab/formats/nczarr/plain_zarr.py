@@ -148,9 +148,9 @@ def _as_netcdf_type(spec: ArraySpec, doc: JsonMapping, node: str, context: Conte
         )
     if dtype.names is None:
         return spec
-    said = doc.get("dtype")
-    if isinstance(said, str):
-        return spec.evolve(dtype=replace(COMPLEX[said[1:]], base=dtype))
+    value = doc.get("dtype")
+    if isinstance(value, str):
+        return spec.evolve(dtype=replace(COMPLEX[value[1:]], base=dtype))
     structured = list(context.structured())
     # netCDF names types: the first array with fields has _compound1, the next _compound2
     number = structured.index(node) + 1 if node in structured else 1

@@ -202,9 +202,9 @@ class NczarrReader(SurveyedDataset):
         """Return the documents of a node as they are stored, with quotes around text that has none, so that they can be
         written again."""
         docs = self._stored_docs(path)
-        found = None if docs is None else with_quoted_text(docs, self.generation, lambda: self._texts(path))
+        result = None if docs is None else with_quoted_text(docs, self.generation, lambda: self._texts(path))
         self._raw.pop(path, None)
-        return found
+        return result
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 
@@ -213,11 +213,11 @@ class NczarrReader(SurveyedDataset):
         spec = self.node(path)
         if spec.is_array:
             return []
-        said, there = listed_names(spec), self._stored_names(path)
+        own_names, there = listed_names(spec), self._stored_names(path)
         if there is None:
-            return said
+            return own_names
         known = set(there)
-        first = [name for name in said or self._draft_order_of(path) if name in known]
+        first = [name for name in own_names or self._draft_order_of(path) if name in known]
         return list(dict.fromkeys((*first, *there)))
 
     def _stored_names(self, path: str) -> list[str] | None:
@@ -250,10 +250,10 @@ class NczarrReader(SurveyedDataset):
         there = self._stored_names(path)
         if not spec.is_group or spec.layout.get("arrays") is None or there is None:
             return []
-        said = dict.fromkeys(listed_names(spec))
+        own_names = dict.fromkeys(listed_names(spec))
         known = set(there)
-        unlisted = [name for name in there if name not in said]
-        missing = [name for name in said if name not in known]
+        unlisted = [name for name in there if name not in own_names]
+        missing = [name for name in own_names if name not in known]
         return [
             *(Problem(child(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
             *(Problem(child(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),

@@ -122,10 +122,10 @@ def _set_member(survey: NCZarrSurvey, path: str, name: str, value: object) -> Ca
 def with_numbers(doc: JsonObject) -> JsonObject:
     """Return the ``.zarray`` with numbers of codecs that are numbers."""
 
-    def read(said: object) -> object:
-        if not isinstance(said, dict):
-            return said
-        return {name: value if name == "id" else number_of_text(value) for name, value in said.items()}
+    def read(content: object) -> object:
+        if not isinstance(content, dict):
+            return content
+        return {name: value if name == "id" else number_of_text(value) for name, value in content.items()}
 
     filters = doc.get("filters")
     several = list(map(read, filters)) if isinstance(filters, list) else filters
@@ -136,13 +136,13 @@ def with_numbers(doc: JsonObject) -> JsonObject:
 def _array_dimensions_damage(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
     """Yield ``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
     docs = survey.docs(path)
-    said, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
-    if said is None or not is_text_list(names) or len(names) != len(spec.shape):
+    plain, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
+    if plain is None or not is_text_list(names) or len(names) != len(spec.shape):
         return
     if any(find_dimension(name, survey.context) is None for name in names):
         return
-    if said != list(short_names(names)) and not (not names and said in ([], [SCALAR])):
-        message = f"{XARRAY} is {shorten(said)}, the dimensions are {shorten(names)}"
+    if plain != list(short_names(names)) and not (not names and plain in ([], [SCALAR])):
+        message = f"{XARRAY} is {shorten(plain)}, the dimensions are {shorten(names)}"
         yield document_finding(
             Problem(path, "xarray-dimensions", message),
             "",
@@ -224,8 +224,8 @@ def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     spec = survey.specs.get(path)
     if spec is None or not spec.is_group or survey.generation not in _LISTED:
         return
-    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
-    lists = [said.get(kind) for kind in _LISTS]
+    own = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
+    lists = [own.get(kind) for kind in _LISTS]
     if not all(is_text_list(names) and all(name and "/" not in name for name in names) for names in lists):
         # somebody made it who does not know NCZarr
         problem = Problem(path, "unlisting-group", "the group does not list what is in it")
@@ -239,7 +239,7 @@ def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
             change = partial(_change_lists, survey, path, name, None)
             yield document_finding(problem, "", "take it out of the list", change)
             continue
-        alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
+        alike = _by_likeness(survey, path, own["arrays"]) if alike is None else alike
         orphan, there = _orphaned_chunks(survey, problem.node, alike), survey.specs.get(problem.node)
         if orphan is not None or there is None:
             yield orphan or document_finding(problem)
@@ -253,16 +253,16 @@ def _write_lists(survey: NCZarrSurvey, path: str) -> DocumentChange:
     spec, lists = survey.specs[path], survey.lists(path)
     docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
     known = (own_metadata(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
-    said = {"dimensions": known, **lists}
-    return DocumentChange({path: docs or with_own_metadata(survey.docs(path), survey.generation, GROUP, said)})
+    own = {"dimensions": known, **lists}
+    return DocumentChange({path: docs or with_own_metadata(survey.docs(path), survey.generation, GROUP, own)})
 
 
 def _change_lists(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> DocumentChange:
     """Return the group with the name in one list, or in none."""
-    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
+    own = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
     lists = {}
     for each in _LISTS:
-        names = [other for other in said.get(each) or [] if other != name]
+        names = [other for other in own.get(each) or [] if other != name]
         lists[each] = [*names, name] if each == kind else names
     return DocumentChange({path: with_own_metadata(survey.docs(path), survey.generation, GROUP, lists)})
 
@@ -290,11 +290,11 @@ def _orphaned_chunks(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequenc
 
 def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the arrays that a group lists, those of like documents together."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for path in (child(group, name) for name in dict.fromkeys(names)):
         if (likeness := _likeness(survey, path)) is not None:
-            found.setdefault(likeness, []).append(path)
-    return found
+            result.setdefault(likeness, []).append(path)
+    return result
 
 
 def _likeness(survey: NCZarrSurvey, path: str) -> str | None:

@@ -124,7 +124,7 @@ def read_types(
     for name in doc:
         reading.type(name)
     known = {name: kind for name in doc if (kind := reading.known[name]) is not None}
-    return known, {name: said for name, said in doc.items() if name not in known}
+    return known, {name: value for name, value in doc.items() if name not in known}
 
 
 @dataclass
@@ -149,23 +149,23 @@ class _TypeReader:
                 self.problems.warn("typedef", f"type {name!r}: {error}")
         return self.known[name]
 
-    def _read(self, name: str, said: object) -> Extension:
+    def _read(self, name: str, value: object) -> Extension:
         if not name or "/" in name:
             raise TypeError("no name of a type")
-        match said:
+        match value:
             case {"class": "opaque", "size": int() as size} if type(size) is int and 0 < size <= LARGEST:
                 return Opaque(size, name)
             case {"class": "enum", "base": str() as base, "members": dict() as members}:
                 return _enum(dtype_from_json(dtype_in_bytes(base)), members, name)
             case {"class": "compound", "fields": list() as fields} if fields:
-                for place, length in text_lengths({name: said}).items():
+                for place, length in text_lengths({name: value}).items():
                     if self.stored.get(place) != length:
                         found = f"is {shorten(self.stored[place])}" if place in self.stored else "is missing"
                         raise TypeError(
                             f"text of {length} bytes needs the attribute {place!r} of its group, which {found}"
                         )
                 return Compound(self._structure(fields), name)
-        raise TypeError(f"{shorten(said)} is no compound, enum or opaque type")
+        raise TypeError(f"{shorten(value)} is no compound, enum or opaque type")
 
     def _structure(self, fields: list[object]) -> NumpyDType:
         parts: list[Any] = []
@@ -183,21 +183,21 @@ class _TypeReader:
             raise TypeError(f"more than {MOST_FIELDS} fields, or more than {DEEPEST} structures in one another")
         return dtype
 
-    def _field(self, said: object) -> NumpyDType:
-        if isinstance(said, list) and said:
-            return self._structure(said)
-        if not isinstance(said, str) or not said.startswith("/"):
-            return dtype_from_json(dtype_in_bytes(said))
-        group, name = split_qualified(said)
+    def _field(self, value: object) -> NumpyDType:
+        if isinstance(value, list) and value:
+            return self._structure(value)
+        if not isinstance(value, str) or not value.startswith("/"):
+            return dtype_from_json(dtype_in_bytes(value))
+        group, name = split_qualified(value)
         kind = None
         if group != self.outer.group:
-            kind = self.outer.find(said)
+            kind = self.outer.find(value)
         elif name in self.doc and self.depth < DEEPEST:  # of the same document
             self.depth += 1
             kind = self.type(name)
             self.depth -= 1
         if kind is None:
-            raise TypeError(f"there is no type {said} here or above, or it holds itself")
+            raise TypeError(f"there is no type {value} here or above, or it holds itself")
         return tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
 
 
@@ -222,11 +222,11 @@ def _enum(base: NumpyDType, members: JsonMapping, name: str) -> Enum:
 
 def text_lengths(doc: JsonMapping) -> dict[str, int]:
     """Return the lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
-    found: dict[str, int] = {}
-    for name, said in doc.items():
-        if isinstance(said, dict) and said.get("class") == "compound":
-            found |= _lengths(name, said.get("fields"))
-    return found
+    result: dict[str, int] = {}
+    for name, value in doc.items():
+        if isinstance(value, dict) and value.get("class") == "compound":
+            result |= _lengths(name, value.get("fields"))
+    return result
 
 
 def _lengths(place: str, fields: object) -> Iterator[tuple[str, int]]:
@@ -264,12 +264,12 @@ def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[objec
         cells, shape = parts[part][0].subdtype or (parts[part][0], ())
         # by name where it is a declared type of its own, else as it is
         kind = tag_of(cells)
-        said: object = None if kind is None else scope.name_of(kind)
-        if said is None and cells.names is not None:
-            said = scope.structure(cells)
-        if said is None or said == qualified(scope.group, name):
-            said = _plain(cells, name) if cells.names is None else _write_fields(cells, name, scope)
-        fields.append([part, said, *([list(shape)] if shape else [])])
+        field_type: object = None if kind is None else scope.name_of(kind)
+        if field_type is None and cells.names is not None:
+            field_type = scope.structure(cells)
+        if field_type is None or field_type == qualified(scope.group, name):
+            field_type = _plain(cells, name) if cells.names is None else _write_fields(cells, name, scope)
+        fields.append([part, field_type, *([list(shape)] if shape else [])])
     return fields
 
 

@@ -252,16 +252,16 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Return how far the array was given cells along ``axis``, by appending or by writing them where its dimension,
         which others may have made longer, already reached."""
         spec = require_array(path, self.node(path), self.store.url)
-        said = (written_lengths(spec) or spec.shape)[axis]
-        source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
+        length = (written_lengths(spec) or spec.shape)[axis]
+        source = self.chunks_as(path, spec) if length < spec.shape[axis] and spec.problem is None else None
         if source is None or not source.traits.lists_chunks:
-            return said
+            return length
         fill, grid = spec.fill_cell(), source.grid
         for coords in source.stored_coords():
             extent = grid.extent(coords)[axis]
             if extent.start >= spec.shape[axis]:
                 continue  # of an append that died
-            block = source.read(coords) if min(extent.stop, spec.shape[axis]) > said else None
+            block = source.read(coords) if min(extent.stop, spec.shape[axis]) > length else None
             if block is None:
                 continue
             # cells that are not the fill value were written, whatever the array says of itself
@@ -270,8 +270,8 @@ class NczarrWriter(ZarrWriter, NczarrReader):
                 is_fill |= np.isnan(block) & np.isnan(fill)
             rows = np.moveaxis(np.asarray(~is_fill), axis, 0)[: spec.shape[axis] - extent.start]
             last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
-            said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said
-        return said
+            length = max(length, extent.start + int(last[-1]) + 1) if len(last) else length
+        return length
 
     def _blank_dead_rows(self, changed: Mapping[str, Spec], besides: str) -> None:
         """Blank what an append that died stored behind the last row of an array, whose dimension grows now."""

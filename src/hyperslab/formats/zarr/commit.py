@@ -138,12 +138,12 @@ class DocumentCommits:
         """Return the stored documents of a node and of all below it, by path relative to it; arrays are not looked
         into."""
         docs = self._docs(path)
-        found: ConsolidatedDocs = {} if docs is None else {"": docs}
+        result: ConsolidatedDocs = {} if docs is None else {"": docs}
         if docs is not None and self._dialect.is_array(docs):
-            return found
+            return result
         for name in self._store.list_dir(path)[1]:
-            found |= {child(name, inner).rstrip("/"): more for inner, more in self.walk(child(path, name)).items()}
-        return found
+            result |= {child(name, inner).rstrip("/"): more for inner, more in self.walk(child(path, name)).items()}
+        return result
 
     # -- documents --------------------------------------------------------------------------------------------------
 

@@ -237,9 +237,9 @@ class ZarrReader(Reader):
         if copied.is_array and own.is_array:
             if len(copied.shape) == len(own.shape) and copied.numpy_dtype == own.numpy_dtype:
                 return
-            said = f"{copied.numpy_dtype} of shape {copied.shape}"
+            copy = f"{copied.numpy_dtype} of shape {copied.shape}"
             raise FormatError(
-                f"consolidated metadata is stale: it says {said}, the array's own {own.numpy_dtype} of {own.shape}",
+                f"consolidated metadata is stale: it says {copy}, the array's own {own.numpy_dtype} of {own.shape}",
                 url=self.store.url,
                 node=path,
                 remedy="repair makes it anew; refresh() of the array reads its own document",

@@ -353,15 +353,15 @@ class ShardedChunks(ChunkSource):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of these chunks within their shards, of which the indexes are read."""
-        found, entries, known = 0, None, None
+        result, entries, known = 0, None, None
         for chunk in coords:
             place = self.place(chunk)
             if place != known:
                 known, (_, entries) = place, self._index_now(self._keys.chunk_key(place))
             if entries is not None:
                 local = tuple(i % n for i, n in zip(chunk, self._index.counts, strict=True))
-                found += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
-        return found
+                result += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
+        return result
 
 
 def _replaced() -> Conflict:

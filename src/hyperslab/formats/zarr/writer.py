@@ -191,17 +191,17 @@ class ZarrWriter(ZarrReader, Writer):
     @contextmanager
     def _locked(self, path: str) -> Iterator[None]:
         """Hold the node's lock in the store, once per thread."""
-        held: set[str] = self._thread_locks.__dict__.setdefault("paths", set())
+        paths: set[str] = self._thread_locks.__dict__.setdefault("paths", set())
         # the store's locks are not taken twice by one thread, and a batch holds its own until its end
-        if path in held or path in self._batch_locks or not self.store.traits.locks_nodes:
+        if path in paths or path in self._batch_locks or not self.store.traits.locks_nodes:
             yield
             return
         with self.store.lock_node(path, self._settings.lock_timeout):
-            held.add(path)
+            paths.add(path)
             try:
                 yield
             finally:
-                held.discard(path)
+                paths.discard(path)
 
     def batch(self) -> AbstractContextManager[None]:
         """Write each document of the block once, at its end, and consolidated metadata after them."""

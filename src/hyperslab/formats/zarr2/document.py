@@ -95,13 +95,13 @@ def read_codecs(doc: JsonMapping, ndim: int, problems: Problems) -> tuple[Codec,
         problems.fatal("filters", f"filters is {shorten(filters)}, not a list")
         filters = None
     compressor = doc.get("compressor")
-    for said in [*(filters or []), *([] if compressor is None else [compressor])]:
-        match said:
+    for value in [*(filters or []), *([] if compressor is None else [compressor])]:
+        match value:
             case {"id": str() as id, **config}:
                 name = _NAMES.get(id) or canonical(id)
                 steps.append(Codec(name, {str(key): number_of_text(part) for key, part in config.items()}))
             case _:
-                problems.fatal("codec", f"{shorten(said)} is no codec: an object with an 'id'")
+                problems.fatal("codec", f"{shorten(value)} is no codec: an object with an 'id'")
     for reason in undecodable_reasons(steps):
         problems.undecodable("unknown-codec", reason)
     return _whole(steps, problems)
@@ -397,11 +397,11 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
     layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
-    found = parse(render(spec))
-    if not found.is_array:
+    result = parse(render(spec))
+    if not result.is_array:
         raise TypeError("no array")
-    try_chain(found)
-    return found
+    try_chain(result)
+    return result
 
 
 def chunk_keys(spec: ArraySpec) -> Callable[[Coords], str]:
@@ -445,13 +445,13 @@ class Zarr2(MetadataDialect):
         if not isinstance(entries, dict):
             return None
         copy: ConsolidatedDocs = {}
-        for place, said in entries.items():
+        for place, value in entries.items():
             path, _, name = place.rpartition("/")
             if name not in _DOCUMENTS or not is_key(place):
                 continue
-            if not isinstance(said, dict):
+            if not isinstance(value, dict):
                 return None
-            copy.setdefault(path, {})[name] = said
+            copy.setdefault(path, {})[name] = value
         return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
 
     def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:

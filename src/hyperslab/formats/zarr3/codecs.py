@@ -32,9 +32,9 @@ _MOST_CHUNKS = 10**6
 _SEPARATORS = {"default": "/", "v2": "."}
 
 
-def read_extension(said: object) -> tuple[str, JsonObject] | None:
+def read_extension(value: object) -> tuple[str, JsonObject] | None:
     """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
-    match said:
+    match value:
         case str() as name:
             return name, {}
         case {"name": str() as name, "configuration": dict() as config}:
@@ -46,12 +46,12 @@ def read_extension(said: object) -> tuple[str, JsonObject] | None:
     return None
 
 
-def read_grid(said: object, shape: tuple[int, ...], problems: Problems) -> Chunks:
+def read_grid(value: object, shape: tuple[int, ...], problems: Problems) -> Chunks:
     """Return the chunks of a grid: an int or a tuple of sizes per axis."""
-    found = read_extension(said)
+    found = read_extension(value)
     whole = whole_chunks(shape)
     if found is None:
-        problems.fatal("chunk_grid", f"chunk_grid is {shorten(said)}, not an object with name and configuration")
+        problems.fatal("chunk_grid", f"chunk_grid is {shorten(value)}, not an object with name and configuration")
         return whole
     name, config = found
     if name == "regular":
@@ -63,25 +63,25 @@ def read_grid(said: object, shape: tuple[int, ...], problems: Problems) -> Chunk
 
 
 def _rectilinear(config: JsonObject, shape: tuple[int, ...], problems: Problems) -> Chunks | None:
-    said = config.get("chunk_shapes")
+    value = config.get("chunk_shapes")
     if config.get("kind", "inline") != "inline":
         problems.undecodable(
             "chunk_grid", f"a rectilinear chunk_grid of kind {shorten(config.get('kind'))} is not known"
         )
         return None
-    if not isinstance(said, list) or len(said) != len(shape):
-        problems.fatal("chunk_shapes", f"chunk_shapes is {shorten(said)}, not a list for {len(shape)} dimensions")
+    if not isinstance(value, list) or len(value) != len(shape):
+        problems.fatal("chunk_shapes", f"chunk_shapes is {shorten(value)}, not a list for {len(shape)} dimensions")
         return None
-    cuts = [_axis(cut, length, problems) for cut, length in zip(said, shape, strict=True)]
+    cuts = [_axis(cut, length, problems) for cut, length in zip(value, shape, strict=True)]
     return None if problems.is_fatal else tuple(cut or 1 for cut in cuts)
 
 
-def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] | None:
+def _axis(value: Any, length: int, problems: Problems) -> int | tuple[int, ...] | None:
     """Return one axis: a size for all chunks, or a list of sizes and of ``[size, how often]``."""
-    if _is_size(said):
-        return int(said)
+    if _is_size(value):
+        return int(value)
     runs: list[tuple[int, int]] = []
-    for item in as_list(said):
+    for item in as_list(value):
         match item:
             case int() if _is_size(item):
                 runs.append((item, 1))
@@ -91,9 +91,9 @@ def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] |
                 runs = []
                 break
     if not runs:
-        problems.fatal("chunk_shapes", f"{shorten(said)} are no chunk sizes")
+        problems.fatal("chunk_shapes", f"{shorten(value)} are no chunk sizes")
     elif sum(size * count for size, count in runs) < length:
-        problems.fatal("chunk_shapes", f"the chunk sizes {shorten(said)} do not reach the length {length}")
+        problems.fatal("chunk_shapes", f"the chunk sizes {shorten(value)} do not reach the length {length}")
     elif len(runs) == 1 and runs[0][1] > 1:
         return runs[0][0]
     elif sum(count for _, count in runs) > _MOST_CHUNKS:
@@ -118,13 +118,13 @@ def write_grid(chunks: Chunks) -> JsonObject:
     return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
 
 
-def read_keys(said: object, problems: Problems) -> tuple[str, str]:
+def read_keys(value: object, problems: Problems) -> tuple[str, str]:
     """Return name and separator of a ``chunk_key_encoding``."""
-    found = read_extension("default" if said is None else said)
-    if said is None:
+    found = read_extension("default" if value is None else value)
+    if value is None:
         problems.warn("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
     if found is None:
-        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {shorten(said)}, not an object with a name")
+        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {shorten(value)}, not an object with a name")
         return "default", "/"
     name, config = found
     if name not in _SEPARATORS:
@@ -159,15 +159,15 @@ _DEPTH = 8
 
 
 def read_codecs(
-    said: object, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
+    value: object, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
 ) -> tuple[Codec, ...]:
     """Return the chain for chunks of such cells; ``dtype`` is None where the type is not known."""
-    if not isinstance(said, list):
-        problems.fatal("codecs", f"codecs is {shorten(said)}, not a list")
+    if not isinstance(value, list):
+        problems.fatal("codecs", f"codecs is {shorten(value)}, not a list")
         return ()
     chain: list[Codec] = []
     cells = dtype
-    for step in said:
+    for step in value:
         found = read_extension(step)
         if found is None:
             problems.fatal("codec", f"{shorten(step)} is no codec: a name, or an object with name and configuration")
@@ -196,10 +196,10 @@ def _in_order_of(codec: Codec, cells: DataType | None) -> Codec:
     """
     name = VIEWING[codec.name]
     try:
-        said = np.dtype(codec.config[name])
+        dtype = np.dtype(codec.config[name])
     except (KeyError, TypeError, ValueError, SyntaxError):
         return codec
-    if not isinstance(cells, np.dtype) or said == cells or said.newbyteorder("=") != cells.newbyteorder("="):
+    if not isinstance(cells, np.dtype) or dtype == cells or dtype.newbyteorder("=") != cells.newbyteorder("="):
         return codec
     return Codec(codec.name, {**codec.config, name: cells.str})
 
@@ -243,20 +243,20 @@ def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
 def type_after_codec(codec: Codec, cells: DataType | None) -> DataType | None:
     """Return the type that a codec on cells gives."""
     name, config = codec.name, codec.config
-    said: Any = None
+    value: Any = None
     if name == "astype":
-        said = config.get("encode_dtype")
+        value = config.get("encode_dtype")
     elif name in VIEWING:
-        said = config.get("astype") or config.get("dtype")
+        value = config.get("astype") or config.get("dtype")
     elif name == "numcodecs.packbits":
-        said = "u1"
+        value = "u1"
     elif name == "cast_value":
         try:
             return read_dtype(config.get("data_type"))
         except TypeError:
             return None
     try:
-        return cells if said is None else np.dtype(said)
+        return cells if value is None else np.dtype(value)
     except TypeError:
         return None
 

@@ -113,8 +113,8 @@ def read_missing_value(stored: JsonMapping, dtype: DataType) -> JsonMapping:
     """Return the stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
     if FILL_VALUE not in stored:
         return stored
-    said = stored.get(ATTRIBUTE)
-    mark = said if isinstance(said, dict) else {"version": VERSION}
+    content = stored.get(ATTRIBUTE)
+    mark = content if isinstance(content, dict) else {"version": VERSION}
     codes = object_or_empty(mark.get("attrs"))
     cells = numpy_dtype(dtype)
     value, code = stored[FILL_VALUE], codes.get(FILL_VALUE)
@@ -204,9 +204,9 @@ def _read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems, layou
     codecs = read_codecs(doc.get("codecs"), plain, chunks, problems)
     for reason in [] if problems.is_fatal else undecodable_reasons(codecs):
         problems.undecodable("unknown-codec", reason)
-    for said in as_list(doc.get("storage_transformers") or []):
-        found = read_extension(said)
-        name = shorten(found[0] if found else said)
+    for value in as_list(doc.get("storage_transformers") or []):
+        found = read_extension(value)
+        name = shorten(found[0] if found else value)
         problems.undecodable("storage_transformer", f"storage transformer {name} is not known")
     attrs, marks = read_attributes(stored if plain is None else read_missing_value(stored, plain))
     dtype = Opaque(1, shorten(doc.get("data_type"))) if plain is None else apply_described_type(plain, marks.dtype)
@@ -265,11 +265,11 @@ def render(spec: GroupSpec | ArraySpec) -> Docs:
         return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
     spelled, hidden = {}, []
     if FILL_VALUE in spec.attrs:
-        said = write_missing_value(spec.attrs[FILL_VALUE], plain_type(spec.dtype))
-        if said is None:
+        value = write_missing_value(spec.attrs[FILL_VALUE], plain_type(spec.dtype))
+        if value is None:
             hidden = [FILL_VALUE]
         else:
-            spelled = {FILL_VALUE: said}
+            spelled = {FILL_VALUE: value}
     was = _parse_old(old) if old else None
     dtype = type_to_name(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
@@ -352,13 +352,13 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     fill = to_fill_cell(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
     spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
     try:
-        found = parse(render(spec))
+        result = parse(render(spec))
     except FormatError as error:
         raise Invalid(error.message, remedy="choose other codecs for these cells") from None
-    if not found.is_array:
+    if not result.is_array:
         raise Invalid("this is no array")
-    try_chain(found)
-    return found
+    try_chain(result)
+    return result
 
 
 def _native(dtype: DataType) -> tuple[DataType, str]:
@@ -439,8 +439,8 @@ class Zarr3(MetadataDialect):
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed
         over."""
-        said = doc.get(CONSOLIDATED)
-        entries = said.get("metadata") if isinstance(said, dict) and said.get("kind", "inline") == "inline" else None
+        value = doc.get(CONSOLIDATED)
+        entries = value.get("metadata") if isinstance(value, dict) and value.get("kind", "inline") == "inline" else None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             return None
         found = {path.strip("/"): {NAME: entry} for path, entry in entries.items()}

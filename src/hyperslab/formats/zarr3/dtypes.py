@@ -71,10 +71,10 @@ _TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 _DEPTH = 16
 
 
-def read_dtype(said: object, depth: int = 0) -> DataType:
+def read_dtype(value: object, depth: int = 0) -> DataType:
     """Return the type of a ``data_type``: a name, or an object with ``name`` and ``configuration``. TypeError says what
     is wrong with it, or which extra it needs."""
-    match said:
+    match value:
         case str() as name:
             config: JsonObject = {}
         case {"name": str() as name, "configuration": dict() as config}:
@@ -82,7 +82,7 @@ def read_dtype(said: object, depth: int = 0) -> DataType:
         case {"name": str() as name, **rest} if "configuration" not in rest:
             config = {}
         case _:
-            raise TypeError(f"{said!r} is no data_type: a name, or an object with name and configuration")
+            raise TypeError(f"{value!r} is no data_type: a name, or an object with name and configuration")
     if name in _CORE_TYPES:
         return _CORE_TYPES[name]
     if name in _VARIABLE:
@@ -118,11 +118,11 @@ def _read_parametrized(name: str, config: JsonObject, depth: int) -> NumpyDType:
     raise TypeError(f"data_type {name!r} is not known")
 
 
-def _read_structure(said: object, depth: int) -> NumpyDType:
-    if not isinstance(said, list) or not said or depth > _DEPTH:
-        raise TypeError(f"a structure with the fields {said!r}")
+def _read_structure(value: object, depth: int) -> NumpyDType:
+    if not isinstance(value, list) or not value or depth > _DEPTH:
+        raise TypeError(f"a structure with the fields {value!r}")
     fields = []
-    for field in said:
+    for field in value:
         match field:
             case {"name": str(name), "data_type": inner} | [str(name), inner]:
                 dtype = read_dtype(inner, depth + 1)
@@ -145,12 +145,12 @@ def write_dtype(dtype: DataType) -> object:
         case VlenBytes() | VlenArray():
             return "variable_length_bytes"
         case _:
-            said = _name_of(numpy_dtype(dtype))
-    if said is None:
+            value = _name_of(numpy_dtype(dtype))
+    if value is None:
         raise Unsupported(
             f"format zarr3 has no cells of type {describe(dtype)}", remedy="use another format, or convert the cells"
         )
-    return said
+    return value
 
 
 def _name_of(dtype: NumpyDType) -> object:
