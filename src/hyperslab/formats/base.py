@@ -451,5 +451,6 @@ class BatchBlocks:
                 self._running -= 1
                 is_last = not self._running
             if is_last:
+                # what waits is stored before other writers get the locks of the batch
                 with self.locks:
                     flush()

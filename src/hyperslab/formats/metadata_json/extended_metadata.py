@@ -66,6 +66,11 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, object], Exten
     attrs = dict(items)
     types = {name: read_type(description) for name, description in object_or_empty(content.get("types")).items()}
     readable = {name: found for name, found in types.items() if found is not None}
+    dims = []
+    for name, dim in object_or_empty(content.get("dims")).items():
+        size = object_or_empty(dim).get("size")
+        if type(size) is int and 0 <= size < 2**63:
+            dims.append(Dimension(name, size, dim.get("unlimited") is True))
     described = content.get("dtype")
     dtype: DataType | None = None
     if not isinstance(described, str):
@@ -73,7 +78,7 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, object], Exten
     elif described in _EXTENDED and reads_extended():
         dtype = np.dtype(_EXTENDED[described])
     return attrs, ExtendedMetadata(
-        dims=_dims(object_or_empty(content.get("dims"))),
+        dims=tuple(dims),
         dtype=dtype,
         types=readable,
         indexes=object_or_empty(content.get("indexes")),
@@ -114,15 +119,6 @@ def write_attributes(
     }
     content = {name: part for name, part in parts.items() if part}
     return values | ({ATTRIBUTE: {"version": VERSION, **content}} if content else {})
-
-
-def _dims(sizes: Mapping[str, Any]) -> tuple[Dimension, ...]:
-    dims = []
-    for name, dim in sizes.items():
-        size = dim.get("size") if isinstance(dim, dict) else None
-        if type(size) is int and 0 <= size < 2**63:
-            dims.append(Dimension(name, size, dim.get("unlimited") is True))
-    return tuple(dims)
 
 
 _EXTENDED = {"float128": "g", "complex256": "G"}

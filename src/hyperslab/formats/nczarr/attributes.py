@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -59,6 +59,15 @@ TypeOf = Callable[[str], Extension | None]
 def is_hidden(name: str) -> bool:
     """Return True for the name of an attribute that users do not see."""
     return name in HIDDEN or name.lower().startswith("_nczarr_")
+
+
+def split_hidden(
+    stored: JsonMapping, codes: JsonMapping, *, but: Collection[str] = ()
+) -> tuple[JsonObject, dict[str, tuple[Any, Any]]]:
+    """Return the attributes that users see, and the hidden ones, but for some names: value and type code by name."""
+    visible = {name: value for name, value in stored.items() if not is_hidden(name)}
+    hidden = {name: (stored[name], codes.get(name)) for name in stored if name not in visible and name not in but}
+    return visible, hidden
 
 
 def no_types(name: str) -> Extension | None:
@@ -121,8 +130,14 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
     TypeError, ValueError or OverflowError where the value is not of that type.
     """
     match code:
-        case None:
-            return _guess_value(value, text)
+        case None if isinstance(value, str):
+            return value
+        case None:  # rule 3.8: numbers by their size, anything else as JSON text
+            several = as_list(value)
+            widest = _widest(several)
+            if _is_json(several):
+                return _as_text(value, text)
+            return _strings(several) if widest is None else _numbers(value, widest)
         case str() if code in _CHAR:
             return value if isinstance(value, str) else _as_text(value, text)
         case str() if _STRING.fullmatch(code):
@@ -151,17 +166,6 @@ def _numbers(value: object, dtype: NumpyDType) -> Any:
     several = as_list(value)
     cells = np.array([read_number(item, dtype) for item in several], dtype)
     return cells[0] if len(cells) == 1 else cells
-
-
-def _guess_value(value: object, text: str | None) -> Any:
-    """Return the value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
-    if isinstance(value, str):
-        return value
-    several = as_list(value)
-    if _is_json(several):
-        return _as_text(value, text)
-    dtype = _widest(several)
-    return _strings(several) if dtype is None else _numbers(value, dtype)
 
 
 def _widest(values: list[Any]) -> NumpyDType | None:

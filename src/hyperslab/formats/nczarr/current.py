@@ -18,7 +18,7 @@ from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import text_from_json, to_fill_cell
-from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, write_attributes
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, split_hidden, write_attributes
 from hyperslab.formats.nczarr.cells import (
     FILL,
     MAXIMUM,
@@ -91,7 +91,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
         "zarr2": doc,
         "arrays": _names(own, "arrays", problems),
         "groups": _names(own, "groups", problems),
-        "hidden": _hidden(stored),
+        "hidden": split_hidden(stored, _codes(stored), but=_MADE)[1],
         "kept": kept,
     }
     attrs = _attributes(stored, node, context, problems, {})
@@ -128,12 +128,6 @@ def _names(own: JsonMapping, key: str, problems: Problems) -> tuple[str, ...] | 
     return None
 
 
-def _hidden(stored: JsonMapping) -> dict[str, tuple[object, object]]:
-    """Return what users do not see but for what is made anew: value and type code by name."""
-    codes = _codes(stored)
-    return {name: (stored[name], codes.get(name)) for name in stored if is_hidden(name) and name not in _MADE}
-
-
 def _codes(stored: JsonMapping) -> JsonObject:
     return object_or_empty(object_or_empty(stored.get(TYPES)).get("types"))
 
@@ -145,7 +139,7 @@ def _attributes(
     content = stored.get(TYPES, {})
     if not isinstance(content, dict) or not isinstance(content.get("types", {}), dict):
         problems.warn("nczarr", f"{TYPES} is {shorten(content)}, which tells no types; they are guessed")
-    visible = {name: value for name, value in stored.items() if not is_hidden(name)}
+    visible, _ = split_hidden(stored, {})
     return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
 
 
@@ -174,7 +168,7 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
         **spec.layout,
         "dimensions": dimensions,
         "typedef": None,
-        "hidden": _hidden(stored),
+        "hidden": split_hidden(stored, _codes(stored), but=_MADE)[1],
         "written": read_written(own.get("written"), spec.shape, problems),
         "kept": _kept(stored),
     }

@@ -51,7 +51,7 @@ class NczarrDialect(MetadataDialect):
     consolidated_name = CONSOLIDATED
 
     def __init__(self, options: NCZarrOptions | None = None, family: Format | None = None) -> None:
-        self._options = options or NCZarrOptions()
+        self.options = options or NCZarrOptions()
         self._family = family
         self._context: Context | None = None
         self._is_part = False
@@ -59,11 +59,6 @@ class NczarrDialect(MetadataDialect):
         self._bound: JsonObject = {}
         self.order: dict[str, list[str]] = {}
         """The names in each group in the order of their definition, where a copy is made that does not have it."""
-
-    @property
-    def options(self) -> NCZarrOptions:
-        """Return how the dataset is opened or made."""
-        return self._options
 
     @property
     def generation(self) -> Generation | None:
@@ -75,8 +70,8 @@ class NczarrDialect(MetadataDialect):
         """Return what documents depend on; of a dataset that is not known yet, as it is made with these options."""
         if self._context is not None:
             return self._context
-        made = Generation.DRAFT if self._options.dialect == "draft" else Generation.V2C
-        return Context(generation=made, options=self._options, **self._bound)
+        made = Generation.DRAFT if self.options.dialect == "draft" else Generation.V2C
+        return Context(generation=made, options=self.options, **self._bound)
 
     def bind_lookups(
         self,
@@ -98,7 +93,7 @@ class NczarrDialect(MetadataDialect):
         found = find_generation(root)
         self._is_stored = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
-        self._context = Context(generation=found, options=self._options, provenance=provenance, **self._bound)
+        self._context = Context(generation=found, options=self.options, provenance=provenance, **self._bound)
 
     @property
     def variant(self) -> Format:

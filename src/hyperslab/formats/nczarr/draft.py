@@ -27,7 +27,13 @@ from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
-from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes, read_attributes, write_attributes
+from hyperslab.formats.nczarr.attributes import (
+    is_hidden,
+    normalize_attributes,
+    read_attributes,
+    split_hidden,
+    write_attributes,
+)
 from hyperslab.formats.nczarr.cells import (
     MAXIMUM,
     TEXT,
@@ -114,7 +120,7 @@ def _read_group(
     lengths = text_lengths({name: docs[TYPES][name] for name in types})
     kept = {DIMS: more, TYPES: no_types, DATASET: docs.get(DATASET, {})}
     shown = {name: value for name, value in stored.items() if name not in lengths or lengths[name] != value}
-    plain = {name: value for name, value in shown.items() if not is_hidden(name)}
+    plain, hidden = split_hidden(shown, codes)
     find = Scope(node, context, types).find
     return GroupSpec(
         attrs=read_attributes(plain, codes, lambda: context.texts(node), problems, find),
@@ -124,7 +130,7 @@ def _read_group(
             "zarr2": {key: value for key, value in doc.items() if key != ZATTRS},
             "arrays": None,
             "groups": None,
-            "hidden": {name: (value, codes.get(name)) for name, value in shown.items() if is_hidden(name)},
+            "hidden": hidden,
             "kept": {name: part for name, part in kept.items() if part},
         },
     )
@@ -143,9 +149,9 @@ def _read_array(
     spec = read_array(in_numpy, problems, meaning=meaning, scalar=False, truncate=context.options.truncate)
     dimensions = read_draft_array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
-    plain = {name: value for name, value in stored.items() if not is_hidden(name)}
     # without a code of its own the fill value is of the type of the cells
     codes = {"_FillValue": typedef or fill_code(dtype), **codes}
+    plain, hidden = split_hidden(stored, codes, but={DIMENSIONS})
     return spec.evolve(
         dtype=dtype,
         dims=shown_names(dimensions, spec.shape, context),
@@ -156,11 +162,7 @@ def _read_array(
             "scalar": not spec.shape,
             "dimensions": dimensions,
             "typedef": typedef,
-            "hidden": {
-                name: (value, codes.get(name))
-                for name, value in stored.items()
-                if is_hidden(name) and name != DIMENSIONS
-            },
+            "hidden": hidden,
             "written": read_written(doc.get("written"), spec.shape, problems),
             "kept": {},
         },

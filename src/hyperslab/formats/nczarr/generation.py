@@ -97,9 +97,9 @@ def merge_provenance(dialect: str, foreign: Mapping[str, str]) -> str:
 # Turned into those that it writes today; such stores are only read.
 
 
-_NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
-_OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".nczattr": TYPES}
-_OWN_OBJECTS = frozenset(_OBJECTS.values())
+NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
+OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".nczattr": TYPES}
+_OWN_OBJECTS = frozenset(OBJECTS.values())
 
 
 def to_current_documents(docs: Docs) -> Docs:
@@ -107,8 +107,8 @@ def to_current_documents(docs: Docs) -> Docs:
     own: JsonObject = {}
     plain: Docs = {}
     for name, doc in docs.items():
-        if name in _OBJECTS:
-            own[_OBJECTS[name]] = _with_new_names(doc)
+        if name in OBJECTS:
+            own[OBJECTS[name]] = _with_new_names(doc)
             continue
         plain[name] = {key: value for key, value in doc.items() if key.lower() not in _OWN_OBJECTS}
         own |= {key.lower(): _with_new_names(value) for key, value in doc.items() if key.lower() in _OWN_OBJECTS}
@@ -118,7 +118,7 @@ def to_current_documents(docs: Docs) -> Docs:
 def _with_new_names(content: object) -> object:
     if not isinstance(content, Mapping):
         return content
-    return {_NEW_NAMES.get(key, key): value for key, value in content.items()}
+    return {NEW_NAMES.get(key, key): value for key, value in content.items()}
 
 
 # -- options and context ----------------------------------------------------------------------------------------------

@@ -11,15 +11,23 @@ from typing import Any
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
 from hyperslab.formats.metadata_json.cells import float_to_json
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, dimensions_by_name, short_names, write_group_dimensions
-from hyperslab.formats.nczarr.generation import ARRAY, GROUP, TYPES, Generation, to_current_documents
+from hyperslab.formats.nczarr.generation import (
+    ARRAY,
+    GROUP,
+    NEW_NAMES,
+    OBJECTS,
+    TYPES,
+    Generation,
+    to_current_documents,
+)
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP
 from hyperslab.model.dims import Dimension
 
 _DRAFT_WORDS = {"dimension_references": (ZARRAY, "dimensions"), "written": (ZARRAY, "written")}
-_OLDER_NAMES = {"dimensions": "dims", "arrays": "vars", "dimension_references": "dimrefs"}
+_OLDER_NAMES = {new: old for old, new in NEW_NAMES.items()}
 _OLDER_PLACES = {GROUP: ZGROUP, ARRAY: ZARRAY, TYPES: ZATTRS}
-_V1_PLACES = {GROUP: ".nczgroup", ARRAY: ".nczarray", TYPES: ".nczattr"}
+_V1_PLACES = {kind: place for place, kind in OBJECTS.items()}
 _TEXT = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1"})
 
 

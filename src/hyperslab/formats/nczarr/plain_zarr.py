@@ -18,7 +18,7 @@ from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.metadata_json.extended_metadata import read_attributes as read_marked
-from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, split_hidden
 from hyperslab.formats.nczarr.cells import (
     FILL,
     fill_code,
@@ -57,7 +57,13 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
         attrs=_attributes(stored, None, node, context, problems),
         dims=marks.dims,
         types={**complex_types, **marks.types},
-        layout={"zarr2": doc, "arrays": None, "groups": None, "hidden": _hidden(stored), "kept": {}},
+        layout={
+            "zarr2": doc,
+            "arrays": None,
+            "groups": None,
+            "hidden": split_hidden(stored, {}, but={DIMENSIONS})[1],
+            "kept": {},
+        },
     )
 
 
@@ -65,13 +71,9 @@ def _attributes(stored: JsonMapping, code: str | None, node: str, context: Conte
     """Return the attributes that users see; types that only NumPy has stay with ``native=True``."""
     if ATTRIBUTE in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
-    shown = {name: value for name, value in stored.items() if not is_hidden(name)}
+    shown, _ = split_hidden(stored, {})
     attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), problems)
     return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
-
-
-def _hidden(stored: JsonMapping) -> dict[str, tuple[object, object]]:
-    return {name: (value, None) for name, value in stored.items() if is_hidden(name) and name != DIMENSIONS}
 
 
 def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context, problems: Problems) -> ArraySpec:
@@ -94,7 +96,7 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
         spec = mend_byte_order(spec, context, problems)
     spec = _as_netcdf_type(spec, doc, node, context)
     layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
-    layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}
+    layout |= {"hidden": split_hidden(stored, {}, but={DIMENSIONS})[1], "written": None, "kept": {}}
     return spec.evolve(
         dims=tuple(split_qualified(name)[1] for name in dims), problem=problems.undecodable_reason, layout=layout
     )

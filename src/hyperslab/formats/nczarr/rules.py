@@ -50,8 +50,8 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     _, mended = (None, []) if data is None else mend_json(data)
     if mended:
         problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
-        change = partial(_write_as_read, survey, path)
         settles = frozenset({"json-mended"})
+        change = _patch_document(survey, path, lambda attributes: attributes, ZATTRS)
         yield document_finding(problem, "", "write it as JSON", change, key=place, settles=settles)
     has_references = survey.generation is not Generation.PURE
     for number, problem in enumerate(survey.problems(path)):
@@ -65,10 +65,6 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
         yield from _array_dimensions_damage(survey, path, spec)
         if survey.generation is Generation.DRAFT:
             yield from _bits_for_bytes(survey, path, spec)
-
-
-def _write_as_read(survey: NCZarrSurvey, path: str) -> DocumentChange:
-    return DocumentChange({path: survey.docs(path)})
 
 
 def _patch_document(survey: NCZarrSurvey, path: str, patch: Patch, name: str = ZARRAY) -> Callable[[], DocumentChange]:

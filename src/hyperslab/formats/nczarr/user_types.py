@@ -156,7 +156,14 @@ class _TypeReader:
             case {"class": "opaque", "size": int() as size} if type(size) is int and 0 < size <= LARGEST:
                 return Opaque(size, name)
             case {"class": "enum", "base": str() as base, "members": dict() as members}:
-                return _enum(dtype_from_json(dtype_in_bytes(base)), members, name)
+                dtype = dtype_from_json(dtype_in_bytes(base))
+                if dtype.kind not in "iu":
+                    raise TypeError(f"an enum of {dtype}; it counts in whole numbers")
+                bounds = np.iinfo(dtype)
+                for word, number in members.items():
+                    if type(number) is not int or not bounds.min <= number <= bounds.max:
+                        raise TypeError(f"member {word!r} is {shorten(number)}, no {dtype.name}")
+                return Enum(dtype, tuple(members.items()), name)
             case {"class": "compound", "fields": list() as fields} if fields:
                 for place, length in text_lengths({name: value}).items():
                     if self.stored.get(place) != length:
@@ -208,16 +215,6 @@ def _levels(dtype: NumpyDType, level: int = 0) -> Iterator[int]:
         return
     for part, *_ in dtype.base.fields.values():
         yield from _levels(part, level + 1)
-
-
-def _enum(base: NumpyDType, members: JsonMapping, name: str) -> Enum:
-    if base.kind not in "iu":
-        raise TypeError(f"an enum of {base}; it counts in whole numbers")
-    bounds = np.iinfo(base)
-    for word, value in members.items():
-        if type(value) is not int or not bounds.min <= value <= bounds.max:
-            raise TypeError(f"member {word!r} is {shorten(value)}, no {base.name}")
-    return Enum(base, tuple(members.items()), name)
 
 
 def text_lengths(doc: JsonMapping) -> dict[str, int]:

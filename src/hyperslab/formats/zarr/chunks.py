@@ -138,7 +138,27 @@ def is_filled_with(block: Block, cell: bytes | None) -> bool:
     return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())
 
 
-class KeyedChunks(ChunkSource):
+class StoredChunks(ChunkSource):
+    """Chunks under keys: single ones are read, written and erased as batches of one."""
+
+    _keys: ChunkKeys
+    _spec: ArraySpec
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk; others that lie in the same value are kept as they are stored."""
+        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget one chunk."""
+        self.erase_batch([coords])
+
+
+class KeyedChunks(StoredChunks):
     """One stored object per chunk, under a chain of codecs."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
@@ -186,15 +206,6 @@ class KeyedChunks(ChunkSource):
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
-
-    def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
-        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
@@ -251,10 +262,6 @@ class KeyedChunks(ChunkSource):
         keys, checksum = self._keys, self._checksum
         values = ((coords, data if checksum is None else checksum.encode(data)) for coords, data in pairs)
         keys.put_many(((keys.chunk_key(coords), data) for coords, data in values), durable)
-
-    def erase(self, coords: Coords) -> None:
-        """Forget the chunk."""
-        self.erase_batch([coords])
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks."""

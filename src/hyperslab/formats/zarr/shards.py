@@ -37,6 +37,7 @@ from hyperslab.formats.zarr.chunks import (
     ChunkKeys,
     KeyedChunks,
     KeyOf,
+    StoredChunks,
     UncompressedChunks,
     decode_fetched,
     fill_cell_bytes,
@@ -106,7 +107,7 @@ class FetchedInnerChunks(ChunkReader):
         return partial(self.read_into, out=out, decode=self._chain.decoder(out))
 
 
-class ShardedChunks(ChunkSource):
+class ShardedChunks(StoredChunks):
     """The inner chunks of an array of shards."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
@@ -251,20 +252,11 @@ class ShardedChunks(ChunkSource):
         self._entries.remember(key, stamp, entries)
         return entries
 
-    def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
-
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     # -- writing ----------------------------------------------------------------------------------------------------
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Store one inner chunk; the others of its shard are kept as they are stored."""
-        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
@@ -283,10 +275,6 @@ class ShardedChunks(ChunkSource):
 
         each_if_many(encode, pairs, self._keys.settings.threads)
         return encoded
-
-    def erase(self, coords: Coords) -> None:
-        """Forget one inner chunk."""
-        self.erase_batch([coords])
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget inner chunks of one shard by one write."""

@@ -281,7 +281,7 @@ _parse_old = BoundedMemo(lambda old: _read_array(old, {}, Problems(""), {}))
 
 
 def type_to_name(dtype: DataType) -> Any:
-    """Return cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
+    """Return the type to describe: cells of any length and floats of 80 bits are stored as bytes; None for others."""
     return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
 
@@ -303,7 +303,13 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
     if was is None or read_grid(old.get("chunk_grid"), spec.shape, problems) != spec.chunks or problems.is_fatal:
         doc["chunk_grid"] = write_grid(spec.chunks)
     doc.setdefault("chunk_key_encoding", _DEFAULT_KEYS)
-    if was is None or not same_type or not fill_values_equal(was.fill_value, _stored_fill(spec)):
+    if (
+        was is None
+        or not same_type
+        or not fill_values_equal(
+            was.fill_value, spec.fill_value.tobytes() if isinstance(spec.dtype, VlenArray) else spec.fill_value
+        )
+    ):
         doc["fill_value"] = write_fill(spec.fill_value, dtype)
     codecs = _renamed(spec.codecs, "vlen-array", Codec("vlen-bytes"))
     if was is None or was.codecs != codecs:
@@ -313,10 +319,6 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
         if any(name is not None for name in spec.dims):
             doc["dimension_names"] = list(spec.dims)
     return doc
-
-
-def _stored_fill(spec: ArraySpec) -> object:
-    return spec.fill_value.tobytes() if isinstance(spec.dtype, VlenArray) else spec.fill_value
 
 
 def key_of(spec: ArraySpec) -> KeyOf:

@@ -14,11 +14,11 @@ import numpy as np
 from hyperslab.errors import MissingLibrary, Unsupported
 from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.metadata_json.cells import (
-    SPECIAL,
     base64_to_bytes,
     bytes_to_base64,
     cell_from_bits,
     float_from_json,
+    float_to_json,
     int_from_json,
     number_from_json,
     number_to_json,
@@ -281,15 +281,20 @@ def write_fill(value: Any, dtype: DataType) -> object:
 
 
 def _write_cell(value: Any, dtype: NumpyDType) -> object:
+    if is_small(dtype) and "int" in dtype.name:
+        return int(value)
     if is_small(dtype):
-        return _write_small(value)
+        number, raw = float(value), np.asarray(value).tobytes()
+        if number != number and raw != np.asarray(dtype.type(np.nan)).tobytes():
+            return f"0x{raw[::-1].hex()}"
+        return float_to_json(number)
     if dtype.names is not None:
         return {name: _write_cell(value[name], dtype[name]) for name in dtype.names}
     if is_raw(dtype):
         # floats of 80 bits in 16 bytes: zeros where there is only padding, so that equal values have equal bytes
-        raw = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
-        raw[:, 10:] = 0
-        return bytes_to_base64(raw.tobytes())
+        raw_cells = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
+        raw_cells[:, 10:] = 0
+        return bytes_to_base64(raw_cells.tobytes())
     match dtype.kind:
         case "U":
             return str(value)
@@ -299,13 +304,3 @@ def _write_cell(value: Any, dtype: NumpyDType) -> object:
             return bytes_to_base64(np.asarray(value).tobytes())
         case _:
             return number_to_json(value, bits=True)
-
-
-def _write_small(value: Any) -> object:
-    if "int" in value.dtype.name:
-        return int(value)
-    number = float(value)
-    raw = np.asarray(value).tobytes()
-    if number != number and raw != np.asarray(value.dtype.type(np.nan)).tobytes():
-        return f"0x{raw[::-1].hex()}"
-    return next((name for name, special in SPECIAL.items() if repr(special) == repr(number)), number)
