@@ -7,7 +7,6 @@ written else. A mend looks again, under the lock of the root.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 
@@ -25,6 +24,7 @@ from hyperslab.formats.nczarr.own_metadata import with_quoted_text
 from hyperslab.formats.nczarr.rules import RULES
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.zarr.dialect import Consolidated, Docs
+from hyperslab.formats.zarr.reader import ThreadPaths
 from hyperslab.formats.zarr.rules import make_findings
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.paths import child
@@ -49,7 +49,7 @@ class NczarrReader(SurveyedDataset):
         self._raw_copy: bytes | None = None
         self._copy_texts: Mapping[str, str] | None = None
         self._draft_order: Consolidated | None = None
-        self._being_read = _NodesBeingRead()
+        self._being_read = ThreadPaths()  # a group that asks for itself meanwhile finds nothing
         self._structured_arrays: list[str] | None = None
         dialect.bind_lookups(self._declared, self._texts, self._structured)
 
@@ -273,10 +273,3 @@ class NczarrReader(SurveyedDataset):
 def listed_names(spec: GroupSpec) -> list[str]:
     """Return the arrays and then the groups that a group says to have."""
     return [*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ())]
-
-
-class _NodesBeingRead(threading.local):
-    """The paths that a thread is reading: a group that asks for itself meanwhile finds nothing."""
-
-    def __init__(self) -> None:
-        self.paths: set[str] = set()

@@ -26,6 +26,13 @@ from hyperslab.stores.keys import UNFINISHED
 _MOST_FOLDERS = 1000
 
 
+class ThreadPaths(threading.local):
+    """The paths of nodes that the calling thread holds or reads; other threads have their own."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+
+
 class ZarrReader(Reader):
     """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
 
