@@ -259,11 +259,9 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
         own["nc_type"] = "char"
     own |= write_written(spec)
     hidden = spec.layout.get("hidden", {})
-    untyped, arrays = (
-        {XARRAY: [SCALAR] if scalar else list(short_names(references))},
-        {ARRAY: _with_kept(spec, ARRAY, own)},
-    )
-    return {".zattrs": _document(spec, _with_fill(spec), hidden, untyped, arrays), ".zarray": doc}
+    untyped = {XARRAY: [SCALAR] if scalar else list(short_names(references))}
+    stored = _document(spec, _with_fill(spec), hidden, untyped, {ARRAY: _with_kept(spec, ARRAY, own)})
+    return {".zattrs": stored, ".zarray": doc}
 
 
 def _text_fill(value: object, fill: Any, char: str | None) -> object:
