@@ -66,21 +66,17 @@ _ENDING = re.compile(r"[^/]\.([a-z]\w*)$")
 def get_format(name: str) -> Format:
     """Return the format of this name, ours or a third party's; Unsupported when there is none."""
     if name in FORMATS:
-        found: Format = import_module(FORMATS[name]).FORMAT
-        return found
+        result: Format = import_module(FORMATS[name]).FORMAT
+        return result
     if name in _foreign():
-        return _load(_foreign()[name])
+        entry = _foreign()[name]
+        try:
+            foreign: Format = entry.load()
+        except Exception as error:  # another's code, which may fail in any way
+            message = f"format {entry.name} of another package ({entry.value}) cannot be loaded: {error!r}"
+            raise Unsupported(message, remedy="mend, update or uninstall that package") from error
+        return foreign
     raise Unsupported(f"no format {name!r}", remedy=meant(str(name).lower(), names()))
-
-
-def _load(entry: EntryPoint) -> Format:
-    """Return what a third party registered; Unsupported when it cannot be imported."""
-    try:
-        foreign: Format = entry.load()
-    except Exception as error:  # another's code, which may fail in any way
-        message = f"format {entry.name} of another package ({entry.value}) cannot be loaded: {error!r}"
-        raise Unsupported(message, remedy="mend, update or uninstall that package") from error
-    return foreign
 
 
 def names() -> list[str]:

@@ -79,7 +79,7 @@ class SingleChunkArray(ChunkSource):
         self.traits = SourceTraits(stamped=store.stamped, locks=store.locks_chunks)
 
     def read(self, coords: Coords) -> Block | None:
-        """All cells; CorruptChunk when they are damaged, or others than the spec says."""
+        """Return all cells; CorruptChunk when they are damaged, or others than the spec says."""
         stored = self.store.get(self.key)
         if stored is None:
             return None
@@ -96,7 +96,7 @@ class SingleChunkArray(ChunkSource):
         self.store.put(self.key, self.encode(block), durable=self.durable)
 
     def erase(self, coords: Coords) -> None:
-        """All cells become the fill value."""
+        """Make all cells the fill value."""
         self.write(coords, self.spec.filled())
 
     def fit(self, before: ArraySpec | None) -> None:
@@ -109,7 +109,7 @@ class SingleChunkArray(ChunkSource):
                 self.write((), resize_cells(cells, self.spec))
 
     def stamp(self, coords: Coords) -> Stamp | None:
-        """The version of the value, so that cells that were read may be kept."""
+        """Return what identifies the version of the value, so that cells that were read may be kept."""
         return self.store.stamp(self.key) if self.traits.stamped else Unversioned()
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -118,16 +118,16 @@ class SingleChunkArray(ChunkSource):
         return self.store.lock_chunks(folder, [crc32(name.encode())], timeout)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Bytes of the value, if it is asked for any chunk."""
+        """Return the bytes of the value, if any chunk is named."""
         return self.nbytes_stored() if any(True for _ in coords) else 0
 
     def nbytes_stored(self) -> int:
-        """Bytes of the value."""
+        """Return the bytes of the value."""
         return self.store.size(self.key) or 0
 
 
 def whole_wish(wish: ArraySpec, format: str) -> ArraySpec:
-    """A user's wish as one chunk of plain cells without codecs; Unsupported names what it cannot be."""
+    """Return a user's wish as one chunk of plain cells without codecs; Unsupported names what it cannot be."""
     if not isinstance(wish.dtype, np.dtype) or wish.dtype.hasobject or wish.dtype.kind == "T":
         raise Unsupported(f"format {format} has no cells of type {describe(wish.dtype)}", remedy="convert the values")
     if "shards" in wish.layout:

@@ -371,7 +371,7 @@ class Format(ABC):
 
     @abstractmethod
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place holds this format; each key is read at most once for all formats."""
+        """Return True where the place holds this format; each key is read at most once for all formats."""
 
     @abstractmethod
     def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
@@ -403,11 +403,11 @@ class Format(ABC):
         return
 
     def is_taken(self, where: Location) -> bool:
-        """Return whether a dataset is there, of a format ``in_database``."""
+        """Return True where a dataset is there, of a format ``in_database``."""
         return False
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """As :meth:`Writer.new_array`, before anything is opened, of a format ``in_database``."""
+        """Return a wish as :meth:`Writer.new_array` does, before anything is opened, of a format ``in_database``."""
         return spec
 
 
@@ -451,5 +451,6 @@ class BatchBlocks:
                 self._running -= 1
                 is_last = not self._running
             if is_last:
+                # what waits is stored before other writers get the locks of the batch
                 with self.locks:
                     flush()

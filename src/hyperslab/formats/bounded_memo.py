@@ -23,9 +23,9 @@ class BoundedMemo(Generic[T]):
         key = repr(values)  # equal values of different types compare equal in a tuple, but not here
         if key in self._results:
             return self._results[key]
-        found = self._function(*values)
+        result = self._function(*values)
         if len(key) <= _LONGEST_KEY:
             if len(self._results) >= _MOST_ENTRIES:
                 self._results = {}
-            self._results[key] = found
-        return found
+            self._results[key] = result
+        return result

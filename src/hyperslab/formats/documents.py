@@ -61,6 +61,7 @@ _HOLDERS: dict[str, msgspec.json.Decoder[object]] = {
 }
 """Decoders that find consolidated metadata, by the name of the document; all else is skipped, and not built."""
 
+_KINDS = {list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
 _BOM = b"\xef\xbb\xbf"
 # A JSON text, also one that is not closed. Possessive (``*+``): a damaged document is refused in linear time.
 _TEXT = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
@@ -206,7 +207,8 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
-        raise document_error("json-kind", f"the document is {_kind(value)}, not an object", key=key)
+        kind = _KINDS.get(type(value), "a number")
+        raise document_error("json-kind", f"the document is {kind}, not an object", key=key)
     return value
 
 
@@ -257,6 +259,11 @@ def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def list_or_empty(value: object) -> list[Any]:
+    """Return a JSON list; an empty one for any other value."""
+    return value if isinstance(value, list) else []
+
+
 def text_or_none(value: object) -> str | None:
     """Return a JSON text; None for any other value."""
     return value if isinstance(value, str) else None
@@ -270,8 +277,3 @@ def is_text_list(value: object) -> TypeGuard[list[str]]:
 def _address(data: Any) -> int:
     """Return where in memory the bytes stand: what msgspec splits off is a view of the whole."""
     return int(np.frombuffer(data, np.uint8).ctypes.data)
-
-
-def _kind(value: object) -> str:
-    names = {list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
-    return names.get(type(value), "a number")

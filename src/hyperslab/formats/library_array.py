@@ -39,7 +39,7 @@ class SlicedArray(ChunkSource):
         return True
 
     def read(self, coords: Coords) -> Block:
-        """The chunk in memory of its own."""
+        """Return the chunk in memory of its own."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, block)
         return block
@@ -54,6 +54,6 @@ class SlicedArray(ChunkSource):
         self.write(coords, self._spec.filled(self.grid.chunk_shape(coords)))
 
     def _inside(self, coords: Coords) -> tuple[Part, tuple[Any, ...]]:
-        """The cells of a chunk that are inside the array: in the array, and in the chunk."""
+        """Return the cells of a chunk that are inside the array: their place in the array, and in the chunk."""
         extent = self.grid.extent(coords)
         return extent, (*[slice(0, part.stop - part.start) for part in extent], ...)

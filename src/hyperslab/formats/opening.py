@@ -69,7 +69,7 @@ def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
 
 
 def is_occupied(where: Location) -> bool:
-    """Return whether something is there; an empty folder or store is free."""
+    """Return True where something is; an empty folder or store is free."""
     if where.scheme in SCHEMES:
         return get_format(SCHEMES[where.scheme]).is_taken(where)
     if not where.exists() or where.is_file():
@@ -81,7 +81,7 @@ def is_occupied(where: Location) -> bool:
 
 
 def has_keys(store: Store) -> bool:
-    """Return whether a store holds anything. Unsupported where it cannot be listed."""
+    """Return True where a store holds anything. Unsupported where it cannot be listed."""
     return any(map(len, store.list_dir("")))
 
 

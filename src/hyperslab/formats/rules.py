@@ -69,12 +69,12 @@ class Finding:
 
     @property
     def order(self) -> tuple[str, str, tuple[int, ...], str]:
-        """By node, then by place."""
+        """Return the key to sort findings by: node, kind, then place."""
         return self.problem.node, self.problem.kind, self.coords or (), self.key
 
 
 def nothing() -> None:
-    """The deed of a mend that another one brings about."""
+    """Do nothing: another mend brings this one about."""
 
 
 def found(node: str, kind: str, message: str, **more: Any) -> Finding:

@@ -41,7 +41,7 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
 
 
 def is_unfinished(where: Location) -> bool:
-    """Return whether a conversion to this place was interrupted, or is still under way."""
+    """Return True where a conversion was interrupted, or is still under way."""
     try:
         return where.is_dir() and UNFINISHED in where.store(read_only=True).list_dir("")[1]
     except Unsupported:  # a web server that lists nothing
@@ -62,7 +62,11 @@ def describe_place(probe: Probe) -> str:
         if head.startswith(signature):
             return words
     if head:
-        return _unsigned(head)
+        try:
+            text = head.decode()
+        except UnicodeDecodeError:
+            return f"a file that begins with the bytes {head[:16].hex(' ')}"
+        return f"a text file that begins with {text[:32]!r}"
     if not probe.where.is_dir():
         return "an empty file"
     try:
@@ -74,11 +78,3 @@ def describe_place(probe: Probe) -> str:
         return "an empty folder"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"a folder that holds {', '.join(map(repr, names[:_SHOWN]))}{more}"
-
-
-def _unsigned(head: bytes) -> str:
-    try:
-        text = head.decode()
-    except UnicodeDecodeError:
-        return f"a file that begins with the bytes {head[:16].hex(' ')}"
-    return f"a text file that begins with {text[:32]!r}"

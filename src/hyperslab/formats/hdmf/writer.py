@@ -105,7 +105,7 @@ class HdmfDocuments(ZarrWriter):
         copy = None if doc is None else self._dialect.read_consolidated(doc)
         if copy is None or SPECIFICATIONS in copy or self._stored_docs(SPECIFICATIONS) is None:
             return
-        self._target.delete(name, durable=self._settings.durable)
+        self.store.delete(name, durable=self._settings.durable)
 
 
 class HdmfWriter(HdmfReader, Writer):

@@ -26,6 +26,7 @@ from hyperslab.formats.metadata_json.cells import (
     float_from_json,
     float_to_json,
     int_from_json,
+    text_from_json,
 )
 from hyperslab.formats.metadata_json.dtypes import describe_type, dtype_from_json, dtype_to_json, read_type
 from hyperslab.model.attrs import Attrs, untagged
@@ -90,24 +91,20 @@ def encode_attribute(name: str, value: object) -> tuple[Any, Code | None]:
 def _encode_user(name: str, value: Values, kind: Extension) -> tuple[Any, Code]:
     """Return the cells of a user type, and its description."""
     code: dict[str, Any] = {"type": describe_type(kind)}
-    if isinstance(kind, VlenArray | VlenBytes):
-        rows = [_row_to_json(cell, kind) for cell in value.reshape(-1)]
-        return (rows, code | {"array": "[]"}) if value.ndim else (rows[0], code)
-    plain = np.asarray(untagged(value))
-    return (_encode_array(name, plain)[0], code | {"array": "[]"}) if plain.ndim else (cell_to_json(plain[()]), code)
-
-
-def _row_to_json(cell: Any, kind: VlenArray | VlenBytes) -> Any:
-    """Return one cell of any length: a list of numbers, or base64."""
-    if isinstance(kind, VlenBytes):
-        return bytes_to_base64(cell)
-    return [cell_to_json(item) for item in np.asarray(cell, kind.base)]
-
-
-def _row_from_json(row: object, kind: VlenArray | VlenBytes) -> Any:
-    if isinstance(kind, VlenBytes):
-        return base64_to_bytes(row)
-    return _decode_array(row, dtype_to_json(kind.base), "")
+    rows: list[Any]
+    match kind:
+        case VlenBytes():
+            rows = [bytes_to_base64(cell) for cell in value.reshape(-1)]
+        case VlenArray(base=base):
+            rows = [[cell_to_json(item) for item in np.asarray(cell, base)] for cell in value.reshape(-1)]
+        case _:
+            plain = np.asarray(untagged(value))
+            return (
+                (_encode_array(name, plain)[0], code | {"array": "[]"})
+                if plain.ndim
+                else (cell_to_json(plain[()]), code)
+            )
+    return (rows, code | {"array": "[]"}) if value.ndim else (rows[0], code)
 
 
 def _code(name: str, dtype: np.dtype[np.generic], suffix: str = "") -> Code:
@@ -160,16 +157,13 @@ def _plain(name: str, value: object, pointer: str, places: list[str]) -> Any:
         case list() | tuple():
             return [_plain(name, part, f"{pointer}/{i}", places) for i, part in enumerate(value)]
         case dict() if all(isinstance(key, str) for key in value):
-            return {key: _plain(name, part, f"{pointer}/{_escape(key)}", places) for key, part in value.items()}
+            steps = {key: key.replace("~", "~0").replace("/", "~1") for key in value}
+            return {key: _plain(name, value[key], f"{pointer}/{step}", places) for key, step in steps.items()}
         case _:
             raise Invalid(
                 f"attribute {name!r} holds a value of type {type(value).__name__}",
                 remedy="give text, bytes, numbers, NumPy scalars and arrays, or lists and mappings of those",
             )
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def decode_attribute(value: object, code: Code) -> Any:
@@ -183,7 +177,7 @@ def decode_attribute(value: object, code: Code) -> Any:
 def _decode(value: object, code: Code) -> Any:
     match code:
         case "string":
-            return np.str_(_text(value))
+            return np.str_(text_from_json(value))
         case "bytes":
             return base64_to_bytes(value)
         case "float":
@@ -206,7 +200,7 @@ def _decode(value: object, code: Code) -> Any:
 def _decode_structure(value: object, code: Mapping[str, object]) -> Any:
     match code:
         case {"type": description}:
-            return _decode_user(value, description, several="array" in code)
+            return _decode_user(value, read_type(description), several="array" in code)
         case {"fields": fields, "array": str() as suffix}:
             shaped = _SHAPE.fullmatch(suffix)
             return _decode_array(value, fields, shaped[2]) if shaped else value
@@ -216,26 +210,30 @@ def _decode_structure(value: object, code: Mapping[str, object]) -> Any:
             return value
 
 
-def _decode_user(value: object, description: object, *, several: bool) -> Any:
-    kind = read_type(description)
-    if isinstance(kind, VlenArray | VlenBytes):
-        return _decode_rows(value if several else [value], kind, several=several)
-    if not isinstance(kind, Enum | Opaque | Compound):
-        raise TypeError("no user type")
-    base = numpy_dtype(kind)
-    name = dtype_to_json(base)
-    plain = _decode_array(value, name, "") if several else np.asarray(cell_from_json(value, dtype_from_json(name)))
-    cells = plain.astype(base).view(tagged(base, kind))
-    return cells[()] if isinstance(kind, Compound) else cells
-
-
-def _decode_rows(rows: object, kind: VlenArray | VlenBytes, *, several: bool) -> Any:
-    if not isinstance(rows, list):
-        raise TypeError("no list")
-    cells = np.empty(len(rows), tagged(numpy_dtype(kind), kind))
-    for place, row in enumerate(rows):
-        cells[place] = _row_from_json(row, kind)
-    return cells if several else cells.reshape(())
+def _decode_user(value: object, kind: Extension | None, *, several: bool) -> Any:
+    """Return one cell of a user type, or several; TypeError where they are none."""
+    match kind:
+        case VlenArray() | VlenBytes():
+            rows = value if several else [value]
+            if not isinstance(rows, list):
+                raise TypeError("no list")
+            found = np.empty(len(rows), tagged(numpy_dtype(kind), kind))
+            for place, row in enumerate(rows):
+                match kind:
+                    case VlenBytes():
+                        found[place] = base64_to_bytes(row)
+                    case VlenArray(base=base):
+                        found[place] = _decode_array(row, dtype_to_json(base), "")
+            return found if several else found.reshape(())
+        case Enum() | Opaque() | Compound():
+            base = numpy_dtype(kind)
+            name = dtype_to_json(base)
+            plain = (
+                _decode_array(value, name, "") if several else np.asarray(cell_from_json(value, dtype_from_json(name)))
+            )
+            cells = plain.astype(base).view(tagged(base, kind))
+            return cells[()] if isinstance(kind, Compound) else cells
+    raise TypeError("no user type")
 
 
 def _decode_array(value: object, name: Any, lengths: str) -> Any:
@@ -248,7 +246,7 @@ def _decode_array(value: object, name: Any, lengths: str) -> Any:
     if len(cells) != prod(shape):
         raise TypeError(f"{len(cells)} cells for shape {shape}")
     if name == "string":
-        return np.array([_text(cell) for cell in cells], np.dtypes.StringDType()).reshape(shape)
+        return np.array([text_from_json(cell) for cell in cells], np.dtypes.StringDType()).reshape(shape)
     dtype = dtype_from_json(name)
     if len(cells) * dtype.itemsize > _ALLOWANCE + 16 * sum(len(cell) for cell in cells if isinstance(cell, str)):
         raise TypeError("a type much wider than its values")
@@ -258,14 +256,9 @@ def _decode_array(value: object, name: Any, lengths: str) -> Any:
     return array.reshape(shape)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
 def _with_floats(value: object, pointers: list[object]) -> Any:
-    for pointer in map(_text, pointers):
+    """Return the value with floats in place of the strings at these JSON pointers."""
+    for pointer in map(text_from_json, pointers):
         value = _put_float(value, [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
     return value
 

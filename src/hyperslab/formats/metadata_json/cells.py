@@ -50,6 +50,20 @@ def int_from_json(value: object) -> int:
     return value
 
 
+def text_from_json(value: object) -> str:
+    """Return a JSON text; TypeError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def raw_cell(raw: bytes, dtype: NumpyDType) -> Any:
+    """Return the cell that lies in these bytes; TypeError when they are too few or too many."""
+    if len(raw) != dtype.itemsize:
+        raise TypeError(f"{len(raw)} bytes for a cell of {dtype.itemsize}")
+    return np.frombuffer(raw, dtype)[0]
+
+
 def base64_to_bytes(value: object) -> bytes:
     """Return the bytes of a base64 string; TypeError when it is none."""
     if not isinstance(value, str):
@@ -85,14 +99,9 @@ def cell_to_json(value: Any) -> object:
             return bytes_to_base64(bytes(value))
         case _:
             if dtype.names is not None:
-                return [_field_to_json(value[name]) for name in dtype.names]
+                fields = [value[name] for name in dtype.names]
+                return [list(map(cell_to_json, part.flat)) if np.ndim(part) else cell_to_json(part) for part in fields]
             return bytes_to_base64(value.tobytes())
-
-
-def _field_to_json(value: Any) -> object:
-    if isinstance(value, np.ndarray):
-        return [cell_to_json(cell) for cell in value.ravel()]
-    return cell_to_json(value)
 
 
 def _shortest(value: Any) -> float:
@@ -102,29 +111,22 @@ def _shortest(value: Any) -> float:
 def cell_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
     """Return the NumPy scalar of a JSON value; TypeError or OverflowError when the value does not fit the type."""
     if dtype.names is not None and dtype.fields is not None:
-        return _structure_from_json(value, dtype)
+        names = dtype.names or ()
+        if not isinstance(value, list) or len(value) != len(names):
+            raise TypeError(f"{value!r} is no list of {len(names)} fields")
+        cell = np.zeros((), dtype)
+        for name, field in zip(names, value, strict=True):
+            kind = cell[name].dtype
+            if cell[name].shape:
+                if not isinstance(field, list) or len(field) != cell[name].size:
+                    raise TypeError(f"{field!r} is no list of {cell[name].size} cells")
+                cell[name].reshape(-1)[...] = [cell_from_json(part, kind) for part in field]
+            else:
+                cell[name] = cell_from_json(field, kind)
+        return cell[()]
     if dtype.kind == "V":
-        raw = base64_to_bytes(value)
-        if len(raw) != dtype.itemsize:
-            raise TypeError(f"{len(raw)} bytes for cells of {dtype.itemsize}")
-        return np.frombuffer(raw, dtype)[0]
+        return raw_cell(base64_to_bytes(value), dtype)
     return _READERS[dtype.kind](value, dtype)
-
-
-def _structure_from_json(value: object, dtype: np.dtype[np.generic]) -> object:
-    names = dtype.names or ()
-    if not isinstance(value, list) or len(value) != len(names):
-        raise TypeError(f"{value!r} is no list of {len(names)} fields")
-    cell = np.zeros((), dtype)
-    for name, field in zip(names, value, strict=True):
-        kind = cell[name].dtype
-        if cell[name].shape:
-            if not isinstance(field, list) or len(field) != cell[name].size:
-                raise TypeError(f"{field!r} is no list of {cell[name].size} cells")
-            cell[name].reshape(-1)[...] = [cell_from_json(part, kind) for part in field]
-        else:
-            cell[name] = cell_from_json(field, kind)
-    return cell[()]
 
 
 def _bool(value: object, dtype: np.dtype[np.generic]) -> np.generic:
@@ -149,11 +151,11 @@ def _float(value: object, dtype: np.dtype[np.generic]) -> np.generic:
         return dtype.type(number)
 
 
-def _complex(value: object, dtype: np.dtype[np.generic]) -> Any:
+def _complex(value: object, dtype: NumpyDType, read: Callable[[object, NumpyDType], object] = _float) -> Any:
     if not isinstance(value, list) or len(value) != 2:
         raise TypeError(f"{value!r} is no pair of numbers")
     part = np.dtype(f"f{dtype.itemsize // 2}")
-    return np.array([_float(number, part) for number in value]).view(f"c{dtype.itemsize}")[0]
+    return np.array([read(number, part) for number in value], part).view(f"c{dtype.itemsize}")[0]
 
 
 def _time(value: object, dtype: np.dtype[np.generic]) -> Any:
@@ -201,10 +203,7 @@ def number_from_json(value: object, dtype: np.dtype[np.generic]) -> object:
         case "f":
             return _float_cell(value, dtype)
         case "c":
-            if not isinstance(value, list) or len(value) != 2:
-                raise TypeError(f"{value!r} is no pair of numbers")
-            part = np.dtype(f"f{dtype.itemsize // 2}")
-            return np.array([_float_cell(number, part) for number in value], part).view(dtype)[0]
+            return _complex(value, dtype, _float_cell)
         case "m" | "M" if value == "NaT":
             return np.int64(_NAT).view(dtype)
         case _:
@@ -280,7 +279,7 @@ def _as_cell(value: object, dtype: NumpyDType) -> object:
 
 
 def fill_values_equal(a: object, b: object) -> bool:
-    """Return whether two fill values are the same, bit by bit where they are cells."""
+    """Return True for two fill values that are the same, bit by bit where they are cells."""
     if isinstance(a, np.generic | np.ndarray) and isinstance(b, np.generic | np.ndarray):
         x, y = np.asarray(a), np.asarray(b)
         return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()

@@ -45,17 +45,15 @@ LARGEST = 1 << 28
 def dtype_to_json(dtype: np.dtype[np.generic]) -> Any:
     """Return the JSON spelling of a packed type, byte order included; TypeError for types that have none."""
     if dtype.names is not None and dtype.fields is not None:
-        return [_field(name, dtype.fields[name][0]) for name in dtype.names]
+        fields: list[list[object]] = []
+        for name in dtype.names:
+            cells = dtype.fields[name][0]
+            base, shape = cells.subdtype or (cells, ())
+            fields.append([name, dtype_to_json(base), *([list(shape)] if shape else [])])
+        return fields
     if dtype.subdtype is None and dtype_from_json(dtype.str) == dtype:
         return dtype.str
     raise TypeError(f"{dtype} has no name in JSON")
-
-
-def _field(name: str, dtype: np.dtype[np.generic]) -> list[object]:
-    if dtype.subdtype is not None:
-        base, shape = dtype.subdtype
-        return [name, dtype_to_json(base), list(shape)]
-    return [name, dtype_to_json(dtype)]
 
 
 def dtype_from_json(name: object) -> NumpyDType:
@@ -64,7 +62,18 @@ def dtype_from_json(name: object) -> NumpyDType:
         case str():
             return _simple(name)
         case list() if name:
-            return _structured(name)
+            parts: list[Any] = []
+            for field in name:
+                if not isinstance(field, list) or len(field) not in (2, 3) or not isinstance(field[0], str):
+                    raise TypeError(f"{field!r} is no field: [name, type] or [name, type, shape]")
+                parts.append((field[0], dtype_from_json(field[1]), *map(field_shape, field[2:])))
+            names = [part[0] for part in parts]
+            if "" in names or len(set(names)) < len(names):
+                raise TypeError(f"field names {names} are empty or occur twice")
+            dtype = np.dtype(parts)
+            if dtype.itemsize > LARGEST:
+                raise TypeError(f"cells of this type have {dtype.itemsize} bytes")
+            return dtype
     raise TypeError(f"{name!r} is no data type")
 
 
@@ -79,21 +88,6 @@ def _simple(name: str) -> np.dtype[np.generic]:
         raise TypeError(f"{name!r} is no data type: {error}") from None
     if not 0 < dtype.itemsize <= LARGEST:
         raise TypeError(f"cells of type {name!r} have {dtype.itemsize} bytes")
-    return dtype
-
-
-def _structured(fields: list[object]) -> np.dtype[np.generic]:
-    parts: list[Any] = []
-    for field in fields:
-        if not isinstance(field, list) or len(field) not in (2, 3) or not isinstance(field[0], str):
-            raise TypeError(f"{field!r} is no field: [name, type] or [name, type, shape]")
-        parts.append((field[0], dtype_from_json(field[1]), *map(field_shape, field[2:])))
-    names = [part[0] for part in parts]
-    if "" in names or len(set(names)) < len(names):
-        raise TypeError(f"field names {names} are empty or occur twice")
-    dtype = np.dtype(parts)
-    if dtype.itemsize > LARGEST:
-        raise TypeError(f"cells of this type have {dtype.itemsize} bytes")
     return dtype
 
 
@@ -185,12 +179,11 @@ def _with_fields(base: NumpyDType, description: Any) -> np.dtype[np.generic]:
     found = description.get("fields")
     if base.names is None or not isinstance(found, dict):
         return base
-    kinds = {name: read_type(inner) for name, inner in found.items()}
-    return np.dtype([(name, _as_tagged(base[name], kinds.get(name))) for name in base.names])
-
-
-def _as_tagged(dtype: np.dtype[np.generic], kind: Extension | None) -> np.dtype[np.generic]:
-    if kind is None or numpy_dtype(kind) != dtype.base:
-        return dtype
-    plain = tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
-    return np.dtype((plain, dtype.shape)) if dtype.shape else plain
+    fields = []
+    for name in base.names:
+        dtype, kind = base[name], read_type(found.get(name))
+        if kind is not None and numpy_dtype(kind) == dtype.base:
+            plain = tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
+            dtype = np.dtype((plain, dtype.shape)) if dtype.shape else plain
+        fields.append((name, dtype))
+    return np.dtype(fields)

@@ -14,7 +14,7 @@ The index of a dimension is a rule or labels, without its size, which the shape 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
@@ -56,13 +56,33 @@ def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, object], Exten
     plain = {name: value for name, value in stored.items() if name != ATTRIBUTE}
     if not isinstance(content, dict) or content.get("version") != VERSION:
         return plain, ExtendedMetadata()
-    attrs = decode_attrs(plain, _mapping(content, "attrs"))
-    attrs = _with_hidden(attrs, _mapping(content, "hidden"))
-    types = {name: read_type(description) for name, description in _mapping(content, "types").items()}
+    attrs = decode_attrs(plain, object_or_empty(content.get("attrs")))
+    items = list(attrs.items())
+    for name, entry in object_or_empty(content.get("hidden")).items():
+        if isinstance(entry, dict) and name not in attrs:
+            place = entry.get("at")
+            at = place if type(place) is int and 0 <= place <= len(items) else len(items)
+            items.insert(at, (name, decode_attribute(entry.get("value"), entry.get("code"))))
+    attrs = dict(items)
+    types = {name: read_type(description) for name, description in object_or_empty(content.get("types")).items()}
     readable = {name: found for name, found in types.items() if found is not None}
-    dims, dtype = _dims(_mapping(content, "dims")), _read_dtype(content.get("dtype"))
+    dims = []
+    for name, dim in object_or_empty(content.get("dims")).items():
+        size = object_or_empty(dim).get("size")
+        if type(size) is int and 0 <= size < 2**63:
+            dims.append(Dimension(name, size, dim.get("unlimited") is True))
+    described = content.get("dtype")
+    dtype: DataType | None = None
+    if not isinstance(described, str):
+        dtype = read_type(described)
+    elif described in _EXTENDED and reads_extended():
+        dtype = np.dtype(_EXTENDED[described])
     return attrs, ExtendedMetadata(
-        dims, dtype, readable, _mapping(content, "indexes"), content.get("fill") == "unwritten"
+        dims=tuple(dims),
+        dtype=dtype,
+        types=readable,
+        indexes=object_or_empty(content.get("indexes")),
+        unwritten=content.get("fill") == "unwritten",
     )
 
 
@@ -88,7 +108,10 @@ def write_attributes(
     parts: dict[str, Any] = {
         "attrs": codes,
         "hidden": moved,
-        "dims": {dim.name: _dim_to_json(dim) for dim in extended.dims},
+        "dims": {
+            dim.name: ({"size": dim.size, "unlimited": True} if dim.unlimited else {"size": dim.size})
+            for dim in extended.dims
+        },
         "dtype": None if extended.dtype is None else _describe_dtype(extended.dtype),
         "types": {name: describe_type(kind) for name, kind in extended.types.items()},
         "indexes": extended.indexes,
@@ -98,43 +121,8 @@ def write_attributes(
     return values | ({ATTRIBUTE: {"version": VERSION, **content}} if content else {})
 
 
-def _with_hidden(attrs: dict[str, Any], hidden: Mapping[str, object]) -> dict[str, object]:
-    """Return the attributes with hidden ones at their places, unless another has taken the name since."""
-    items = list(attrs.items())
-    for name, entry in hidden.items():
-        if isinstance(entry, dict) and name not in attrs:
-            place = entry.get("at")
-            at = place if type(place) is int and 0 <= place <= len(items) else len(items)
-            items.insert(at, (name, decode_attribute(entry.get("value"), entry.get("code"))))
-    return dict(items)
-
-
-def _mapping(content: Mapping[str, object], name: str) -> dict[str, object]:
-    part = content.get(name)
-    return object_or_empty(part)
-
-
-def _dim_to_json(dim: Dimension) -> dict[str, object]:
-    return {"size": dim.size, "unlimited": True} if dim.unlimited else {"size": dim.size}
-
-
-def _dims(sizes: Mapping[str, Any]) -> tuple[Dimension, ...]:
-    dims = []
-    for name, dim in sizes.items():
-        size = dim.get("size") if isinstance(dim, dict) else None
-        if type(size) is int and 0 <= size < 2**63:
-            dims.append(Dimension(name, size, dim.get("unlimited") is True))
-    return tuple(dims)
-
-
 _EXTENDED = {"float128": "g", "complex256": "G"}
 """Floats of 80 bits: cells that Zarr v3 has no name for and stores as bytes."""
-
-
-def _read_dtype(description: object) -> DataType | None:
-    if isinstance(description, str):
-        return np.dtype(_EXTENDED[description]) if description in _EXTENDED and reads_extended() else None
-    return read_type(description)
 
 
 def _describe_dtype(dtype: DataType) -> object:
@@ -185,16 +173,7 @@ def plain_type(dtype: DataType) -> DataType:
             return dtype
 
 
-_STEPS: dict[str, Callable[[int], np.timedelta64]] = {
-    "W": lambda count: np.timedelta64(count, "W"),
-    "D": lambda count: np.timedelta64(count, "D"),
-    "h": lambda count: np.timedelta64(count, "h"),
-    "m": lambda count: np.timedelta64(count, "m"),
-    "s": lambda count: np.timedelta64(count, "s"),
-    "ms": lambda count: np.timedelta64(count, "ms"),
-    "us": lambda count: np.timedelta64(count, "us"),
-    "ns": lambda count: np.timedelta64(count, "ns"),
-}
+_UNITS = frozenset({"W", "D", "h", "m", "s", "ms", "us", "ns"})
 _TIME = re.compile(r"-?\d{3,}-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?)?", re.ASCII)
 
 
@@ -206,12 +185,12 @@ def write_indexes(indexes: Mapping[str, Index], dims: Sequence[str | None]) -> d
 
 def read_indexes(rules: Mapping[str, object], dims: Sequence[str | None], shape: Sequence[int]) -> dict[str, Index]:
     """Return the indexes of an array's dimensions."""
-    found: dict[str, Index] = {}
+    result: dict[str, Index] = {}
     for name, size in zip(dims, shape, strict=False):
         index = _from_json(rules.get(name), size) if name is not None else None
         if name is not None and index is not None:
-            found[name] = index
-    return found
+            result[name] = index
+    return result
 
 
 def _to_json(index: Index) -> dict[str, object] | None:
@@ -225,7 +204,7 @@ def _to_json(index: Index) -> dict[str, object] | None:
         case TimeScale(start=first, step=step):
             unit, count = np.datetime_data(step.dtype)
             length = int(step.astype("i8")) * count
-            return {"times": {"start": str(first), "step": length, "unit": unit}} if unit in _STEPS else None
+            return {"times": {"start": str(first), "step": length, "unit": unit}} if unit in _UNITS else None
         case _:
             return None
 
@@ -235,29 +214,22 @@ def _from_json(rule: object, size: int) -> Index | None:
         case {"scale": {"start": int() | float() as start, "step": int() | float() as step}}:
             return ScaleIndex(float(start), float(step), size) if step and isfinite(start) and isfinite(step) else None
         case {"labels": list() as labels} if len(labels) == size:
-            return _labels(labels)
+            kinds = set(map(type, labels))
+            if kinds == {str}:
+                return Labels(tuple(labels))
+            if kinds and kinds <= {int, float} and len(set(labels)) == len(labels):
+                return FloatLabels(tuple(map(float, labels)))
+            return None
         case {"times": {"start": str() as start, "step": int() as step, "unit": str() as unit}} if (
-            step and unit in _STEPS
+            step and unit in _UNITS
         ):
-            return _times(start, step, unit, size)
+            if not _TIME.fullmatch(start):
+                return None
+            try:
+                first = np.datetime64(start)
+                pace: Any = np.array(step, f"m8[{unit}]")[()]
+            except (ValueError, OverflowError):
+                return None
+            return None if np.isnat(pace) else TimeScale(first, pace, size)
         case _:
             return None
-
-
-def _labels(labels: list[Any]) -> Index | None:
-    kinds = set(map(type, labels))
-    if kinds == {str}:
-        return Labels(tuple(labels))
-    if kinds and kinds <= {int, float} and len(set(labels)) == len(labels):
-        return FloatLabels(tuple(map(float, labels)))
-    return None
-
-
-def _times(start: str, step: int, unit: str, size: int) -> Index | None:
-    if not _TIME.fullmatch(start):
-        return None
-    try:
-        first, pace = np.datetime64(start), _STEPS[unit](step)
-    except (ValueError, OverflowError):
-        return None
-    return None if np.isnat(pace) else TimeScale(first, pace, size)

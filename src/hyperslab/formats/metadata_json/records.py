@@ -16,6 +16,7 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.formats.format_errors import Problems, shorten
+from hyperslab.formats.metadata_json.cells import text_from_json
 from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record, check_id, key_of
 from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
 from hyperslab.model.schemas.dimensions import get_utc, iso_text
@@ -41,7 +42,7 @@ def record_to_bytes(record: Record, *, updated: bool = False) -> bytes:
 
 
 def key_to_bytes(schema: ArraySchema, values: Record | AttributeValues) -> bytes:
-    """Canonical JSON of primary values: equal keys, and only those, have equal bytes."""
+    """Return canonical JSON of primary values: equal keys, and only those, have equal bytes."""
     key = [value_to_json(value) for value in key_of(schema, values)]
     return json.dumps(key, separators=(",", ":")).encode("ascii")
 
@@ -67,7 +68,12 @@ def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Re
     except SchemaError as error:
         problems.fatal(ID, error.message)
     primary, custom = _part(doc, PRIMARY, problems), _part(doc, CUSTOM, problems)
-    key = {known.name: _required(known, primary, problems) for known in schema.primary_attributes}
+    key: dict[str, object] = {}
+    for known in schema.primary_attributes:
+        content = primary.get(known.name)
+        if content is None:
+            problems.fatal(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
+        key[known.name] = None if content is None else _value(known, content, PRIMARY, problems)
     known_customs = {known.name: known for known in schema.custom_attributes}
     rest: dict[str, object] = {}
     for name, value in custom.items():
@@ -90,13 +96,6 @@ def _part(doc: Mapping[str, object], name: str, problems: Problems) -> Mapping[s
     return {}
 
 
-def _required(known: AttributeSchema, primary: Mapping[str, object], problems: Problems) -> object:
-    if primary.get(known.name) is None:
-        problems.fatal(PRIMARY, f"{PRIMARY}.{known.name} is missing or null")
-        return None
-    return _value(known, primary[known.name], PRIMARY, problems)
-
-
 def _warn_of_unknown(values: Mapping[str, object], known: Mapping[str, object], part: str, problems: Problems) -> None:
     for name in values:
         if name not in known:
@@ -117,31 +116,26 @@ def value_from_json(kind: type, value: object) -> object:
     return reader(value)
 
 
-def _int(value: object) -> int:
+def _number(value: object) -> int | float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise TypeError("no whole number")
-    number = int(value)
-    if isinstance(value, float) and number != value:
+        raise TypeError("no number")
+    return value
+
+
+def _int(value: object) -> int:
+    content = _number(value)
+    number = int(content)
+    if isinstance(content, float) and number != content:
         raise ValueError("no whole number")
     return number
 
 
 def _float(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise TypeError("no float")
-    return float(value)
+    return float(_number(value))
 
 
 def _complex(value: object) -> complex:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise TypeError("no complex number")
-    return complex(value.strip() if isinstance(value, str) else value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return value
+    return complex(value.strip() if isinstance(value, str) else _number(value))
 
 
 def _tuple(value: object) -> tuple[object, ...]:
@@ -150,16 +144,12 @@ def _tuple(value: object) -> tuple[object, ...]:
     return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in value))
 
 
-def _moment(value: object) -> datetime:
-    return get_utc(_text(value))
-
-
 _READERS: dict[type, Callable[[object], object]] = {
     int: _int,
     float: _float,
     complex: _complex,
-    str: _text,
+    str: text_from_json,
     tuple: _tuple,
-    datetime: _moment,
+    datetime: lambda value: get_utc(text_from_json(value)),
 }
 _BY_KIND = {"i": _int, "u": _int, "f": _float, "c": _complex}

@@ -90,10 +90,17 @@ class NczarrFormat(ZarrFormat):
 
     dialect: Literal["current", "draft"] = "current"
 
-    @property
-    def name(self) -> str:
-        """Return ``nczarr``."""
-        return "nczarr"
+    name = "nczarr"
+    info = FormatInfo(
+        "nczarr",
+        "the netCDF-4 model on Zarr v2",
+        "metadata of NCZarr in .zgroup or .zattrs, a .zdataset or .nczarr",
+        True,
+        (
+            Variant("current", _HOLDS, {"dialect": "current"}, _NOTES | _NO_TYPES),
+            Variant("draft", _DRAFT_HOLDS, {"dialect": "draft"}, _NOTES | {Feature.USER_TYPES: "in `.ztypedefs`"}),
+        ),
+    )
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -102,16 +109,6 @@ class NczarrFormat(ZarrFormat):
 
     traits = FormatTraits(dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON)
     is_known_by_root = True
-
-    @property
-    def info(self) -> FormatInfo:
-        """Return its line of ``list_formats``."""
-        said = "metadata of NCZarr in .zgroup or .zattrs, a .zdataset or .nczarr"
-        variants = (
-            Variant("current", _HOLDS, {"dialect": "current"}, _NOTES | _NO_TYPES),
-            Variant("draft", _DRAFT_HOLDS, {"dialect": "draft"}, _NOTES | {Feature.USER_TYPES: "in `.ztypedefs`"}),
-        )
-        return FormatInfo("nczarr", "the netCDF-4 model on Zarr v2", said, True, variants)
 
     @property
     def metadata_dialect(self) -> NczarrDialect:
@@ -131,7 +128,7 @@ class NczarrFormat(ZarrFormat):
         return NczarrWriter(store, dialect, settings)
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the root has metadata of NCZarr; a consolidated dataset is known by one request.
+        """Return True where the root has metadata of NCZarr; a consolidated dataset is known by one request.
 
         So has a group or an array of a dataset: it must not be changed without what is around it.
         """
@@ -165,8 +162,8 @@ class NczarrFormat(ZarrFormat):
 
         A dataset of an older generation of netcdf-c, and one of plain Zarr, is ReadOnly.
         """
-        said = NCZarrOptions(**({"dialect": self.dialect} | options))
-        dialect = NczarrDialect(said, self)
+        nczarr_options = NCZarrOptions(**({"dialect": self.dialect} | options))
+        dialect = NczarrDialect(nczarr_options, self)
         opened = open_zarr(
             dialect,
             where,

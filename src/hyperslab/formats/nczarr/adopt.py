@@ -127,9 +127,7 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
     # the root comes last: who dies before leaves a plain dataset
     for path in reversed(whole):
         try:
-            if dialect == "current":
-                _require_names(path, whole[path])
-            docs[path] = _rendered(whole[path], path, metadata_dialect)
+            docs[path] = _render(whole[path], path, metadata_dialect)
         except HyperslabError as error:
             problems.append(Problem(path, "cannot-hold", error.said))
     if problems:
@@ -138,13 +136,12 @@ def _documents(model: Mapping[str, Spec], dialect: Any, url: str) -> tuple[dict[
     return docs, metadata_dialect
 
 
-def _require_names(path: str, spec: Spec) -> None:
-    declared = [dim.name for dim in spec.dims] if spec.is_group else []
-    for name in filter(None, (split_qualified(path)[1], *declared)):
-        require_netcdf_name(name, path)
-
-
-def _rendered(spec: Spec, path: str, metadata_dialect: NczarrDialect) -> Docs:
+def _render(spec: Spec, path: str, metadata_dialect: NczarrDialect) -> Docs:
+    """Return the documents of a node; Unsupported or Invalid where the dialect cannot hold it."""
+    if metadata_dialect.generation is not Generation.DRAFT:
+        declared = [dim.name for dim in spec.dims] if spec.is_group else []
+        for name in filter(None, (split_qualified(path)[1], *declared)):
+            require_netcdf_name(name, path)
     docs = metadata_dialect.render(spec, path)
     if spec.is_array:
         if spec.problem is not None:

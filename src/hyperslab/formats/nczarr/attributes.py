@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE
-from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, check_limits, text_or_none
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, check_limits, is_text_list, text_or_none
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
@@ -57,8 +57,17 @@ TypeOf = Callable[[str], Extension | None]
 
 @lru_cache(1024)
 def is_hidden(name: str) -> bool:
-    """Return whether users do not see an attribute of this name."""
+    """Return True for the name of an attribute that users do not see."""
     return name in HIDDEN or name.lower().startswith("_nczarr_")
+
+
+def split_hidden(
+    stored: JsonMapping, codes: JsonMapping, *, but: Collection[str] = ()
+) -> tuple[JsonObject, dict[str, tuple[Any, Any]]]:
+    """Return the attributes that users see, and the hidden ones, but for some names: value and type code by name."""
+    visible = {name: value for name, value in stored.items() if not is_hidden(name)}
+    hidden = {name: (stored[name], codes.get(name)) for name in stored if name not in visible and name not in but}
+    return visible, hidden
 
 
 def no_types(name: str) -> Extension | None:
@@ -77,7 +86,7 @@ def read_attributes(
 
     ``texts``: how the values are spelled, asked for only if some value needs it.
     """
-    found = {}
+    result = {}
     known: list[Mapping[str, str]] = []
 
     def spelled(name: str) -> str | None:
@@ -89,30 +98,30 @@ def read_attributes(
     for name, value in stored.items():
         code = codes.get(name)
         if isinstance(value, str) and code in _PLAIN_TEXT:
-            found[name] = value
+            result[name] = value
             continue
         text = spelled(name) if _is_bare(value, code) else None
         try:
-            found[name] = read_value(value, code, text, type_of)
+            result[name] = read_value(value, code, text, type_of)
         except (TypeError, ValueError, OverflowError, HyperslabError) as error:
             problems.warn("attribute", f"attribute {name!r} is not of its type {code!r}: {error}; its type is guessed")
             text = spelled(name) if _is_bare(value, None) else None
-            found[name] = read_value(value, None, text, type_of)
-    return found
+            result[name] = read_value(value, None, text, type_of)
+    return result
 
 
 def _is_bare(value: object, code: object) -> bool:
-    """Return whether the value is text that stands in the document without quotes: then its spelling matters."""
+    """Return True for text that stands in the document without quotes: then its spelling matters."""
     if isinstance(value, str):
         return False
     if code is None:
         return _is_json(as_list(value))
-    return isinstance(code, str) and code in _CHAR
+    return text_or_none(code) in _CHAR
 
 
 def _is_json(values: list[object]) -> bool:
-    """Return whether values without a type are neither numbers nor texts."""
-    return _widest(values) is None and not (values and all(isinstance(item, str) for item in values))
+    """Return True for values without a type that are neither numbers nor texts."""
+    return _widest(values) is None and not (values and is_text_list(values))
 
 
 def read_value(value: object, code: object, text: str | None, type_of: TypeOf = no_types) -> Any:
@@ -121,15 +130,25 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
     TypeError, ValueError or OverflowError where the value is not of that type.
     """
     match code:
-        case None:
-            return _guess_value(value, text)
+        case None if isinstance(value, str):
+            return value
+        case None:  # rule 3.8: numbers by their size, anything else as JSON text
+            several = as_list(value)
+            widest = _widest(several)
+            if _is_json(several):
+                return _as_text(value, text)
+            return _strings(several) if widest is None else _numbers(value, widest)
         case str() if code in _CHAR:
             return value if isinstance(value, str) else _as_text(value, text)
         case str() if _STRING.fullmatch(code):
             return _strings(value)
         case str() if (kind := type_of(code)) is not None:
             return read_user_value(value, kind)
-    return _numbers(value, _number_type(code))
+    number = _NUMBERS.get(text_or_none(code) or "")
+    dtype = dtype_from_json(dtype_in_bytes(code) if number is None else number)
+    if dtype.kind not in "iuf":
+        raise TypeError(f"no attribute is of type {code!r}")
+    return _numbers(value, dtype.newbyteorder("="))
 
 
 def _as_text(value: object, text: str | None) -> str:
@@ -143,32 +162,10 @@ def _strings(value: object) -> Any:
     return np.str_(texts[0]) if len(texts) == 1 else np.array(texts, np.dtypes.StringDType())
 
 
-def _number_type(code: object) -> NumpyDType:
-    dtype = (
-        np.dtype(_NUMBERS[code])
-        if isinstance(code, str) and code in _NUMBERS
-        else dtype_from_json(dtype_in_bytes(code))
-    )
-    if dtype.kind not in "iuf":
-        raise TypeError(f"no attribute is of type {code!r}")
-    return dtype.newbyteorder("=")
-
-
 def _numbers(value: object, dtype: NumpyDType) -> Any:
     several = as_list(value)
     cells = np.array([read_number(item, dtype) for item in several], dtype)
     return cells[0] if len(cells) == 1 else cells
-
-
-def _guess_value(value: object, text: str | None) -> Any:
-    """Return the value of an attribute without a type (rule 3.8): numbers by their size, anything else as JSON text."""
-    if isinstance(value, str):
-        return value
-    several = as_list(value)
-    if _is_json(several):
-        return _as_text(value, text)
-    dtype = _widest(several)
-    return _strings(several) if dtype is None else _numbers(value, dtype)
 
 
 def _widest(values: list[Any]) -> NumpyDType | None:
@@ -244,11 +241,11 @@ def _plain(cells: Any, cell: Callable[[Any], Any]) -> Any:
 
 def normalize_attributes(attrs: JsonMapping) -> JsonObject:
     """Return the values as they will be read back; errors name the attribute."""
-    found = {}
+    result = {}
     for name, value in attrs.items():
         with _name_attribute_in_errors(name):
-            found[name] = normalize_value(value)
-    return found
+            result[name] = normalize_value(value)
+    return result
 
 
 def normalize_value(value: object) -> Any:
@@ -265,12 +262,15 @@ def normalize_value(value: object) -> Any:
             pass
         case int() | float():
             return _guess_number([value])
-        case list() | tuple() if value and all(isinstance(item, str) for item in value):
+        case list() | tuple() if value and is_text_list([*value]):
             return _strings(list(map(str, value)))
         case list() | tuple() if value and all(_is_number(item) for item in value):
             return _guess_number([item.item() if isinstance(item, np.generic) else item for item in value])
         case None | list() | tuple() | dict():
-            return _json_text(value)
+            try:
+                return json.dumps(value, ensure_ascii=False)
+            except (TypeError, ValueError):
+                raise _unsupported(f"{type(value).__name__} of other things than JSON values") from None
     raise _unsupported(type(value).__name__)
 
 
@@ -286,16 +286,9 @@ def _guess_number(values: list[object]) -> Any:
     return cells[0] if len(cells) == 1 else cells
 
 
-def _json_text(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        raise _unsupported(f"{type(value).__name__} of other things than JSON values") from None
-
-
 def _regular_cells(cells: Values) -> Any:
     dtype = cells.dtype
-    is_text = dtype.kind in "TU" or (dtype.kind == "O" and all(isinstance(item, str) for item in cells.flat))
+    is_text = dtype.kind in "TU" or (dtype.kind == "O" and is_text_list([*cells.flat]))
     if cells.ndim > 1:
         raise _unsupported(f"array of {cells.ndim} dimensions")
     if is_text:
@@ -327,13 +320,13 @@ def source_texts(data: bytes) -> dict[str, str]:
     """
     check_limits(data)
     text = data.decode("utf-8-sig", "replace")
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     depth, name, start, end, before = 0, None, -1, 0, ""
     for match in _TOKEN.finditer(text):
         token = match.group()
         if depth == 1 and token in (",", "}"):
             if name is not None and start >= 0:
-                found[name] = text[start:end]
+                result[name] = text[start:end]
             name, start = None, -1
         elif depth == 1 and name is None and token == ":":
             name = _name(before)
@@ -343,7 +336,7 @@ def source_texts(data: bytes) -> dict[str, str]:
         end, before = match.end(), token
         if depth == 0:
             break
-    return found
+    return result
 
 
 def _name(token: str) -> str | None:

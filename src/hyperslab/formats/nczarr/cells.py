@@ -17,7 +17,7 @@ from hyperslab.formats.codec_kinds import with_serial
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import to_fill_cell
-from hyperslab.formats.metadata_json.dtypes import dtype_from_json
+from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT, NUMBERS
 from hyperslab.formats.nczarr.generation import Context, Generation
 from hyperslab.formats.zarr2 import document
@@ -35,26 +35,29 @@ Parsed = dict[tuple[int, Meaning, bool], ArraySpec]
 
 
 def read_array_once(
-    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, parsed: Parsed
+    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, truncate: bool, parsed: Parsed
 ) -> ArraySpec:
     """Return :func:`read_array`; a document without fault is parsed once however many arrays share it, and kept in
     ``parsed``."""
     place = (id(doc), meaning, scalar)
-    found = parsed.get(place)
-    if found is not None and found.layout["zarr2"] is doc:
-        return found
+    known = parsed.get(place)
+    if known is not None and known.layout["zarr2"] is doc:
+        return known
     before = len(problems)
-    spec = read_array(doc, problems, meaning=meaning, scalar=scalar)
+    spec = read_array(doc, problems, meaning=meaning, scalar=scalar, truncate=truncate)
     if len(problems) == before:
         parsed[place] = spec
     return spec
 
 
-def read_array(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool) -> ArraySpec:
+def read_array(
+    doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar: bool, truncate: bool = False
+) -> ArraySpec:
     """Return the spec of a ``.zarray``, without dimensions and attributes; ``layout["zarr2"]`` is the document as it
     is.
 
     ``meaning``: what the bytes are where the dtype does not tell. ``scalar``: a shape of ``[1]`` stands for ``()``.
+    ``truncate``: text that is too long for a cell is cut when it is written.
     """
     mended = _with_item_sizes(doc, meaning, problems)
     if meaning == "char":
@@ -64,19 +67,16 @@ def read_array(doc: JsonMapping, problems: Problems, *, meaning: Meaning, scalar
     spec = document.read_array(mended, {}, problems).evolve(layout={"zarr2": doc, "scalar": scalar})
     if meaning == "char":
         return spec.evolve(dtype=Char())
-    if meaning == "string" and isinstance(spec.dtype, np.dtype) and spec.dtype.kind == "S":
-        return _as_text(spec, spec.dtype.itemsize, problems)
-    return spec
-
-
-def _as_text(spec: ArraySpec, length: int, problems: Problems) -> ArraySpec:
+    if meaning != "string" or not isinstance(spec.dtype, np.dtype) or spec.dtype.kind != "S":
+        return spec
     fill = None
     if spec.fill_value is not None:
         try:
             fill = bytes(spec.fill_value).rstrip(b"\0").decode()
         except UnicodeDecodeError as error:
             problems.warn("fill_value", f"the fill value is no text: {error}")
-    return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, {"length": length}), *spec.codecs))
+    config = {"length": spec.dtype.itemsize} | ({"truncate": True} if truncate else {})
+    return spec.evolve(dtype=VlenString(), fill_value=fill, codecs=(Codec(TEXT, config), *spec.codecs))
 
 
 def _with_item_sizes(doc: JsonMapping, meaning: Meaning, problems: Problems) -> JsonMapping:
@@ -97,12 +97,15 @@ def _with_item_sizes(doc: JsonMapping, meaning: Meaning, problems: Problems) -> 
 
 def with_item_size(doc: JsonMapping, size: int) -> JsonObject:
     """Return the ``.zarray`` with this size where a shuffle has none."""
-    filters = [said | {"elementsize": size} if _lacks_size(said) else said for said in doc["filters"]]
+    filters = [value | {"elementsize": size} if _lacks_size(value) else value for value in doc["filters"]]
     return {**doc, "filters": filters}
 
 
-def _lacks_size(said: object) -> bool:
-    return isinstance(said, dict) and said.get("id") == "shuffle" and said.get("elementsize") in (0, "0")
+def _lacks_size(value: object) -> bool:
+    match value:
+        case {"id": "shuffle", "elementsize": 0 | "0"}:
+            return True
+    return False
 
 
 def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
@@ -118,7 +121,7 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
     if isinstance(spec.dtype, Char) and char == "|u1":
         code = None if spec.fill_value is None else np.uint8(ord(bytes(spec.fill_value) or b"\0"))
         plain = plain.evolve(dtype=np.dtype("u1"), fill_value=code)
-    comparable = {**old, "dtype": numpy_name(plain.dtype)} if isinstance(spec.dtype, Char) and old else old
+    comparable = {**old, "dtype": numpy_dtype(plain.dtype).str} if isinstance(spec.dtype, Char) and old else old
     if scalar and old.get("shape") == [1]:
         comparable = {**comparable, "shape": [], "chunks": []}
     doc = document.render_array(plain, comparable)
@@ -131,19 +134,23 @@ def write_array(spec: ArraySpec, char: str, *, scalar: bool) -> JsonObject:
     return doc
 
 
-def read_written(said: object, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
+def read_written(value: object, shape: tuple[int, ...], problems: Problems) -> tuple[int, ...] | None:
     """Return ``written``: how far the array was given cells along each axis; None where that is all of it.
 
     Somebody who does not know of it made the array shorter: then all that is left was given.
     """
-    if said is None:
+    if value is None:
         return None
-    if not isinstance(said, list) or len(said) != len(shape) or any(type(rows) is not int or rows < 0 for rows in said):
-        problems.warn("written", f"written is {shorten(said)}, which are not {len(shape)} lengths; ignored")
+    if (
+        not isinstance(value, list)
+        or len(value) != len(shape)
+        or any(type(rows) is not int or rows < 0 for rows in value)
+    ):
+        problems.warn("written", f"written is {shorten(value)}, which are not {len(shape)} lengths; ignored")
         return None
-    found = tuple(map(min, said, shape))
-    if found != tuple(said):
-        problems.warn("written", f"written is {shorten(said)}, which is more than the shape {list(shape)}")
+    found = tuple(map(min, value, shape))
+    if found != tuple(value):
+        problems.warn("written", f"written is {shorten(value)}, which is more than the shape {list(shape)}")
     return None if found == shape else found
 
 
@@ -151,11 +158,6 @@ def write_written(spec: ArraySpec) -> dict[str, list[int]]:
     """Return the member ``written`` of an array's document, where there is one."""
     rows = spec.layout.get("written")
     return {} if rows is None or tuple(rows) == spec.shape else {"written": list(rows)}
-
-
-def numpy_name(dtype: DataType) -> str:
-    """Return NumPy's name of a plain type."""
-    return numpy_dtype(dtype).str
 
 
 def text_length(spec: ArraySpec) -> int | None:
@@ -205,14 +207,14 @@ def meant_fill_value(
     spec: ArraySpec, attrs: JsonMapping, doc: JsonMapping, context: Context, problems: Problems
 ) -> object:
     """Return the fill value that its writer meant."""
-    said, attribute = doc.get("fill_value"), attrs.get(FILL)
-    if said == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
-        problems.warn("fill_value", f"fill_value {said} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
+    value, attribute = doc.get("fill_value"), attrs.get(FILL)
+    if value == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
+        problems.warn("fill_value", f"fill_value {value} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
         return np.float64(FILL_DOUBLE)
     if isinstance(spec.dtype, VlenString):  # null is empty to netcdf-c, whatever the attribute says
-        is_literal = isinstance(said, str) and isinstance(attribute, str) and said == attribute
-        return said if is_literal else spec.fill_value
-    if said is not None or attribute is None:
+        is_literal = isinstance(attribute, str) and value == attribute
+        return value if is_literal else spec.fill_value
+    if value is not None or attribute is None:
         return spec.fill_value
     try:
         fill = to_fill_cell(attribute, spec.dtype)
@@ -227,10 +229,10 @@ def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> Ar
     """Return the array with cells of a big-endian dtype read in the order that they were written in."""
     if not isinstance(spec.dtype, np.dtype) or not spec.dtype.str.startswith(">"):
         return spec
-    asked = context.options.byteorder
-    if asked == "stored" or (asked == "auto" and not _writes_swapped(context)):
+    order = context.options.byteorder
+    if order == "stored" or (order == "auto" and not _writes_swapped(context)):
         return spec
-    if asked == "auto":
+    if order == "auto":
         writer = f"netcdf-c {context.provenance['netcdf']}"
         message = (
             f"{writer} wrote cells of {spec.dtype.str} in little-endian order; byteorder='stored' reads them as is"
@@ -241,7 +243,7 @@ def mend_byte_order(spec: ArraySpec, context: Context, problems: Problems) -> Ar
 
 
 def _writes_swapped(context: Context) -> bool:
-    """Return whether a version of netcdf-c wrote this dataset that stores big-endian cells in little-endian order."""
+    """Return True for a dataset of a version of netcdf-c that stores big-endian cells in little-endian order."""
     version = context.provenance.get("netcdf", "")
     if context.generation is Generation.V2B and _SWAPPED_IN_DEVELOPMENT.fullmatch(version):
         return True
@@ -273,8 +275,8 @@ def netcdf_cell_type(dtype: DataType) -> DataType:
     raise Unsupported(message, remedy=remedy)
 
 
-def with_codec_chain(spec: ArraySpec, asked: object, context: Context) -> ArraySpec:
-    """Return the array with a whole chain of codecs; ``asked``: the width of text that the wish names, if any."""
+def with_codec_chain(spec: ArraySpec, width: object, context: Context) -> ArraySpec:
+    """Return the array with a whole chain of codecs; ``width``: of text, where the wish names one."""
     # netcdf-c takes cells in Fortran's order for those in C's, shuffles text by another size than Zarr's readers,
     # and opens no dataset with a scalar under Blosc
     dropped = {"transpose", "vlen-utf8"}
@@ -284,25 +286,18 @@ def with_codec_chain(spec: ArraySpec, asked: object, context: Context) -> ArrayS
     whole = spec.evolve(codecs=with_serial(codecs, Codec("bytes")))
     if not isinstance(spec.dtype, VlenString):
         return whole
-    return with_text_width(whole, text_width(spec, asked, context), truncate=context.options.truncate)
+    return with_text_width(whole, text_width(spec, width, context), truncate=context.options.truncate)
 
 
-def text_width(spec: ArraySpec, asked: object, context: Context) -> int:
-    """Return the bytes of a cell of text: as asked for, as its codec says, else what the dataset has for all (R36)."""
-    return _width(asked) or text_length(spec) or _default(context) or MAXIMUM_TEXT
-
-
-def _width(asked: object) -> int | None:
-    if asked is None:
-        return None
-    given = np.asarray(asked)
-    if given.size != 1 or given.dtype.kind not in "iu" or not 0 < int(given.reshape(())) < 2**28:
-        raise Invalid(f"{MAXIMUM}={asked!r}", remedy="a whole number of bytes")
-    return int(given.reshape(()))
-
-
-def _default(context: Context) -> int | None:
-    """Return the width that the root gives all its strings."""
+def text_width(spec: ArraySpec, wish: object, context: Context) -> int:
+    """Return the bytes of a cell of text: those of the wish, those of its codec, else what the dataset has for all
+    (R36)."""
+    if wish is not None:
+        width = np.asarray(wish)
+        if width.size != 1 or width.dtype.kind not in "iu" or not 0 < int(width.reshape(())) < LARGEST:
+            raise Invalid(f"{MAXIMUM}={wish!r}", remedy="a whole number of bytes")
+        return int(width.reshape(()))
     root = context.group("")
-    value, _ = ({} if root is None else root.layout.get("hidden", {})).get(DEFAULT_MAXIMUM, (None, None))
-    return value if type(value) is int and 0 < value < 2**28 else None
+    usual, _ = ({} if root is None else root.layout.get("hidden", {})).get(DEFAULT_MAXIMUM, (None, None))
+    is_width = type(usual) is int and 0 < usual < LARGEST
+    return text_length(spec) or (usual if is_width else MAXIMUM_TEXT)

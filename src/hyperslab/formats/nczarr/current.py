@@ -17,8 +17,8 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
-from hyperslab.formats.metadata_json.cells import to_fill_cell
-from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, write_attributes
+from hyperslab.formats.metadata_json.cells import text_from_json, to_fill_cell
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, split_hidden, write_attributes
 from hyperslab.formats.nczarr.cells import (
     FILL,
     MAXIMUM,
@@ -29,9 +29,7 @@ from hyperslab.formats.nczarr.cells import (
     netcdf_cell_type,
     read_array_once,
     read_written,
-    text_length,
     with_codec_chain,
-    with_text_width,
     write_array,
     write_written,
 )
@@ -57,7 +55,7 @@ from hyperslab.formats.nczarr.generation import (
     to_current_documents,
 )
 from hyperslab.formats.zarr.dialect import Docs
-from hyperslab.model.dtypes import Char, DataType, VlenString, describe
+from hyperslab.model.dtypes import Char, VlenString, describe
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -93,7 +91,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
         "zarr2": doc,
         "arrays": _names(own, "arrays", problems),
         "groups": _names(own, "groups", problems),
-        "hidden": _hidden(stored),
+        "hidden": split_hidden(stored, _codes(stored), but=_MADE)[1],
         "kept": kept,
     }
     attrs = _attributes(stored, node, context, problems, {})
@@ -102,10 +100,10 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
 
 def _own(stored: JsonMapping, key: str, problems: Problems) -> JsonObject:
     """Return one of NCZarr's own objects in ``.zattrs``."""
-    said = stored.get(key, {})
-    if isinstance(said, dict):
-        return said
-    problems.warn("nczarr", f"{key} is {shorten(said)}, not an object; ignored")
+    value = stored.get(key, {})
+    if isinstance(value, dict):
+        return value
+    problems.warn("nczarr", f"{key} is {shorten(value)}, not an object; ignored")
     return {}
 
 
@@ -113,58 +111,56 @@ def _kept(stored: JsonMapping) -> JsonObject:
     """Return what the own objects hold that is not known here."""
     kept = {}
     for key, known in _KNOWN.items():
-        said = stored.get(key)
-        if isinstance(said, dict) and not known.issuperset(said):
-            kept[key] = {name: said[name] for name in said if name not in known}
+        value = object_or_empty(stored.get(key))
+        if not known.issuperset(value):
+            kept[key] = {name: value[name] for name in value if name not in known}
     return kept
 
 
 def _names(own: JsonMapping, key: str, problems: Problems) -> tuple[str, ...] | None:
-    said = own.get(key)
-    if said is None:
+    value = own.get(key)
+    if value is None:
         return None
     # as fast as can be: a batch of new arrays asks this of a long list for each
-    if isinstance(said, list) and set(map(type, said)) <= {str} and "" not in said and "/" not in "".join(said):
-        return tuple(said)
-    problems.warn("nczarr", f"{key} is {shorten(said)}, not a list of names; ignored")
+    if isinstance(value, list) and set(map(type, value)) <= {str} and "" not in value and "/" not in "".join(value):
+        return tuple(value)
+    problems.warn("nczarr", f"{key} is {shorten(value)}, not a list of names; ignored")
     return None
 
 
-def _codes(stored: JsonMapping) -> JsonMapping:
-    said = stored.get(TYPES)
-    types = said.get("types") if isinstance(said, dict) else None
-    return object_or_empty(types)
-
-
-def _hidden(stored: JsonMapping) -> dict[str, tuple[object, object]]:
-    """Return what users do not see but for what is made anew: value and type code by name."""
-    codes = _codes(stored)
-    return {name: (stored[name], codes.get(name)) for name in stored if is_hidden(name) and name not in _MADE}
+def _codes(stored: JsonMapping) -> JsonObject:
+    return object_or_empty(object_or_empty(stored.get(TYPES)).get("types"))
 
 
 def _attributes(
     stored: JsonMapping, node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
 ) -> JsonObject:
     """Return the attributes that users see; ``fixed``: types that nothing in the document can change."""
-    said = stored.get(TYPES, {})
-    if not isinstance(said, dict) or not isinstance(said.get("types", {}), dict):
-        problems.warn("nczarr", f"{TYPES} is {shorten(said)}, which tells no types; they are guessed")
-    visible = {name: value for name, value in stored.items() if not is_hidden(name)}
+    content = stored.get(TYPES, {})
+    if not isinstance(content, dict) or not isinstance(content.get("types", {}), dict):
+        problems.warn("nczarr", f"{TYPES} is {shorten(content)}, which tells no types; they are guessed")
+    visible, _ = split_hidden(stored, {})
     return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
 
 
 def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Context, problems: Problems) -> ArraySpec:
     own = _own(stored, ARRAY, problems)
-    meaning, scalar = _meaning(doc, own, context), _is_scalar(own, stored)
-    spec = read_array_once(doc, problems, meaning=meaning, scalar=scalar, parsed=context.parsed)
+    # a shape of [1] stands for a scalar where one of the generations says so (rule 3.5)
+    is_scalar = own.get("scalar") or own.get("storage") == "scalar" or stored.get(XARRAY) in ([], [SCALAR])
+    spec = read_array_once(
+        doc,
+        problems,
+        meaning=_meaning(doc, own, context),
+        scalar=bool(is_scalar) and not own.get("dimension_references"),
+        truncate=context.options.truncate,
+        parsed=context.parsed,
+    )
     code = fill_code(spec.dtype)
     attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL: code})
     if isinstance(spec.dtype, Char) and attrs.get(FILL) == "":  # how netcdf-c spells the char NUL
         attrs[FILL] = "\0"
     fill = meant_fill_value(spec, attrs, doc, context, problems)
     spec = mend_byte_order(spec, context, problems)
-    if context.options.truncate and (length := text_length(spec)) is not None:
-        spec = with_text_width(spec, length, truncate=True)
     dimensions = read_array_dimensions(
         own.get("dimension_references"), stored.get(XARRAY), spec.shape, node, context, problems
     )
@@ -172,7 +168,7 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
         **spec.layout,
         "dimensions": dimensions,
         "typedef": None,
-        "hidden": _hidden(stored),
+        "hidden": split_hidden(stored, _codes(stored), but=_MADE)[1],
         "written": read_written(own.get("written"), spec.shape, problems),
         "kept": _kept(stored),
     }
@@ -189,13 +185,6 @@ def _meaning(doc: JsonMapping, own: JsonMapping, context: Context) -> Meaning:
     return "string"
 
 
-def _is_scalar(own: JsonMapping, stored: JsonMapping) -> bool:
-    """Return whether a shape of ``[1]`` stands for a scalar (rule 3.5)."""
-    if own.get("dimension_references"):
-        return False
-    return bool(own.get("scalar")) or own.get("storage") == "scalar" or stored.get(XARRAY) in ([], [SCALAR])
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -204,29 +193,25 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     if spec.is_array:
         return _render_array(spec, node, context)
     if spec.types:
-        raise _no_user_types(next(iter(spec.types)))
-    own: JsonObject = {GROUP: _with_kept(spec, GROUP, _group(spec))}
+        name = next(iter(spec.types))
+        message = f"the current dialect of NCZarr has no user types such as {name!r}"
+        raise Unsupported(message, remedy="use dialect='draft'")
+    group: JsonObject = {"dimensions": write_group_dimensions(spec.dims)}
+    group |= {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
+    own: JsonObject = {GROUP: _with_kept(spec, GROUP, group)}
     attrs, hidden = dict(spec.attrs), dict(spec.layout.get("hidden", {}))
     if not node:
-        said, _ = hidden.pop(PROVENANCE, (None, None))
-        said = attrs.pop(PROVENANCE, said)
-        hidden[PROVENANCE] = (merge_provenance("2.0.0", read_provenance({PROVENANCE: said})), ">S1")
-        own[SUPERBLOCK] = {"version": "2.0.0"} | _kept_of(spec, SUPERBLOCK)
+        content, _ = hidden.pop(PROVENANCE, (None, None))
+        content = attrs.pop(PROVENANCE, content)
+        hidden[PROVENANCE] = (merge_provenance("2.0.0", read_provenance({PROVENANCE: content})), ">S1")
+        own[SUPERBLOCK] = _with_kept(spec, SUPERBLOCK, {"version": "2.0.0"})
     old = {key: value for key, value in spec.layout.get("zarr2", {}).items() if key != "zarr_format"}
     return {".zattrs": _document(spec, attrs, hidden, {}, own), ".zgroup": {"zarr_format": 2, **old}}
 
 
-def _group(spec: GroupSpec) -> JsonObject:
-    lists = {key: list(spec.layout.get(key) or ()) for key in ("arrays", "groups")}
-    return {"dimensions": write_group_dimensions(spec.dims), **lists}
-
-
-def _kept_of(spec: GroupSpec | ArraySpec, key: str) -> JsonObject:
-    return dict(spec.layout.get("kept", {}).get(key, {}))
-
-
-def _with_kept(spec: GroupSpec | ArraySpec, key: str, said: JsonObject) -> JsonObject:
-    return said | _kept_of(spec, key)
+def _with_kept(spec: GroupSpec | ArraySpec, key: str, value: JsonObject) -> JsonObject:
+    """Return one of NCZarr's own objects, with what another writer put into it beside."""
+    return value | dict(spec.layout.get("kept", {}).get(key, {}))
 
 
 def _document(
@@ -258,7 +243,14 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     doc = write_array(spec, char, scalar=scalar)
     if isinstance(spec.dtype, Char | VlenString):
         doc["fill_value"] = _text_fill(doc["fill_value"], spec.fill_value, str(doc["dtype"]))
-    references = list(_references(spec, node))
+    references = spec.layout.get("dimensions")
+    if references is None:
+        group = split(node)[0]
+        references = [
+            qualified("", anonymous_name(size, draft=False)) if name is None else qualified(group, name)
+            for name, size in zip(spec.dims, spec.shape, strict=True)
+        ]
+    references = list(references)
     own: JsonObject = {"dimension_references": references}
     if scalar:
         own["scalar"] = 1
@@ -266,31 +258,20 @@ def _render_array(spec: ArraySpec, node: str, context: Context) -> Docs:
     if isinstance(spec.dtype, Char) and char == "|S1":
         own["nc_type"] = "char"
     own |= write_written(spec)
-    names = [SCALAR] if scalar else list(short_names(references))
     hidden = spec.layout.get("hidden", {})
-    untyped, arrays = {XARRAY: names}, {ARRAY: _with_kept(spec, ARRAY, own)}
-    return {".zattrs": _document(spec, _with_fill(spec), hidden, untyped, arrays), ".zarray": doc}
+    untyped = {XARRAY: [SCALAR] if scalar else list(short_names(references))}
+    stored = _document(spec, _with_fill(spec), hidden, untyped, {ARRAY: _with_kept(spec, ARRAY, own)})
+    return {".zattrs": stored, ".zarray": doc}
 
 
-def _text_fill(said: object, fill: Any, char: str | None) -> object:
+def _text_fill(value: object, fill: Any, char: str | None) -> object:
     """Return ``""`` for NUL bytes and a char as itself, as netcdf-c has them; else base64, as Zarr readers want."""
     if fill is None:
         return None
     raw = fill.encode() if isinstance(fill, str) else bytes(fill)
     if not raw.strip(b"\0"):
         return ""
-    return raw.decode() if char == ">S1" and raw.isascii() and raw.decode().isprintable() else said
-
-
-def _references(spec: ArraySpec, node: str) -> tuple[str, ...]:
-    resolved = spec.layout.get("dimensions")
-    if resolved is not None:
-        return tuple(resolved)
-    own = split(node)[0]
-    return tuple(
-        f"/{anonymous_name(size, draft=False)}" if name is None else qualified(own, name)
-        for name, size in zip(spec.dims, spec.shape, strict=True)
-    )
+    return raw.decode() if char == ">S1" and raw.isascii() and raw.decode().isprintable() else value
 
 
 def _with_fill(spec: ArraySpec) -> JsonObject:
@@ -301,27 +282,16 @@ def _with_fill(spec: ArraySpec) -> JsonObject:
         return attrs
     value = attrs[FILL]
     try:
-        if isinstance(spec.dtype, Char | VlenString):
-            attrs[FILL] = _text_attribute(value, spec.dtype)
-        else:
+        if not isinstance(spec.dtype, Char | VlenString):
             attrs[FILL] = to_fill_cell(np.asarray(value).reshape(()), spec.dtype)
+            return attrs
+        text = text_from_json(value.decode("latin-1") if isinstance(value, bytes) else value)
+        is_string = isinstance(spec.dtype, VlenString)
+        attrs[FILL] = np.str_(text) if is_string else "" if text == "\0" else str(text)
     except (TypeError, ValueError, OverflowError):
         message = f"{FILL}={shorten(value)} is no cell of type {describe(spec.dtype)}"
         raise Invalid(message, remedy="netCDF wants a _FillValue of the type of the cells") from None
     return attrs
-
-
-def _text_attribute(value: object, dtype: DataType) -> str:
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
-    if not isinstance(text, str):
-        raise TypeError("no text")
-    return np.str_(text) if isinstance(dtype, VlenString) else "" if text == "\0" else str(text)
-
-
-def _no_user_types(name: str) -> Unsupported:
-    return Unsupported(
-        f"the current dialect of NCZarr has no user types such as {name!r}", remedy="use dialect='draft'"
-    )
 
 
 # -- new arrays -------------------------------------------------------------------------------------------------------
@@ -350,18 +320,12 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
         problem=None,
         layout=layout,
     )
-    found = _parse_array_alone(
-        render(with_codec_chain(spec, hidden.get(MAXIMUM), context), node, context), node, context
-    )
-    try_chain(found)
-    unresolved = {key: value for key, value in found.layout.items() if key != "dimensions"}
-    return found.evolve(dims=wish.dims, layout=unresolved)
-
-
-def _parse_array_alone(docs: Docs, node: str, context: Context) -> ArraySpec:
-    problems = Problems(node)
-    found = parse(docs, node, Context(generation=context.generation, options=context.options), problems)
+    docs = render(with_codec_chain(spec, hidden.get(MAXIMUM), context), node, context)
+    alone, problems = Context(generation=context.generation, options=context.options), Problems(node)
+    found = parse(docs, node, alone, problems)
     problems.raise_if_fatal()
     if not found.is_array:
         raise TypeError("no array")
-    return found
+    try_chain(found)
+    unresolved = {key: value for key, value in found.layout.items() if key != "dimensions"}
+    return found.evolve(dims=wish.dims, layout=unresolved)

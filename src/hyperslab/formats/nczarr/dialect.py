@@ -8,7 +8,7 @@ from types import ModuleType
 
 from hyperslab.errors import ReadOnly
 from hyperslab.formats.base import Format
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, list_or_empty, object_or_empty
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.nczarr import current, draft, plain_zarr
 from hyperslab.formats.nczarr.generation import (
@@ -51,7 +51,7 @@ class NczarrDialect(MetadataDialect):
     consolidated_name = CONSOLIDATED
 
     def __init__(self, options: NCZarrOptions | None = None, family: Format | None = None) -> None:
-        self._options = options or NCZarrOptions()
+        self.options = options or NCZarrOptions()
         self._family = family
         self._context: Context | None = None
         self._is_part = False
@@ -59,11 +59,6 @@ class NczarrDialect(MetadataDialect):
         self._bound: JsonObject = {}
         self.order: dict[str, list[str]] = {}
         """The names in each group in the order of their definition, where a copy is made that does not have it."""
-
-    @property
-    def options(self) -> NCZarrOptions:
-        """Return how the dataset is opened or made."""
-        return self._options
 
     @property
     def generation(self) -> Generation | None:
@@ -75,8 +70,8 @@ class NczarrDialect(MetadataDialect):
         """Return what documents depend on; of a dataset that is not known yet, as it is made with these options."""
         if self._context is not None:
             return self._context
-        made = Generation.DRAFT if self._options.dialect == "draft" else Generation.V2C
-        return Context(generation=made, options=self._options, **self._bound)
+        made = Generation.DRAFT if self.options.dialect == "draft" else Generation.V2C
+        return Context(generation=made, options=self.options, **self._bound)
 
     def bind_lookups(
         self,
@@ -84,7 +79,7 @@ class NczarrDialect(MetadataDialect):
         texts: Callable[[str], Mapping[str, str]],
         structured: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Where documents of other nodes are asked for."""
+        """Set where documents of other nodes are looked up."""
         self._bound = {"group": group, "texts": texts, "structured": structured}
         if self._context is not None:
             self._context = replace(self._context, **self._bound)
@@ -94,11 +89,11 @@ class NczarrDialect(MetadataDialect):
         if root is None:
             self._context = self.context
             return
-        said = read_provenance(_attributes_of(root))
+        provenance = read_provenance(draft.stored_attributes(root))
         found = find_generation(root)
         self._is_stored = True
         self._is_part = found is Generation.PURE and not {GROUP, ARRAY}.isdisjoint(root.get(document.ZATTRS, {}))
-        self._context = Context(generation=found, options=self._options, provenance=said, **self._bound)
+        self._context = Context(generation=found, options=self.options, provenance=provenance, **self._bound)
 
     @property
     def variant(self) -> Format:
@@ -108,10 +103,10 @@ class NczarrDialect(MetadataDialect):
         return self._family.variant({"dialect": "draft" if self.generation is Generation.DRAFT else "current"})
 
     def raise_if_only_read(self, url: str) -> None:
-        """ReadOnly for a dataset of a generation that is read, not changed."""
+        """Raise ReadOnly for a dataset of a generation that is read, not changed."""
         if self.generation is Generation.DRAFT and self.context.provenance == {} and self._is_stored:
-            said = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
-            raise ReadOnly(said, url=url, remedy="convert it to format nczarr")
+            message = "a dataset of the draft without _NCProperties, which netCDF did not write, is only read"
+            raise ReadOnly(message, url=url, remedy="convert it to format nczarr")
         if self.generation not in _WRITTEN:
             what = "plain Zarr" if self.generation is Generation.PURE else f"NCZarr of {self.generation}"
             remedy = "convert it to format nczarr"
@@ -146,7 +141,7 @@ class NczarrDialect(MetadataDialect):
         return docs
 
     def is_array(self, docs: Docs) -> bool:
-        """Return whether there is a ``.zarray``."""
+        """Return True where there is a ``.zarray``."""
         return document.ZARRAY in docs
 
     def key_of(self, spec: ArraySpec) -> KeyOf:
@@ -159,7 +154,7 @@ class NczarrDialect(MetadataDialect):
         names = tuple(name.rpartition("/")[2] if name and name.startswith("/") else name for name in wish.dims)
         spec: ArraySpec = self._module.new_array(wish.evolve(dims=names), node, self.context)
         pairs = zip(spec.dims, wish.dims, strict=True)
-        return spec.evolve(dims=tuple(said if said and said.startswith("/") else name for name, said in pairs))
+        return spec.evolve(dims=tuple(value if value and value.startswith("/") else name for name, value in pairs))
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
@@ -169,15 +164,16 @@ class NczarrDialect(MetadataDialect):
         entries, side = doc.get("metadata"), doc.get(DRAFT_KEY, {})
         if not isinstance(entries, dict) or not isinstance(side, dict):
             return None
-        more = side.get("documents", {})
         copy: ConsolidatedDocs = {}
-        for place, said in (*entries.items(), *(more.items() if isinstance(more, dict) else ())):
+        for place, content in (*entries.items(), *object_or_empty(side.get("documents")).items()):
             path, _, name = place.rpartition("/")
             if (name not in _PLAIN and name not in _ALL) or not is_key(place):
                 continue
-            if not isinstance(said, dict):
+            if not isinstance(content, dict):
                 return None
-            copy.setdefault(path, {})[name] = without_inline(said) if name == document.ZGROUP else said
+            if name == document.ZGROUP:  # zarr-python 3 puts a copy into those within .zmetadata
+                content = {key: value for key, value in content.items() if key != "consolidated_metadata"}
+            copy.setdefault(path, {})[name] = content
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
         return sort_nodes(whole, side.get("order"))
 
@@ -191,32 +187,26 @@ class NczarrDialect(MetadataDialect):
         entries = {
             place: placed[place] for place, (path, _, name) in names.items() if name in _PLAIN and path not in aside
         }
-        said: JsonObject = {"metadata": entries, "zarr_consolidated_format": 1}
+        value: JsonObject = {"metadata": entries, "zarr_consolidated_format": 1}
         if self.context.generation is Generation.DRAFT:
             beside = {place: doc for place, doc in placed.items() if place not in entries}
-            said[DRAFT_KEY] = {"documents": beside, "order": names_by_group(sort_nodes(whole, self.order))}
-        return said
+            value[DRAFT_KEY] = {"documents": beside, "order": names_by_group(sort_nodes(whole, self.order))}
+        return value
 
     def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return None: nothing is left of ``.zmetadata``."""
         return None
 
 
-def _attributes_of(root: Docs) -> JsonObject:
-    """Return the attributes of the root wherever the draft lets them stand (R17, R20)."""
-    inside = root.get(document.ZGROUP, {}).get(document.ZATTRS)
-    return object_or_empty(inside) | root.get(".zattr", {}) | root.get(document.ZATTRS, {})
-
-
-def without_inline(doc: JsonObject) -> JsonObject:
-    """Return a ``.zgroup`` without the copy that zarr-python 3 puts into those within ``.zmetadata``."""
-    return {name: value for name, value in doc.items() if name != "consolidated_metadata"}
-
-
 def has_subarrays(dtype: object) -> bool:
-    """Return whether a dtype has fields that are arrays: zarr-python 3 refuses a whole copy that speaks of one."""
-    fields = dtype if isinstance(dtype, list) else []
-    return any(isinstance(part, list) and (len(part) > 2 or has_subarrays(part[1:] and part[1])) for part in fields)
+    """Return True for a dtype with arrays as fields: zarr-python 3 refuses a whole copy that has one."""
+    for field in list_or_empty(dtype):
+        match field:
+            case [_, _, _, *_]:
+                return True
+            case [_, inner] if has_subarrays(inner):
+                return True
+    return False
 
 
 def names_by_group(copy: ConsolidatedDocs) -> dict[str, list[str]]:
@@ -232,13 +222,12 @@ def sort_nodes(copy: ConsolidatedDocs, order: object) -> ConsolidatedDocs:
     """Return the copy with the nodes of each group in this order, others behind; as it is where that says nothing."""
     if not isinstance(order, dict):
         return copy
-    said = {group: names for group, names in order.items() if isinstance(names, list)}
     below = names_by_group(copy)
     result: ConsolidatedDocs = {"": copy[""]} if "" in copy else {}
 
     def add(group: str) -> None:
         names = below.get(group, ())
-        first = [name for name in said.get(group, ()) if isinstance(name, str) and name in names]
+        first = [name for name in list_or_empty(order.get(group)) if name in names]
         for name in dict.fromkeys((*first, *names)):
             path = f"{group}/{name}" if group else name
             result[path] = copy[path]

@@ -5,7 +5,7 @@ The shape of an array is always right (rule 3.14): somebody resized it who does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.rules import document_finding
 from hyperslab.formats.zarr2.document import ZARRAY
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import Compound, Extension, Opaque, numpy_dtype
+from hyperslab.model.dtypes import Compound, Opaque, numpy_dtype
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec
 
@@ -77,14 +77,17 @@ def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
         return
     uses: dict[str, list[AxisUse]] = {}
     for path, spec in survey.arrays:
-        said = read_references(survey.docs(path), survey.generation)
-        names = said if are_names(said, len(spec.shape)) else None
+        references = read_references(survey.docs(path), survey.generation)
+        names = references if are_names(references, len(spec.shape)) else None
         if names is None:
-            yield from _lost(survey, path, spec, said)
+            yield from _lost(survey, path, spec, references)
             continue
         lost = [name for name in names if find_dimension(name, survey.context) is None]
         if lost:
-            yield _undeclared(survey, path, spec, names, lost)
+            message = f"no group declares the dimension {', '.join(map(repr, dict.fromkeys(lost)))}"
+            action = "name the nearest that fits, or declare it"
+            change = partial(_write_references, survey, path, spec, names, None)
+            yield document_finding(Problem(path, "undeclared-dimension", message), "", action, change)
         for axis, (name, size) in enumerate(zip(names, spec.shape, strict=True)):
             uses.setdefault(name, []).append(AxisUse(path, axis, size))
     for fqn, several in uses.items():
@@ -96,30 +99,21 @@ def find_dimension_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
 # -- references -------------------------------------------------------------------------------------------------------
 
 
-def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, said: object) -> Iterator[Finding]:
+def _lost(survey: NCZarrSurvey, path: str, spec: ArraySpec, references: object) -> Iterator[Finding]:
     """Yield an array that somebody wrote or rewrote who does not know NCZarr."""
-    if said is None and not spec.shape and survey.generation is Generation.DRAFT:
+    if references is None and not spec.shape and survey.generation is Generation.DRAFT:
         return
     names = [split_qualified(fqn)[1] for fqn in spec.layout["dimensions"]]
-    shown = f"has no references to dimensions: it is on {names}, by {_source(names, spec)}"
-    message = shown if said is None else f"the dimensions are {shorten(said)}, the shape is {list(spec.shape)}"
-    typedef, type_said = _typedef(survey, path, spec) if said is None else (None, "")
+    message = f"the dimensions are {shorten(references)}, the shape is {list(spec.shape)}"
+    typedef, type_said = None, ""
+    if references is None:
+        made_up = all(is_anonymous(name, size) for name, size in zip(names, spec.shape, strict=True))
+        source = "no name that was given" if names and made_up else "_ARRAY_DIMENSIONS"
+        message = f"has no references to dimensions: it is on {names}, by {source}"
+        typedef, type_said = _typedef(survey, path, spec)
     action = f"write the references{type_said}, declare what is missing"
     change = partial(_write_references, survey, path, spec, names, typedef)
     yield document_finding(Problem(path, "lost-references", message), "", action, change)
-
-
-def _source(names: Sequence[str], spec: ArraySpec) -> str:
-    made_up = all(is_anonymous(name, size) for name, size in zip(names, spec.shape, strict=True))
-    return "no name that was given" if names and made_up else "_ARRAY_DIMENSIONS"
-
-
-def _undeclared(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], lost: Sequence[str]) -> Finding:
-    message = f"no group declares the dimension {', '.join(map(repr, dict.fromkeys(lost)))}"
-    change = partial(_write_references, survey, path, spec, names, None)
-    return document_finding(
-        Problem(path, "undeclared-dimension", message), "", "name the nearest that fits, or declare it", change
-    )
 
 
 def _write_references(
@@ -130,17 +124,15 @@ def _write_references(
     for name, size in zip(names, spec.shape, strict=True):
         is_sound = name.startswith("/") and wanted.known(name) is not None
         found.append(name if is_sound else wanted.take(split_qualified(name)[1], size, path))
-    return DocumentChange({**wanted.docs(), path: _with_array(survey, path, spec, found, typedef)})
-
-
-def _with_array(survey: NCZarrSurvey, path: str, spec: ArraySpec, names: Sequence[str], typedef: str | None) -> Docs:
-    """Return the documents of an array on these dimensions; all of them anew where NCZarr's own are not there."""
     docs, generation = survey.docs(path), survey.generation
+    # all documents anew where NCZarr's own are not there
     if read_references(docs, generation) is None and not generation.is_older:
-        layout = {**spec.layout, "dimensions": tuple(names), "typedef": typedef or spec.layout.get("typedef")}
+        layout = {**spec.layout, "dimensions": tuple(found), "typedef": typedef or spec.layout.get("typedef")}
         docs = survey.rendered(path, spec.evolve(layout=layout)) or docs
-    docs = with_references(docs, generation, names)
-    return docs if typedef is None else docs | {ZARRAY: {**docs[ZARRAY], "typedef": typedef}}
+    docs = with_references(docs, generation, found)
+    if typedef is not None:
+        docs = docs | {ZARRAY: {**docs[ZARRAY], "typedef": typedef}}
+    return DocumentChange({**wanted.docs(), path: docs})
 
 
 def _typedef(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> tuple[str | None, str]:
@@ -148,24 +140,19 @@ def _typedef(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> tuple[str | No
     plain = isinstance(spec.dtype, Opaque) or numpy_dtype(spec.dtype).names is not None
     if survey.generation is not Generation.DRAFT or spec.layout.get("typedef") or not plain:
         return None, ""
-    found = [
-        qualified(group, name)
-        for group in outward(split(path)[0])
-        for name, kind in (_types(survey, group)).items()
-        if _is_like(kind, spec)
-    ]
+    found = []
+    for group in outward(split(path)[0]):
+        declaring = survey.context.group(group)
+        for name, kind in ({} if declaring is None else declaring.types).items():
+            match kind, spec.dtype:
+                case Opaque(), Opaque():
+                    is_like = kind.size == spec.dtype.size
+                case Compound(), _:
+                    is_like = same_type(numpy_dtype(kind), numpy_dtype(spec.dtype))
+                case _:
+                    is_like = False
+            found += [qualified(group, name)] if is_like else []
     return (found[0], f" and the typedef {found[0]}") if len(found) == 1 else (None, "")
-
-
-def _types(survey: NCZarrSurvey, group: str) -> Mapping[str, Extension]:
-    spec = survey.context.group(group)
-    return {} if spec is None else spec.types
-
-
-def _is_like(kind: Extension, spec: ArraySpec) -> bool:
-    if isinstance(kind, Opaque):
-        return isinstance(spec.dtype, Opaque) and kind.size == spec.dtype.size
-    return isinstance(kind, Compound) and same_type(numpy_dtype(kind), numpy_dtype(spec.dtype))
 
 
 # -- lengths ----------------------------------------------------------------------------------------------------------
@@ -174,35 +161,18 @@ def _is_like(kind: Extension, spec: ArraySpec) -> bool:
 def _length_damage(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> Iterator[Finding]:
     """Yield a dimension of another length than its arrays."""
     sizes = {use.size for use in uses}
-    if sizes == {dim.size}:
+    others = [use for use in uses if use.size != dim.size]
+    if not others:
         return
-    group = split_qualified(fqn)[0]
-    said = f"the dimension {fqn} has the length {dim.size}, {_describe_uses(uses, dim.size)}"
-    if dim.unlimited:
-        action = f"make it {max(sizes)} long, and every array on it"
+    if dim.unlimited or len(sizes) == 1:
+        lengths = ", ".join(dict.fromkeys(f"/{use.path} is {use.size} long" for use in others))
+        message = f"the dimension {fqn} has the length {dim.size}, {lengths}"
+        action = f"make it {max(sizes)} long{', and every array on it' if dim.unlimited else ''}"
         change = partial(_lengthen_all, survey, fqn, replace(dim, size=max(sizes)), uses)
-        yield document_finding(Problem(group, "dimension-size", said), fqn, action, change)
-    elif len(sizes) == 1:
-        action = f"make it {max(sizes)} long"
-        yield document_finding(
-            Problem(group, "dimension-size", said), fqn, action, partial(_declare_length, survey, fqn, max(sizes))
-        )
-    else:
-        yield from (_own_dimension(survey, fqn, dim, path, spec) for path, spec in _others(survey, dim, uses))
-
-
-def _describe_uses(uses: Sequence[AxisUse], size: int) -> str:
-    return ", ".join(dict.fromkeys(f"/{use.path} is {use.size} long" for use in uses if use.size != size))
-
-
-def _others(survey: NCZarrSurvey, dim: Dimension, uses: Sequence[AxisUse]) -> Iterator[tuple[str, ArraySpec]]:
-    paths = {use.path for use in uses if use.size != dim.size}
-    return ((path, spec) for path, spec in survey.arrays if path in paths)
-
-
-def _declare_length(survey: NCZarrSurvey, fqn: str, size: int) -> DocumentChange:
-    group, name = split_qualified(fqn)
-    return DocumentChange({group: with_dimensions(survey.docs(group), survey.generation, [Dimension(name, size)])})
+        yield document_finding(Problem(split_qualified(fqn)[0], "dimension-size", message), fqn, action, change)
+        return
+    paths = {use.path for use in others}
+    yield from (_own_dimension(survey, fqn, dim, path, spec) for path, spec in survey.arrays if path in paths)
 
 
 def _lengthen_all(survey: NCZarrSurvey, fqn: str, dim: Dimension, uses: Sequence[AxisUse]) -> DocumentChange:

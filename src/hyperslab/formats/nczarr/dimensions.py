@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, is_text_list, object_or_empty
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.zarr2.document import DIMENSIONS
@@ -36,7 +37,7 @@ def qualified(group: str, name: str) -> str:
 
 
 def require_netcdf_name(name: str, node: str) -> None:
-    """Invalid for the name of a node or dimension that netcdf-c cannot open a dataset for."""
+    """Raise Invalid for the name of a node or dimension that netcdf-c cannot open a dataset for."""
     if not _OF_NETCDF.fullmatch(name) or len(name.encode()) > _LONGEST:
         remedy = "begin with a letter, digit or _, without control characters or a space at the end; or use zarr2"
         raise Invalid(f"{name!r} is no name in netCDF", node=node, remedy=remedy)
@@ -54,7 +55,7 @@ def anonymous_name(size: int, *, draft: bool) -> str:
 
 
 def is_anonymous(name: str, size: int) -> bool:
-    """Return whether some generation made this name up for an axis of this length."""
+    """Return True for a name that some generation made up for an axis of this length."""
     found = _ANONYMOUS.fullmatch(name)
     return found is not None and int(found[1]) == size
 
@@ -70,20 +71,18 @@ def read_array_dimensions(
     references: Any, names: Any, shape: Sequence[int], node: str, context: Context, problems: Problems
 ) -> tuple[str, ...]:
     """Return the qualified name of each axis' dimension: the first of the three that can be used."""
-    if references is not None and not are_names(references, len(shape)):
-        problems.warn("dimensions", f"the dimensions {shorten(references)} name no {len(shape)} dimensions; ignored")
-    elif references is not None:
-        return tuple(
-            _resolve(name, size, node, context, problems) for name, size in zip(references, shape, strict=True)
-        )
-    if names is not None and not are_names(names, len(shape)):
+    ndim = len(shape)
+    if references is not None and are_names(references, ndim):
+        axes = zip(references, shape, strict=True)
+        return tuple(_resolve(name, size, node, context, problems) for name, size in axes)
+    if references is not None:
+        problems.warn("dimensions", f"the dimensions {shorten(references)} name no {ndim} dimensions; ignored")
+    if names is not None and not are_names(names, ndim):
         if shape or names != [SCALAR]:
-            problems.warn(
-                "dimensions", f"{XARRAY} is {shorten(names)}, which names no {len(shape)} dimensions; ignored"
-            )
+            problems.warn("dimensions", f"{XARRAY} is {shorten(names)}, which names no {ndim} dimensions; ignored")
         names = None
-    given = names or [None] * len(shape)
-    return tuple(_by_name(name, size, node, context, problems) for name, size in zip(given, shape, strict=True))
+    axes = zip(names or [None] * ndim, shape, strict=True)
+    return tuple(_by_name(name, size, node, context, problems) for name, size in axes)
 
 
 def _by_name(name: str | None, size: int, node: str, context: Context, problems: Problems) -> str:
@@ -99,10 +98,8 @@ def _by_name(name: str | None, size: int, node: str, context: Context, problems:
 
 
 def are_names(names: object, ndim: int) -> bool:
-    """Return whether this is a list with a name for each axis."""
-    if not isinstance(names, list) or len(names) != ndim:
-        return False
-    return all(isinstance(name, str) and split_qualified(name)[1] for name in names)
+    """Return True for a list with a name for each axis."""
+    return is_text_list(names) and len(names) == ndim and all(split_qualified(name)[1] for name in names)
 
 
 def _resolve(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
@@ -141,14 +138,14 @@ def nearest_dimension(name: str, size: int, group: str, context: Context) -> str
 # -- dimensions that a group declares ---------------------------------------------------------------------------------
 
 
-def read_group_dimensions(said: object, problems: Problems) -> tuple[Dimension, ...]:
+def read_group_dimensions(value: object, problems: Problems) -> tuple[Dimension, ...]:
     """Return the dimensions that a group declares: sizes by name, or objects of size and ``unlimited``."""
-    said = dimensions_by_name(said)
-    if not isinstance(said, dict):
-        problems.warn("dimensions", f"the dimensions of the group are {shorten(said)}, not an object; ignored")
+    value = dimensions_by_name(value)
+    if not isinstance(value, dict):
+        problems.warn("dimensions", f"the dimensions of the group are {shorten(value)}, not an object; ignored")
         return ()
     found = []
-    for name, entry in said.items():
+    for name, entry in value.items():
         if (dimension := read_dimension(name, entry)) is None:
             problems.warn("dimensions", f"{shorten(name)}: {shorten(entry)} is no dimension; ignored")
         else:
@@ -156,18 +153,18 @@ def read_group_dimensions(said: object, problems: Problems) -> tuple[Dimension, 
     return tuple(found)
 
 
-def dimensions_by_name(said: object) -> object:
+def dimensions_by_name(value: object) -> object:
     """Return dimensions that a group declares as a list, as some older ones do, by name; anything else as it is."""
-    if not isinstance(said, list):
-        return said
-    named = (entry for entry in said if isinstance(entry, dict))
+    if not isinstance(value, list):
+        return value
+    named = (entry for entry in value if isinstance(entry, dict))
     return {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
 
 
-def read_dimension(name: str, said: object) -> Dimension | None:
+def read_dimension(name: str, value: object) -> Dimension | None:
     """Return what is said under a name: a size, or an object of size and ``unlimited``; None where that is no
     dimension."""
-    whole: JsonMapping = said if isinstance(said, dict) else {"size": said}
+    whole: JsonMapping = value if isinstance(value, dict) else {"size": value}
     size = whole.get("size")
     if not name or "/" in name or type(size) is not int or not 0 <= size <= LONGEST:
         return None
@@ -191,15 +188,13 @@ def short_names(fqns: Sequence[str]) -> tuple[str, ...]:
 
 
 def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> tuple[str, ...]:
-    """Return the names without their groups, of dimensions that were told apart as they were given."""
-    return tuple(_without_suffix(fqn, size, context) for fqn, size in zip(fqns, shape, strict=True))
+    """Return the names without their groups, and without the suffixes that tell lengths of one name apart."""
 
+    def declares(group: str, plain: str) -> bool:
+        return any(find_dimension(qualified(above, plain), context) for above in outward(group))
 
-def _without_suffix(fqn: str, size: int, context: Context) -> str:
-    group, name = split_qualified(fqn)
-    return strip_suffix(
-        name, size, lambda plain: any(find_dimension(qualified(g, plain), context) for g in outward(group))
-    )
+    pairs = [(*split_qualified(fqn), size) for fqn, size in zip(fqns, shape, strict=True)]
+    return tuple(strip_suffix(name, size, partial(declares, group)) for group, name, size in pairs)
 
 
 # -- the draft: .zdims of a group, dimensions of an array -------------------------------------------------------------
@@ -208,16 +203,17 @@ def _without_suffix(fqn: str, size: int, context: Context) -> str:
 def read_draft_dimensions(doc: JsonMapping, problems: Problems) -> tuple[tuple[Dimension, ...], JsonObject]:
     """Return the dimensions of a group's document, and what it says beyond them."""
     dims, kept = [], {}
-    for name, said in doc.items():
-        dim = read_dimension(name, said)
+    for name, content in doc.items():
+        dim = read_dimension(name, content)
         if dim is None:
             problems.warn(
-                "dimension", f"dimension {name!r} is {shorten(said)}; it is a length, or a size and whether unlimited"
+                "dimension",
+                f"dimension {name!r} is {shorten(content)}; it is a length, or a size and whether unlimited",
             )
-            kept[name] = said
+            kept[name] = content
             continue
         dims.append(dim)
-        entry = object_or_empty(said)
+        entry = object_or_empty(content)
         if more := {key: value for key, value in entry.items() if key not in ("size", "unlimited")}:
             kept[name] = more
     return tuple(dims), kept
@@ -225,13 +221,13 @@ def read_draft_dimensions(doc: JsonMapping, problems: Problems) -> tuple[tuple[D
 
 def write_draft_dimensions(dims: Sequence[Dimension], kept: JsonMapping, group: str) -> JsonObject:
     """Return the document of these dimensions, with what was kept of an old one; Invalid for a name with a slash."""
-    doc = {name: said for name, said in kept.items() if name not in {dim.name for dim in dims}}
+    doc = {name: entry for name, entry in kept.items() if name not in {dim.name for dim in dims}}
     for dim in dims:
         qualified(group, dim.name)
         more = kept.get(dim.name)
-        said: JsonObject = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
-        said |= object_or_empty(more)
-        doc[dim.name] = said if len(said) > 1 else dim.size
+        entry: JsonObject = {"size": dim.size} | ({"unlimited": 1} if dim.unlimited else {})
+        entry |= object_or_empty(more)
+        doc[dim.name] = entry if len(entry) > 1 else dim.size
     return doc
 
 
@@ -252,25 +248,24 @@ def read_draft_array_dimensions(
 ) -> tuple[str, ...]:
     """Return the qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable
     (R27)."""
-    said = doc.get("dimensions")
-    fits = isinstance(said, list) and len(said) == len(shape) and all(isinstance(name, str) for name in said)
-    if said is not None and not fits:
+    value = doc.get("dimensions")
+    names = value if is_text_list(value) and len(value) == len(shape) else [None] * len(shape)
+    if value is not None and names is not value:
         problems.undecodable(
-            "dimensions", f"dimensions is {shorten(said)}, the shape {list(shape)}: one name per length is needed"
+            "dimensions", f"dimensions is {shorten(value)}, the shape {list(shape)}: one name per length is needed"
         )
-    elif said is None and shape:
+    elif value is None and shape:
         problems.warn("dimensions", "dimensions is missing; the names are taken from _ARRAY_DIMENSIONS, or made up")
     plain = read_plain_names(stored.get(DIMENSIONS), len(shape), problems)
-    names = said if isinstance(said, list) and fits else [None] * len(shape)
     return tuple(_resolve_in_draft(*axis, group, context, problems) for axis in zip(names, plain, shape, strict=True))
 
 
-def read_plain_names(said: object, ndim: int, problems: Problems) -> Sequence[str | None]:
+def read_plain_names(value: object, ndim: int, problems: Problems) -> Sequence[str | None]:
     """Return the names of ``_ARRAY_DIMENSIONS``, None for those that are none."""
-    if said is not None and (not isinstance(said, list) or len(said) != ndim):
-        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(said)}, which names no {ndim} dimensions; ignored")
-        said = None
-    names = said or [None] * ndim
+    if value is not None and (not isinstance(value, list) or len(value) != ndim):
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(value)}, which names no {ndim} dimensions; ignored")
+        value = None
+    names = value or [None] * ndim
     return [name if isinstance(name, str) and name and "/" not in name else None for name in names]
 
 
@@ -288,6 +283,6 @@ def _resolve_in_draft(
         )
         return new_qualified_name(plain, size, group, context)
     if dim.size != size:
-        said = f"an axis of {size} cells has the dimension {fqn} of size {dim.size}"
-        (problems.warn if dim.unlimited else problems.undecodable)("dimension-size", said)
+        message = f"an axis of {size} cells has the dimension {fqn} of size {dim.size}"
+        (problems.warn if dim.unlimited else problems.undecodable)("dimension-size", message)
     return qualified(*split_qualified(fqn))

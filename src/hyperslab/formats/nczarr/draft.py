@@ -24,13 +24,20 @@ from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.codec_kinds import with_serial
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
-from hyperslab.formats.nczarr.attributes import is_hidden, normalize_attributes, read_attributes, write_attributes
+from hyperslab.formats.nczarr.attributes import (
+    is_hidden,
+    normalize_attributes,
+    read_attributes,
+    split_hidden,
+    write_attributes,
+)
 from hyperslab.formats.nczarr.cells import (
     MAXIMUM,
     TEXT,
+    fill_code,
     read_array,
     read_written,
     text_length,
@@ -86,26 +93,34 @@ _TEXT_DTYPES = frozenset({"|u1", "<u1", "|S1", ">S1", "<S1", "<U1", ">U1"})
 
 def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
-    inside = docs.get(ZGROUP, {}).get(ZATTRS)
-    stored = object_or_empty(inside) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
+    stored = stored_attributes(docs)
     codes = docs.get(".zattrs_type", {}) | docs.get(CODES, {})
     if ZARRAY in docs:
         return _read_array(docs[ZARRAY], stored, codes, node, context, problems)
     return _read_group(docs, stored, codes, node, context, problems)
 
 
+def stored_attributes(docs: Docs) -> JsonObject:
+    """Return the attributes of a node wherever the draft lets them stand (R17, R20)."""
+    inside = docs.get(ZGROUP, {}).get(ZATTRS)
+    return object_or_empty(inside) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
+
+
 def _read_group(
     docs: Docs, stored: JsonObject, codes: JsonObject, node: str, context: Context, problems: Problems
 ) -> GroupSpec:
     doc = docs.get(ZGROUP, {})
-    if not node:
-        _check_versions(docs, problems)
+    version = doc.get("zarr_format", 2)
+    if not node and version != 2:
+        problems.fatal("zarr_format", f"zarr_format is {shorten(version)}, not 2")
+    if not node and DATASET in docs and "nczarr_version" not in docs[DATASET]:
+        problems.fatal("nczarr_version", "nczarr_version is missing in .zdataset")
     types, no_types = read_types(docs.get(TYPES, {}), stored, Scope(node, context, {}), problems)
     dims, more = read_draft_dimensions(docs.get(DIMS, {}), problems)
     lengths = text_lengths({name: docs[TYPES][name] for name in types})
     kept = {DIMS: more, TYPES: no_types, DATASET: docs.get(DATASET, {})}
     shown = {name: value for name, value in stored.items() if name not in lengths or lengths[name] != value}
-    plain = {name: value for name, value in shown.items() if not is_hidden(name)}
+    plain, hidden = split_hidden(shown, codes)
     find = Scope(node, context, types).find
     return GroupSpec(
         attrs=read_attributes(plain, codes, lambda: context.texts(node), problems, find),
@@ -115,33 +130,28 @@ def _read_group(
             "zarr2": {key: value for key, value in doc.items() if key != ZATTRS},
             "arrays": None,
             "groups": None,
-            "hidden": {name: (value, codes.get(name)) for name, value in shown.items() if is_hidden(name)},
+            "hidden": hidden,
             "kept": {name: part for name, part in kept.items() if part},
         },
     )
-
-
-def _check_versions(docs: Docs, problems: Problems) -> None:
-    version = docs.get(ZGROUP, {}).get("zarr_format", 2)
-    if version != 2:
-        problems.fatal("zarr_format", f"zarr_format is {shorten(version)}, not 2")
-    if DATASET in docs and "nczarr_version" not in docs[DATASET]:
-        problems.fatal("nczarr_version", "nczarr_version is missing in .zdataset")
 
 
 def _read_array(
     doc: JsonObject, stored: JsonObject, codes: JsonObject, node: str, context: Context, problems: Problems
 ) -> ArraySpec:
     group, _ = split(node)
-    spec = read_array(_in_numpy(doc, problems), problems, meaning=_meaning(doc), scalar=False)
+    meaning, fill, known = _meaning(doc), doc.get("fill_value"), dtype_in_bytes(doc.get("dtype"))
+    in_numpy = doc | ({"dtype": known} if "dtype" in doc else {})
+    if known != doc.get("dtype"):
+        problems.warn("bit-count dtype", f"dtype {doc['dtype']!r} counts bits; {known!r} is meant")
+    if meaning == "char" and type(fill) is int and 0 < fill < 256:
+        in_numpy["fill_value"] = bytes_to_base64(bytes([fill]))
+    spec = read_array(in_numpy, problems, meaning=meaning, scalar=False, truncate=context.options.truncate)
     dimensions = read_draft_array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
-    plain = {name: value for name, value in stored.items() if not is_hidden(name)}
     # without a code of its own the fill value is of the type of the cells
-    codes = {"_FillValue": typedef or _code_of(dtype), **codes}
-    length = text_length(spec)
-    if length is not None and context.options.truncate:
-        spec = with_text_width(spec, length, truncate=True)
+    codes = {"_FillValue": typedef or fill_code(dtype), **codes}
+    plain, hidden = split_hidden(stored, codes, but={DIMENSIONS})
     return spec.evolve(
         dtype=dtype,
         dims=shown_names(dimensions, spec.shape, context),
@@ -152,47 +162,23 @@ def _read_array(
             "scalar": not spec.shape,
             "dimensions": dimensions,
             "typedef": typedef,
-            "hidden": {
-                name: (value, codes.get(name))
-                for name, value in stored.items()
-                if is_hidden(name) and name != DIMENSIONS
-            },
+            "hidden": hidden,
             "written": read_written(doc.get("written"), spec.shape, problems),
             "kept": {},
         },
     )
 
 
-def _in_numpy(doc: JsonObject, problems: Problems) -> JsonObject:
-    """Return the document with its dtype and its fill value of text as Zarr spells them."""
-    dtype, fill = doc.get("dtype"), doc.get("fill_value")
-    known = dtype_in_bytes(dtype)
-    if known != dtype:
-        problems.warn("bit-count dtype", f"dtype {dtype!r} counts bits; {known!r} is meant")
-    if _meaning(doc) == "char" and type(fill) is int and 0 < fill < 256:
-        return doc | {"dtype": known, "fill_value": bytes_to_base64(bytes([fill]))}
-    return doc | {"dtype": known} if "dtype" in doc else doc
-
-
 def _meaning(doc: JsonMapping) -> Any:
-    """Return whether the cells are characters or text (R34, R36); None for those that their dtype tells of."""
-    dtype, said = doc.get("dtype"), doc.get("nc_type")
-    if not isinstance(dtype, str):
+    """Return what the cells are, characters or text (R34, R36); None where their dtype tells it."""
+    dtype, value = text_or_none(doc.get("dtype")), doc.get("nc_type")
+    if dtype is None:
         return None
-    if dtype in _TEXT_DTYPES and said == "char":
+    if dtype in _TEXT_DTYPES and value == "char":
         return "char"
-    if dtype[1:] == "S1" and said != "string":
+    if dtype[1:] == "S1" and value != "string":
         return "char"
     return "string" if "S" in dtype else None
-
-
-def _code_of(dtype: DataType) -> str | None:
-    match dtype:
-        case np.dtype() if dtype.kind in "iuf":
-            return dtype.str
-        case Char() | VlenString():
-            return describe(dtype)
-    return None
 
 
 def _type_at(fqn: str, context: Context) -> Extension | None:
@@ -202,24 +188,24 @@ def _type_at(fqn: str, context: Context) -> Extension | None:
     return None if spec is None else spec.types.get(name)
 
 
-def _cell_type(said: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
+def _cell_type(value: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
     """Return the type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33,
     R40)."""
-    if isinstance(stored, np.dtype) and said is not None:
-        kind = _type_at(said, context) if isinstance(said, str) else None
+    if isinstance(stored, np.dtype) and value is not None:
+        kind = _type_at(value, context) if isinstance(value, str) else None
         if kind is None and context.group("") is None:
             pass  # a document that is looked at alone
         elif kind is None:
             problems.warn(
-                "typedef", f"typedef: there is no type {shorten(said)}; the cells are read as they are stored"
+                "typedef", f"typedef: there is no type {shorten(value)}; the cells are read as they are stored"
             )
         elif same_type(numpy_dtype(kind), stored):
             if isinstance(kind, Compound | Enum) and kind.base != stored:
                 kind = replace(kind, base=stored)
-            return kind, said
+            return kind, value
         else:
             problems.undecodable(
-                "typedef", f"typedef {said} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
+                "typedef", f"typedef {value} is {describe(kind)} of {numpy_dtype(kind)}, but dtype is {stored}"
             )
     if isinstance(stored, np.dtype) and stored.kind == "V" and stored.names is None:
         return unnamed_opaque(stored.itemsize), None
@@ -236,13 +222,13 @@ def render(spec: GroupSpec | ArraySpec, node: str, context: Context) -> Docs:
     lengths: JsonObject = {name: (length, "int") for name, length in text_lengths(types).items()}
     hidden = spec.layout.get("hidden", {})
     if not node:
-        said, _ = hidden.get(PROVENANCE, (None, None))
-        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", read_provenance({PROVENANCE: said})), "char")}
+        provenance, _ = hidden.get(PROVENANCE, (None, None))
+        hidden = {**hidden, PROVENANCE: (merge_provenance("draft", read_provenance({PROVENANCE: provenance})), "char")}
     attributes, codes = _write_attributes(spec.attrs, lengths | hidden, scope)
     parts = {
         DATASET: {} if node else {"nczarr_version": VERSION, **kept.get(DATASET, {})},
         DIMS: write_draft_dimensions(spec.dims, kept.get(DIMS, {}), node),
-        TYPES: {name: said for name, said in kept.get(TYPES, {}).items() if name not in types} | types,
+        TYPES: {name: provenance for name, provenance in kept.get(TYPES, {}).items() if name not in types} | types,
         CODES: codes,
     }
     return {name: doc for name, doc in parts.items() if doc} | {

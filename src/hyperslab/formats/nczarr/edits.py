@@ -7,7 +7,7 @@ becomes shorter when none was given that much any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,7 +65,7 @@ class Edits:
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def put_group(self, path: str, wish: GroupSpec) -> None:
-        """A group's attributes, and the dimensions and types that it declares beside those that it has."""
+        """Set the attributes of a group, and declare dimensions and types beside those that it has."""
         before = self.node(path)
         if before is not None and before.is_array:
             raise Invalid("an array cannot become a group", node=path, remedy="delete it first")
@@ -78,7 +78,7 @@ class Edits:
             self._declare(path, dim)
 
     def put_array(self, path: str, wish: ArraySpec) -> None:
-        """An array, which brings the dimensions and types along that it does not find."""
+        """Put an array, and declare the dimensions and types of it that are not there."""
         before = self.node(path)
         if before is not None and before.is_group:
             raise Invalid("a group cannot become an array", node=path, remedy="delete it first")
@@ -92,7 +92,12 @@ class Edits:
             name, known = self._axis(path, group, wish, before, axis)
             names.append(name)
             sizes.append(known)
-        _check_repeated(path, names, wish, before)
+        # axes on one dimension have one length; of an array that grows one may be ahead of the other
+        lengths: dict[str, int] = {}
+        for name, size in zip(names, wish.shape, strict=True):
+            if before is None and lengths.setdefault(name, size) != size:
+                message = f"dimension {split_qualified(name)[1]!r} has the lengths {lengths[name]} and {size}"
+                raise Invalid(message, node=path)
         layout = {**wish.layout, "dimensions": tuple(names), "typedef": self._typedef(group, wish)}
         spec = wish.evolve(dims=tuple(split_qualified(name)[1] for name in names), layout=layout)
         self.changed[path] = self._with_rows(spec, _written_after_put(wish.shape, before), wish.shape)
@@ -105,44 +110,42 @@ class Edits:
     ) -> tuple[str, Dimension]:
         """Return the qualified name and the dimension of an axis; the dimension is declared now where it is new."""
         size, name = wish.shape[axis], wish.dims[axis]
-        kept = self._kept(wish, before, axis)
-        if kept is not None:
-            return kept
-        if name is None or is_anonymous(name, size) or (before is not None and _was_anonymous(before, name, axis)):
+        was = None  # the length of the same axis before
+        if before is not None and axis < len(before.dims) and before.dims[axis] == name:
+            was, fqns = before.shape[axis], before.layout.get("dimensions") or ()
+            fqn = fqns[axis] if axis < len(fqns) else ""
+            kept = self._declared(fqn) if fqn else None
+            # a made-up name says a length: with another one the axis is on another dimension
+            if kept is not None and (was == size or not is_anonymous(kept.name, was)):
+                return fqn, kept
+        if name is None or is_anonymous(name, size) or (was is not None and is_anonymous(name, was)):
             unnamed = name if name is not None and is_anonymous(name, size) else anonymous_name(size, draft=self.draft)
-            fqn = qualified("", unnamed)
-            return fqn, self._declare("", Dimension(split_qualified(fqn)[1], size), anew=False)
+            return qualified("", unnamed), self._declare("", Dimension(unnamed, size), anew=False)
         if "/" in name:
             found = self._declared(name)
             if found is None:
                 raise Invalid(f"there is no dimension {name}", node=path, remedy="declare it, or name another")
             return qualified(*split_qualified(name)), found
-        said = wish.layout.get("dimensions")
-        # the nearest dimension of this name counts, if the axis can be on it
+        return self._named_axis(path, group, wish, before, axis, name)
+
+    def _named_axis(
+        self, path: str, group: str, wish: ArraySpec, before: ArraySpec | None, axis: int, name: str
+    ) -> tuple[str, Dimension]:
+        """Return the nearest dimension of this name if the axis can be on it, else a new one of the group."""
+        size, fqns = wish.shape[axis], wish.layout.get("dimensions") or ()
         for above in outward(group):
             found = self._declared(qualified(above, name))
-            if found is not None and _fits(found, size):
+            if found is None:
+                continue
+            # a longer array makes an unlimited dimension grow, one of length 0 is as long as it is
+            if found.size == size or (found.unlimited and (found.size < size or not size)):
                 return qualified(above, name), found
-            if found is not None:
-                break
-        if before is None and said and axis < len(said) and split_qualified(said[axis])[1] == name:
-            found = self._declared(said[axis])
+            break
+        if before is None and axis < len(fqns) and split_qualified(fqns[axis])[1] == name:
+            found = self._declared(fqns[axis])
             if found is not None and found.size == size:
-                return said[axis], found
+                return fqns[axis], found
         return qualified(group, name), self._declare(group, Dimension(name, size, not size), path=path)
-
-    def _kept(self, wish: ArraySpec, before: ArraySpec | None, axis: int) -> tuple[str, Dimension] | None:
-        """Return the dimension that an array has along an axis already; None where it becomes another."""
-        if before is None or axis >= len(before.dims) or before.dims[axis] != wish.dims[axis]:
-            return None
-        said = before.layout.get("dimensions") or ()
-        if axis >= len(said):
-            return None
-        size = before.shape[axis]
-        if size != wish.shape[axis] and is_anonymous(split_qualified(said[axis])[1], size):
-            return None
-        found = self._declared(said[axis])
-        return None if found is None else (said[axis], found)
 
     def _typedef(self, group: str, wish: ArraySpec) -> str | None:
         """Return the qualified name of the cells' type, declared in the group where no group has it; None for plain
@@ -154,7 +157,7 @@ class Edits:
         return self._declared_type(group, wish.dtype)
 
     def _declare_types(self, group: str, wish: Spec) -> None:
-        """The types of attributes, declared in the group where no group has them."""
+        """Declare the types of attributes in the group where no group above has them."""
         values = (value for value in wish.attrs.values() if isinstance(value, np.ndarray | np.generic))
         for kind in (tag_of(value.dtype) for value in values):
             if self.draft and kind is not None:
@@ -178,7 +181,7 @@ class Edits:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     def _ensure_listed(self, path: str, kind: str) -> None:
-        """The node in the list of its group, which is made where it is missing."""
+        """Put the node into the list of its group, which is made where it is missing."""
         if not path:
             return
         above, name = split(path)
@@ -210,20 +213,17 @@ class Edits:
         """Remove a node: what stays and used its dimensions declares them itself."""
         self.unlist(path)
         for other, spec in self.arrays():
-            said = spec.layout.get("dimensions") or ()
-            if is_within(other, path) or not any(is_within(split_qualified(fqn)[0], path) for fqn in said):
+            fqns = spec.layout.get("dimensions") or ()
+            if is_within(other, path) or not any(is_within(split_qualified(fqn)[0], path) for fqn in fqns):
                 continue
             group = split(other)[0]
-            names = tuple(self._redeclare(fqn, group, path, spec, axis) for axis, fqn in enumerate(said))
-            self.changed[other] = spec.evolve(layout={**spec.layout, "dimensions": names})
-
-    def _redeclare(self, fqn: str, group: str, path: str, spec: ArraySpec, axis: int) -> str:
-        above, name = split_qualified(fqn)
-        if not is_within(above, path):
-            return fqn
-        old = self._declared(fqn) or Dimension(name, spec.shape[axis])
-        self._declare(group, old, path=group)
-        return qualified(group, name)
+            names = list(fqns)
+            for axis, fqn in enumerate(fqns):
+                above, name = split_qualified(fqn)
+                if is_within(above, path):
+                    self._declare(group, self._declared(fqn) or Dimension(name, spec.shape[axis]), path=group)
+                    names[axis] = qualified(group, name)
+            self.changed[other] = spec.evolve(layout={**spec.layout, "dimensions": tuple(names)})
 
     def move(self, source: str, target: str) -> None:
         """Rename a node: its group's lists, and qualified names that lead into it. What moves is given at its new
@@ -232,11 +232,11 @@ class Edits:
         self.unlist(source)
         self._ensure_listed(target, "arrays" if spec is not None and spec.is_array else "groups")
         for other, array in self.arrays():
-            said = array.layout.get("dimensions") or ()
-            names = tuple(moved_name(fqn, source, target) for fqn in said)
+            fqns = array.layout.get("dimensions") or ()
+            names = tuple(moved_name(fqn, source, target) for fqn in fqns)
             typedef = array.layout.get("typedef")
             typedef = typedef and moved_name(typedef, source, target)
-            if names != tuple(said) or typedef != array.layout.get("typedef"):
+            if names != tuple(fqns) or typedef != array.layout.get("typedef"):
                 place = moved_path(other, source, target)
                 self.changed.pop(other, None)
                 self.changed[place] = array.evolve(layout={**array.layout, "dimensions": names, "typedef": typedef})
@@ -295,37 +295,34 @@ class Edits:
             elif size > dim.size:
                 self._lengthen(fqn, size)
             elif old is not None and size < old:
-                self._shorten(fqn, path, size)
+                # the array gives rows up; the dimension becomes as long as any array was given cells
+                self._lengthen(fqn, max(size, *self._given(fqn, path)))
             else:
                 self._lengthen(fqn, dim.size)
 
+    def _given(self, fqn: str, path: str) -> Iterator[int]:
+        """Yield how far each array on a dimension was given cells along it; the one at ``path`` by what it says."""
+        for other, spec in self.arrays():
+            rows = written_lengths(spec) or ()
+            for axis, name in enumerate(spec.layout.get("dimensions") or ()):
+                if name == fqn:
+                    yield rows[axis] if other == path else self.written_length(other, axis)
+
     def _lengthen(self, fqn: str, size: int) -> None:
-        """A dimension of another length, with every array that runs along it."""
+        """Give a dimension another length, and with it every array that runs along it."""
         for path, spec in self.arrays():
-            said = spec.layout.get("dimensions") or ()
-            if fqn in said:
-                shape = tuple(size if name == fqn else old for name, old in zip(said, spec.shape, strict=True))
+            fqns = spec.layout.get("dimensions") or ()
+            if fqn in fqns:
+                shape = tuple(size if name == fqn else old for name, old in zip(fqns, spec.shape, strict=True))
                 self.changed[path] = self._with_rows(spec, written_lengths(spec) or (), shape)
         dim = self._declared(fqn)
         if dim is not None:
             self._set(fqn, replace(dim, size=size))
 
-    def _shorten(self, fqn: str, path: str, size: int) -> None:
-        """The array gives rows up; the dimension becomes as long as any array was given cells."""
-        longest = size
-        for other, spec in self.arrays():
-            said = spec.layout.get("dimensions") or ()
-            axes = [axis for axis, name in enumerate(said) if name == fqn]
-            rows = written_lengths(spec) or ()
-            longest = max(
-                [longest, *(rows[axis] if other == path else self.written_length(other, axis) for axis in axes)]
-            )
-        self._lengthen(fqn, longest)
-
     @staticmethod
-    def _with_rows(spec: ArraySpec, given: tuple[int, ...], shape: tuple[int, ...]) -> ArraySpec:
+    def _with_rows(spec: ArraySpec, lengths: tuple[int, ...], shape: tuple[int, ...]) -> ArraySpec:
         """Return the array with another shape, which was given cells so far."""
-        rows = tuple(map(min, given, shape))
+        rows = tuple(map(min, lengths, shape))
         return spec.evolve(shape=shape, layout={**spec.layout, "written": None if rows == shape else rows})
 
 
@@ -344,14 +341,6 @@ def _written_after_put(shape: tuple[int, ...], before: ArraySpec | None) -> tupl
     return tuple(old if size == was else size for size, was, old in zip(shape, before.shape, rows, strict=True))
 
 
-def _check_repeated(path: str, names: list[str], wish: ArraySpec, before: ArraySpec | None) -> None:
-    """Axes on one dimension have one length; of an array that grows one may be ahead of the other."""
-    sizes: dict[str, int] = {}
-    for name, size in zip(names, wish.shape, strict=True):
-        if sizes.setdefault(name, size) != size and before is None:
-            raise Invalid(f"dimension {split_qualified(name)[1]!r} has the lengths {sizes[name]} and {size}", node=path)
-
-
 def moved_path(path: str, source: str, target: str) -> str:
     """Return where a node is once ``source`` is called ``target``."""
     return f"{target}{path[len(source) :]}" if is_within(path, source) else path
@@ -361,17 +350,6 @@ def moved_name(fqn: str, source: str, target: str) -> str:
     """Return the qualified name of something once the group ``source`` is called ``target``."""
     group, name = split_qualified(fqn)
     return qualified(moved_path(group, source, target), name)
-
-
-def _fits(dim: Dimension, size: int) -> bool:
-    """Return whether an array of this length can be on the dimension: a longer one makes an unlimited one grow, one
-    of length 0 is as long as it is.
-    """
-    return dim.size == size or (dim.unlimited and (dim.size < size or not size))
-
-
-def _was_anonymous(before: ArraySpec, name: str, axis: int) -> bool:
-    return axis < len(before.dims) and before.dims[axis] == name and is_anonymous(name, before.shape[axis])
 
 
 def _new_group(*, draft: bool) -> GroupSpec:

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from hyperslab.formats.base import PROVENANCE
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, text_or_none
 from hyperslab.formats.opening import check_bool, check_choices
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -40,7 +40,7 @@ class Generation(StrEnum):
 
     @property
     def is_older(self) -> bool:
-        """Return whether netcdf-c wrote it in a layout that it no longer writes; such stores are read, not changed."""
+        """Return True for a layout that netcdf-c no longer writes; such stores are read, not changed."""
         return self in (Generation.V1, Generation.V2A, Generation.V2B)
 
 
@@ -73,10 +73,8 @@ def find_generation(root: Docs) -> Generation:
 
 def read_provenance(attributes: JsonMapping) -> dict[str, str]:
     """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
-    said = attributes.get(PROVENANCE)
-    if not isinstance(said, str):
-        return {}
-    pairs = (part.partition("=") for part in said.replace("|", ",").split(","))
+    content = text_or_none(attributes.get(PROVENANCE)) or ""
+    pairs = (part.partition("=") for part in content.replace("|", ",").split(","))
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
@@ -99,9 +97,9 @@ def merge_provenance(dialect: str, foreign: Mapping[str, str]) -> str:
 # Turned into those that it writes today; such stores are only read.
 
 
-_NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
-_OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".nczattr": TYPES}
-_OWN_OBJECTS = frozenset(_OBJECTS.values())
+NEW_NAMES = {"dims": "dimensions", "vars": "arrays", "dimrefs": "dimension_references"}
+OBJECTS = {".nczarr": SUPERBLOCK, ".nczgroup": GROUP, ".nczarray": ARRAY, ".nczattr": TYPES}
+_OWN_OBJECTS = frozenset(OBJECTS.values())
 
 
 def to_current_documents(docs: Docs) -> Docs:
@@ -109,18 +107,18 @@ def to_current_documents(docs: Docs) -> Docs:
     own: JsonObject = {}
     plain: Docs = {}
     for name, doc in docs.items():
-        if name in _OBJECTS:
-            own[_OBJECTS[name]] = _with_new_names(doc)
+        if name in OBJECTS:
+            own[OBJECTS[name]] = _with_new_names(doc)
             continue
         plain[name] = {key: value for key, value in doc.items() if key.lower() not in _OWN_OBJECTS}
         own |= {key.lower(): _with_new_names(value) for key, value in doc.items() if key.lower() in _OWN_OBJECTS}
     return {**plain, ".zattrs": {**plain.get(".zattrs", {}), **own}}
 
 
-def _with_new_names(said: object) -> object:
-    if not isinstance(said, Mapping):
-        return said
-    return {_NEW_NAMES.get(key, key): value for key, value in said.items()}
+def _with_new_names(content: object) -> object:
+    if not isinstance(content, Mapping):
+        return content
+    return {NEW_NAMES.get(key, key): value for key, value in content.items()}
 
 
 # -- options and context ----------------------------------------------------------------------------------------------
@@ -155,26 +153,18 @@ class NCZarrOptions:
         check_bool("truncate", self.truncate)
 
 
-def _no_group(path: str) -> GroupSpec | None:
-    return None
-
-
-def _no_texts(path: str) -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """``provenance``: the pairs of the root's ``_NCProperties``. ``group``: the dimensions and types that the group at
     a path declares, None where there is none. ``texts``: how the values of a node's ``.zattrs`` are spelled there.
     ``structured``: the paths of the arrays of a plain dataset whose cells have fields, in order. ``parsed``: what was
-    made of ``.zarray`` documents that several arrays share (:func:`~hyperslab.formats.nczarr.cells.read_once`).
+    made of ``.zarray`` documents that several arrays share (:func:`~hyperslab.formats.nczarr.cells.read_array_once`).
     """
 
     generation: Generation
     options: NCZarrOptions = field(default_factory=NCZarrOptions)
     provenance: Mapping[str, str] = field(default_factory=dict)
-    group: Callable[[str], GroupSpec | None] = _no_group
-    texts: Callable[[str], Mapping[str, str]] = _no_texts
+    group: Callable[[str], GroupSpec | None] = lambda path: None
+    texts: Callable[[str], Mapping[str, str]] = lambda path: {}
     structured: Callable[[], Sequence[str]] = tuple
     parsed: dict[tuple[int, Any, bool], ArraySpec] = field(default_factory=dict, compare=False)

@@ -5,21 +5,29 @@ It is read as netcdf-c spells it today; what is changed stays where it stood, un
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty
+from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
+from hyperslab.formats.metadata_json.cells import float_to_json
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, dimensions_by_name, short_names, write_group_dimensions
-from hyperslab.formats.nczarr.generation import ARRAY, GROUP, TYPES, Generation, to_current_documents
+from hyperslab.formats.nczarr.generation import (
+    ARRAY,
+    GROUP,
+    NEW_NAMES,
+    OBJECTS,
+    TYPES,
+    Generation,
+    to_current_documents,
+)
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP
 from hyperslab.model.dims import Dimension
 
 _DRAFT_WORDS = {"dimension_references": (ZARRAY, "dimensions"), "written": (ZARRAY, "written")}
-_OLDER_NAMES = {"dimensions": "dims", "arrays": "vars", "dimension_references": "dimrefs"}
+_OLDER_NAMES = {new: old for old, new in NEW_NAMES.items()}
 _OLDER_PLACES = {GROUP: ZGROUP, ARRAY: ZARRAY, TYPES: ZATTRS}
-_V1_PLACES = {GROUP: ".nczgroup", ARRAY: ".nczarray", TYPES: ".nczattr"}
+_V1_PLACES = {kind: place for place, kind in OBJECTS.items()}
 _TEXT = frozenset({"char", ">S1", "<S1", "<U1", ">U1", "|U1"})
 
 
@@ -27,8 +35,8 @@ def own_metadata(docs: Docs, generation: Generation, kind: str) -> JsonObject | 
     """Return the object ``kind`` (``_nczarr_group`` …) in today's words; None where there is none."""
     if generation is Generation.DRAFT:
         return {word: docs[name][key] for word, (name, key) in _DRAFT_WORDS.items() if key in docs.get(name, {})}
-    said = to_current_documents(docs).get(ZATTRS, {}).get(kind)
-    return said if isinstance(said, dict) else None
+    value = to_current_documents(docs).get(ZATTRS, {}).get(kind)
+    return value if isinstance(value, dict) else None
 
 
 def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: JsonMapping) -> Docs:
@@ -48,8 +56,8 @@ def with_own_metadata(docs: Docs, generation: Generation, kind: str, changes: Js
     return docs | {_OLDER_PLACES[kind]: {**doc, key: _changed(doc.get(key), named)}}
 
 
-def _changed(said: object, changes: JsonMapping) -> JsonObject:
-    whole = {**object_or_empty(said), **changes}
+def _changed(content: object, changes: JsonMapping) -> JsonObject:
+    whole = {**object_or_empty(content), **changes}
     return {name: value for name, value in whole.items() if value is not None}
 
 
@@ -74,8 +82,8 @@ def with_dimensions(docs: Docs, generation: Generation, dims: Iterable[Dimension
     entries = write_group_dimensions(dims)
     if generation is Generation.DRAFT:
         return docs | {".zdims": {**docs.get(".zdims", {}), **entries}}
-    said = dimensions_by_name((own_metadata(docs, generation, GROUP) or {}).get("dimensions"))
-    return with_own_metadata(docs, generation, GROUP, {"dimensions": {**object_or_empty(said), **entries}})
+    value = dimensions_by_name((own_metadata(docs, generation, GROUP) or {}).get("dimensions"))
+    return with_own_metadata(docs, generation, GROUP, {"dimensions": {**object_or_empty(value), **entries}})
 
 
 def with_shape(docs: Docs, generation: Generation, shape: Sequence[int], rows: Sequence[int]) -> Docs:
@@ -91,25 +99,23 @@ def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Map
     ``texts`` spells them, numbers that JSON lacks are text."""
     if ZATTRS not in docs:
         return docs
-    codes = docs.get(".zattr_type", {}) if generation is Generation.DRAFT else _types(docs, generation)
+    if generation is Generation.DRAFT:
+        codes = docs.get(".zattr_type", {})
+    else:
+        codes = object_or_empty((own_metadata(docs, generation, TYPES) or {}).get("types"))
     attributes = {}
     for name, value in docs[ZATTRS].items():
         code = codes.get(name)
-        bare = isinstance(code, str) and code in _TEXT and not isinstance(value, str)
+        bare = text_or_none(code) in _TEXT and not isinstance(value, str)
         text = texts().get(name) if bare else None
         attributes[name] = _finite(value) if text is None else text
     return docs | {ZATTRS: attributes}
 
 
-def _types(docs: Docs, generation: Generation) -> JsonMapping:
-    types = (own_metadata(docs, generation, TYPES) or {}).get("types")
-    return object_or_empty(types)
-
-
 def _finite(value: object) -> object:
     match value:
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case float():
+            return float_to_json(value)
         case list():
             return [_finite(item) for item in value]
         case dict():

@@ -13,20 +13,18 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.plain_cells import iso_texts
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, number_from_json
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.metadata_json.extended_metadata import read_attributes as read_marked
-from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes
+from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, split_hidden
 from hyperslab.formats.nczarr.cells import (
     FILL,
     fill_code,
     meant_fill_value,
     mend_byte_order,
     read_array,
-    text_length,
-    with_text_width,
 )
 from hyperslab.formats.nczarr.dimensions import SCALAR, anonymous_name, qualified, read_plain_names, split_qualified
 from hyperslab.formats.nczarr.generation import Context
@@ -34,7 +32,7 @@ from hyperslab.formats.nczarr.user_types import unnamed_opaque
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
-from hyperslab.model.dtypes import Compound, NumpyDType, VlenString
+from hyperslab.model.dtypes import Compound, VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
@@ -59,7 +57,13 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
         attrs=_attributes(stored, None, node, context, problems),
         dims=marks.dims,
         types={**complex_types, **marks.types},
-        layout={"zarr2": doc, "arrays": None, "groups": None, "hidden": _hidden(stored), "kept": {}},
+        layout={
+            "zarr2": doc,
+            "arrays": None,
+            "groups": None,
+            "hidden": split_hidden(stored, {}, but={DIMENSIONS})[1],
+            "kept": {},
+        },
     )
 
 
@@ -67,13 +71,9 @@ def _attributes(stored: JsonMapping, code: str | None, node: str, context: Conte
     """Return the attributes that users see; types that only NumPy has stay with ``native=True``."""
     if ATTRIBUTE in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
-    shown = {name: value for name, value in stored.items() if not is_hidden(name)}
+    shown, _ = split_hidden(stored, {})
     attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), problems)
     return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
-
-
-def _hidden(stored: JsonMapping) -> dict[str, tuple[object, object]]:
-    return {name: (value, None) for name, value in stored.items() if is_hidden(name) and name != DIMENSIONS}
 
 
 def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context, problems: Problems) -> ArraySpec:
@@ -82,34 +82,30 @@ def _read_array(doc: JsonObject, stored: JsonObject, node: str, context: Context
     if ATTRIBUTE in stored:
         spec = document.read_array(seen, stored, problems)
     else:
-        spec = read_array(seen, problems, meaning=_meaning(doc, context), scalar=scalar)
+        meaning = _meaning(doc, context)
+        spec = read_array(seen, problems, meaning=meaning, scalar=scalar, truncate=context.options.truncate)
     names = read_plain_names(stored.get(DIMENSIONS), len(spec.shape), problems) if spec.shape else ()
-    dims = [_dimension(name, size, node, context) for name, size in zip(names, spec.shape, strict=True)]
-    length = text_length(spec)
-    if length is not None and context.options.truncate:
-        spec = with_text_width(spec, length, truncate=True)
+    draft, group = context.options.dialect == "draft", split(node)[0]
+    dims = [
+        qualified("", anonymous_name(size, draft=draft)) if name is None else qualified(group, name)
+        for name, size in zip(names, spec.shape, strict=True)
+    ]
     spec = spec.evolve(attrs=_attributes(stored, fill_code(spec.dtype), node, context, problems))
     if ATTRIBUTE not in stored:
         spec = spec.evolve(fill_value=meant_fill_value(spec, spec.attrs, doc, context, problems))
         spec = mend_byte_order(spec, context, problems)
     spec = _as_netcdf_type(spec, doc, node, context)
     layout = {"zarr2": doc, "scalar": scalar or not spec.shape, "dimensions": tuple(dims), "typedef": None}
-    layout |= {"hidden": _hidden(stored), "written": None, "kept": {}}
+    layout |= {"hidden": split_hidden(stored, {}, but={DIMENSIONS})[1], "written": None, "kept": {}}
     return spec.evolve(
         dims=tuple(split_qualified(name)[1] for name in dims), problem=problems.undecodable_reason, layout=layout
     )
 
 
-def _dimension(name: str | None, size: int, node: str, context: Context) -> str:
-    if name is None:
-        return qualified("", anonymous_name(size, draft=context.options.dialect == "draft"))
-    return qualified(split(node)[0], name)
-
-
 def _meaning(doc: JsonMapping, context: Context) -> Any:
-    """Return whether the cells are characters, as netcdf-c writes them, or text."""
-    dtype = doc.get("dtype")
-    if not isinstance(dtype, str):
+    """Return what the cells are: characters, as netcdf-c writes them, or text; None where their dtype tells it."""
+    dtype = text_or_none(doc.get("dtype"))
+    if dtype is None:
         return None
     if dtype == ">S1" or (dtype == "<U1" and "netcdf" in context.provenance):
         return "char"
@@ -143,25 +139,21 @@ def _as_netcdf_type(spec: ArraySpec, doc: JsonMapping, node: str, context: Conte
     if context.options.native:
         return spec
     if dtype.kind in "mM":
-        return _as_text(spec, dtype)
+        # Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31).
+        unit, count = np.datetime_data(dtype)
+        fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
+        return spec.evolve(
+            dtype=VlenString(),
+            fill_value=fill,
+            codecs=(Codec("iso_time", {"dtype": dtype.str}), *spec.codecs),
+            attrs={**spec.attrs, "units": unit if count == 1 else f"{count}{unit}"},
+        )
     if dtype.names is None:
         return spec
-    said = doc.get("dtype")
-    if isinstance(said, str):
-        return spec.evolve(dtype=replace(COMPLEX[said[1:]], base=dtype))
+    value = doc.get("dtype")
+    if isinstance(value, str):
+        return spec.evolve(dtype=replace(COMPLEX[value[1:]], base=dtype))
     structured = list(context.structured())
     # netCDF names types: the first array with fields has _compound1, the next _compound2
     number = structured.index(node) + 1 if node in structured else 1
     return spec.evolve(dtype=Compound(dtype, f"_compound{number}"))
-
-
-def _as_text(spec: ArraySpec, dtype: NumpyDType) -> ArraySpec:
-    """Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31)."""
-    unit, count = np.datetime_data(dtype)
-    fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
-    return spec.evolve(
-        dtype=VlenString(),
-        fill_value=fill,
-        codecs=(Codec("iso_time", {"dtype": dtype.str}), *spec.codecs),
-        attrs={**spec.attrs, "units": unit if count == 1 else f"{count}{unit}"},
-    )

@@ -7,7 +7,6 @@ written else. A mend looks again, under the lock of the root.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 
@@ -25,6 +24,7 @@ from hyperslab.formats.nczarr.own_metadata import with_quoted_text
 from hyperslab.formats.nczarr.rules import RULES
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.zarr.dialect import Consolidated, Docs
+from hyperslab.formats.zarr.reader import ThreadPaths
 from hyperslab.formats.zarr.rules import make_findings
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.paths import child
@@ -49,7 +49,7 @@ class NczarrReader(SurveyedDataset):
         self._raw_copy: bytes | None = None
         self._copy_texts: Mapping[str, str] | None = None
         self._draft_order: Consolidated | None = None
-        self._being_read = threading.local()
+        self._being_read = ThreadPaths()  # a group that asks for itself meanwhile finds nothing
         self._structured_arrays: list[str] | None = None
         dialect.bind_lookups(self._declared, self._texts, self._structured)
 
@@ -86,7 +86,7 @@ class NczarrReader(SurveyedDataset):
 
     def _declared(self, path: str) -> GroupSpec | None:
         """Return the group at ``path``; None where there is none, and while it is being read itself."""
-        if path in self._reading():
+        if path in self._being_read.paths:
             return None
         try:
             spec = self.node(path)
@@ -94,12 +94,8 @@ class NczarrReader(SurveyedDataset):
             return None
         return spec if spec.is_group else None
 
-    def _reading(self) -> set[str]:
-        paths: set[str] = self._being_read.__dict__.setdefault("paths", set())
-        return paths
-
     def _parse(self, path: str, docs: Docs) -> GroupSpec | ArraySpec:
-        reading = self._reading()
+        reading = self._being_read.paths
         reading.add(path)
         try:
             return super()._parse(path, docs)
@@ -121,22 +117,17 @@ class NczarrReader(SurveyedDataset):
         """Return the arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get
         names."""
         if self._structured_arrays is None:
-            self._structured_arrays = sorted(
-                path for path, doc in self._array_documents() if isinstance(doc.get("dtype"), list)
-            )
+            found: dict[str, JsonObject | None] = {}
+            if "" in self._consolidated:
+                found = {path: docs.get(ZARRAY) for path, docs in self._consolidated[""].docs.items()}
+            else:
+                for place in self.store.list(""):
+                    path, _, name = place.rpartition("/")
+                    with suppress(FormatError):
+                        found |= {path: self._stored(path, name)} if name == ZARRAY else {}
+            arrays = {path: doc for path, doc in found.items() if doc is not None}
+            self._structured_arrays = sorted(path for path, doc in arrays.items() if isinstance(doc.get("dtype"), list))
         return self._structured_arrays
-
-    def _array_documents(self) -> Iterator[tuple[str, JsonObject]]:
-        if "" in self._consolidated:
-            yield from ((path, docs[ZARRAY]) for path, docs in self._consolidated[""].docs.items() if ZARRAY in docs)
-            return
-        for place in self.store.list(""):
-            path, _, name = place.rpartition("/")
-            doc = None
-            with suppress(FormatError):
-                doc = self._stored(path, name) if name == ZARRAY else None
-            if doc is not None:
-                yield path, doc
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
@@ -156,13 +147,18 @@ class NczarrReader(SurveyedDataset):
         root = self._consolidated_docs("")
         from_copy = root is not None
         if root is None:
-            root = self._read_root(again)
+            for name in self._dialect.nodes:
+                if (doc := self._read(name, again)) is not None:
+                    attributes = self._read(ZATTRS, again)
+                    root = {name: doc} if attributes is None else {name: doc, ZATTRS: attributes}
+                    break
         if root is None:
             self._dialect.learn_generation(self._without_root())
             return
         # documents of Zarr alone do not tell the draft and 4.8.0: their own are asked for, by as few requests as can be
-        if find_generation(root) is Generation.PURE and (not from_copy or PROVENANCE in root.get(ZATTRS, {})):
-            more = DECIDING if PROVENANCE not in root.get(ZATTRS, {}) else (*DECIDING, *DRAFT_GROUP, ".zattr_type")
+        has_provenance = PROVENANCE in root.get(ZATTRS, {})
+        if find_generation(root) is Generation.PURE and (not from_copy or has_provenance):
+            more = (*DECIDING, *DRAFT_GROUP, ".zattr_type") if has_provenance else DECIDING
             root |= {name: doc for name in more if (doc := self._read(name, again)) is not None}
             if from_copy and find_generation(root) is not Generation.PURE:  # rewritten by others, who drop what is ours
                 self._consolidated.clear()
@@ -172,14 +168,6 @@ class NczarrReader(SurveyedDataset):
     def _without_root(self) -> Docs | None:
         """Return the documents that tell the generation of a dataset whose root has none."""
         return {}
-
-    def _read_root(self, again: dict[str, bytes | None]) -> Docs | None:
-        for name in self._dialect.nodes:
-            doc = self._read(name, again)
-            if doc is not None:
-                attributes = self._read(ZATTRS, again)
-                return {name: doc} if attributes is None else {name: doc, ZATTRS: attributes}
-        return None
 
     def _read(self, name: str, again: dict[str, bytes | None]) -> JsonObject | None:
         again[name] = self._value("", name)
@@ -202,23 +190,21 @@ class NczarrReader(SurveyedDataset):
         for name in self._dialect.nodes:
             doc = self._stored(path, name)
             if doc is not None:
+                docs = {name: doc}
                 passed = (*(DRAFT_GROUP if name == ZARRAY else ()), *(DECIDING if path else ()))
-                return self._with_extras(path, {name: doc}, passed)
+                for extra in self._dialect.extras:
+                    if extra not in passed and (more := self._stored(path, extra)) is not None:
+                        docs[extra] = more
+                return docs
         return None
-
-    def _with_extras(self, path: str, docs: Docs, passed: Iterable[str]) -> Docs:
-        for extra in self._dialect.extras:
-            if extra not in passed and (more := self._stored(path, extra)) is not None:
-                docs[extra] = more
-        return docs
 
     def writable_documents(self, path: str) -> Docs | None:
         """Return the documents of a node as they are stored, with quotes around text that has none, so that they can be
         written again."""
         docs = self._stored_docs(path)
-        found = None if docs is None else with_quoted_text(docs, self.generation, lambda: self._texts(path))
+        result = None if docs is None else with_quoted_text(docs, self.generation, lambda: self._texts(path))
         self._raw.pop(path, None)
-        return found
+        return result
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 
@@ -227,11 +213,11 @@ class NczarrReader(SurveyedDataset):
         spec = self.node(path)
         if spec.is_array:
             return []
-        said, there = listed_names(spec), self._stored_names(path)
+        own_names, there = listed_names(spec), self._stored_names(path)
         if there is None:
-            return said
+            return own_names
         known = set(there)
-        first = [name for name in said or self._draft_order_of(path) if name in known]
+        first = [name for name in own_names or self._draft_order_of(path) if name in known]
         return list(dict.fromkeys((*first, *there)))
 
     def _stored_names(self, path: str) -> list[str] | None:
@@ -264,10 +250,10 @@ class NczarrReader(SurveyedDataset):
         there = self._stored_names(path)
         if not spec.is_group or spec.layout.get("arrays") is None or there is None:
             return []
-        said = dict.fromkeys(listed_names(spec))
+        own_names = dict.fromkeys(listed_names(spec))
         known = set(there)
-        unlisted = [name for name in there if name not in said]
-        missing = [name for name in said if name not in known]
+        unlisted = [name for name in there if name not in own_names]
+        missing = [name for name in own_names if name not in known]
         return [
             *(Problem(child(path, name), "unlisted", f"/{path} does not list {name!r}") for name in unlisted),
             *(Problem(child(path, name), "missing", f"/{path} lists {name!r}, which is not there") for name in missing),
@@ -286,5 +272,4 @@ class NczarrReader(SurveyedDataset):
 
 def listed_names(spec: GroupSpec) -> list[str]:
     """Return the arrays and then the groups that a group says to have."""
-    said = (*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ()))
-    return [name for name in said if isinstance(name, str)]
+    return [*(spec.layout.get("arrays") or ()), *(spec.layout.get("groups") or ())]

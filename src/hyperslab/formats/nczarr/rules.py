@@ -1,6 +1,6 @@
 """Damage of NCZarr datasets: what netcdf-c and others wrote otherwise than they meant, and what mends it.
 
-Dimensions have a file of their own (``dimension_damage``).
+Dimensions have a file of their own (``dimension_rules``).
 """
 
 from __future__ import annotations
@@ -10,35 +10,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import prod
-from typing import Any
 
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import HyperslabError, Problem
-from hyperslab.formats.documents import JsonMapping, JsonObject, is_text_list, mend_json
+from hyperslab.formats.documents import JsonObject, is_text_list, mend_json, text_or_none
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
 from hyperslab.formats.nczarr.dimension_rules import find_dimension_damage
-from hyperslab.formats.nczarr.dimensions import (
-    SCALAR,
-    XARRAY,
-    find_dimension,
-    short_names,
-)
+from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, find_dimension, short_names
 from hyperslab.formats.nczarr.document_survey import NCZarrSurvey
-from hyperslab.formats.nczarr.generation import (
-    ARRAY,
-    GROUP,
-    SUPERBLOCK,
-    TYPES,
-    Generation,
-)
+from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Generation
 from hyperslab.formats.nczarr.own_metadata import own_metadata, read_references, with_own_metadata, with_references
 from hyperslab.formats.nczarr.user_types import dtype_in_bytes
 from hyperslab.formats.rules import Finding, Place, Rule, Rules
 from hyperslab.formats.zarr.commit import DocumentChange
-from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.rules import document_finding
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP, number_of_text
 from hyperslab.model.paths import child, split
@@ -57,14 +44,25 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     spec = survey.spec(path)
     if spec is None:
         return
-    yield from _invalid_json(survey, path)
-    told = survey.generation is not Generation.PURE
+    # attributes that are no JSON get the text of characters as it is spelled (rule 3.8)
+    place = child(path, ZATTRS)
+    data = survey.store.get(place)
+    _, mended = (None, []) if data is None else mend_json(data)
+    if mended:
+        problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
+        settles = frozenset({"json-mended"})
+        change = _patch_document(survey, path, lambda attributes: attributes, ZATTRS)
+        yield document_finding(problem, "", "write it as JSON", change, key=place, settles=settles)
+    has_references = survey.generation is not Generation.PURE
     for number, problem in enumerate(survey.problems(path)):
-        if not (told and problem.kind in _ELSEWHERE):
+        if not (has_references and problem.kind in _ELSEWHERE):
             yield _warning_damage(survey, path, problem, str(number))
     if spec.is_array:
-        yield from _numbers_as_text(survey, path)
-        yield from _array_dimensions_damage(survey, path)
+        doc = survey.docs(path)[ZARRAY]
+        if with_numbers(doc) != doc:  # as netcdf-c 4.9.3 writes them; readers of Zarr refuse them
+            problem = Problem(path, "codec-text", "numbers of codecs are stored as text")
+            yield document_finding(problem, "", "write them as numbers", _patch_document(survey, path, with_numbers))
+        yield from _array_dimensions_damage(survey, path, spec)
         if survey.generation is Generation.DRAFT:
             yield from _bits_for_bytes(survey, path, spec)
 
@@ -79,106 +77,68 @@ def _patch_document(survey: NCZarrSurvey, path: str, patch: Patch, name: str = Z
 
 def _warning_damage(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> Finding:
     """Return a problem that is survived while reading, with the change that writes what was meant."""
-    doc, kind = survey.docs(path).get(ZARRAY, {}), problem.kind
+    docs, kind = survey.docs(path), problem.kind
+    doc = docs.get(ZARRAY, {})
     if kind == "elementsize":
-        size = _item_size(survey, path)
+        spec = survey.spec(path)
+        codecs = spec.codecs if spec is not None and spec.is_array else ()
+        size = next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
         change = _patch_document(survey, path, partial(with_item_size, size=size))
         return document_finding(problem, kind, f"write the elementsize {size}", change)
     if kind == "byte-order":
         right = f"<{str(doc['dtype'])[1:]}"
-        action = f"write the dtype {right}, which the cells have"
         return document_finding(
-            problem, kind, action, _patch_document(survey, path, lambda doc: {**doc, "dtype": right})
+            problem, kind, f"write the dtype {right}, which the cells have", _set_member(survey, path, "dtype", right)
         )
     if kind == "bit-count dtype":
-        said = dtype_in_bytes(doc["dtype"])
-        return document_finding(
-            problem, kind, f"write the dtype {said}", _patch_document(survey, path, lambda doc: {**doc, "dtype": said})
-        )
-    fill = _meant_fill(doc, survey.docs(path)) if kind == "fill_value" else None
-    if fill is not None:
-        action = f"write the fill value {fill}"
-        return document_finding(
-            problem, kind, action, _patch_document(survey, path, lambda doc: {**doc, "fill_value": fill})
-        )
-    if kind == "dimensions" and XARRAY in survey.docs(path).get(ZATTRS, {}):
+        right = str(dtype_in_bytes(doc["dtype"]))
+        return document_finding(problem, kind, f"write the dtype {right}", _set_member(survey, path, "dtype", right))
+    if kind == "fill_value":
+        six_digits = doc.get("fill_value") == SIX_DIGITS
+        attribute = docs.get(ZATTRS, {}).get(FILL) if doc.get("fill_value") is None else None
+        fill = FILL_DOUBLE if six_digits else attribute
+        if fill is not None:
+            return document_finding(
+                problem, kind, f"write the fill value {fill}", _set_member(survey, path, "fill_value", fill)
+            )
+    if kind == "dimensions" and XARRAY in docs.get(ZATTRS, {}):
         without = _patch_document(survey, path, lambda doc: {name: doc[name] for name in doc if name != XARRAY}, ZATTRS)
         return document_finding(problem, kind, f"remove {XARRAY}", without)
-    return _understood(survey, path, problem, about)
-
-
-def _item_size(survey: NCZarrSurvey, path: str) -> int:
-    spec = survey.spec(path)
-    codecs = spec.codecs if spec is not None and spec.is_array else ()
-    return next(int(codec.config["elementsize"]) for codec in codecs if "elementsize" in codec.config)
-
-
-def _meant_fill(doc: JsonMapping, docs: Docs) -> Any:
-    if doc.get("fill_value") == SIX_DIGITS:
-        return FILL_DOUBLE
-    return docs.get(ZATTRS, {}).get(FILL) if doc.get("fill_value") is None else None
-
-
-def _understood(survey: NCZarrSurvey, path: str, problem: Problem, about: str) -> Finding:
-    """Return the documents as they are understood, where that says it."""
-    docs, left = survey.as_understood(path)
-    if docs is None or problem.kind in left:
+    understood, left = survey.as_understood(path)
+    if understood is None or kind in left:
         return document_finding(problem, about)
-    return document_finding(
-        problem, about, "write the documents as they are understood", lambda: DocumentChange({path: docs})
-    )
+    action = "write the documents as they are understood"
+    return document_finding(problem, about, action, lambda: DocumentChange({path: understood}))
 
 
-def _invalid_json(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
-    """Yield attributes that are no JSON, with the text of characters as it is spelled (rule 3.8)."""
-    place = child(path, ZATTRS)
-    data = survey.store.get(place)
-    _, mended = (None, []) if data is None else mend_json(data)
-    if mended:
-        problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
-        yield document_finding(
-            problem,
-            "",
-            "write it as JSON",
-            lambda: DocumentChange({path: survey.docs(path)}),
-            key=place,
-            settles=frozenset({"json-mended"}),
-        )
-
-
-def _numbers_as_text(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
-    """Yield numbers of codecs that are text, as netcdf-c 4.9.3 writes them; readers of Zarr refuse them."""
-    doc = survey.docs(path)[ZARRAY]
-    if with_numbers(doc) != doc:
-        problem = Problem(path, "codec-text", "numbers of codecs are stored as text")
-        yield document_finding(problem, "", "write them as numbers", _patch_document(survey, path, with_numbers))
+def _set_member(survey: NCZarrSurvey, path: str, name: str, value: object) -> Callable[[], DocumentChange]:
+    return _patch_document(survey, path, lambda doc: {**doc, name: value})
 
 
 def with_numbers(doc: JsonObject) -> JsonObject:
     """Return the ``.zarray`` with numbers of codecs that are numbers."""
+
+    def read(content: object) -> object:
+        if not isinstance(content, dict):
+            return content
+        return {name: value if name == "id" else number_of_text(value) for name, value in content.items()}
+
     filters = doc.get("filters")
-    several = [_numbers(item) for item in filters] if isinstance(filters, list) else filters
-    changed = {"filters": several, "compressor": _numbers(doc.get("compressor"))}
+    several = list(map(read, filters)) if isinstance(filters, list) else filters
+    changed = {"filters": several, "compressor": read(doc.get("compressor"))}
     return {name: changed.get(name, value) for name, value in doc.items()}
 
 
-def _numbers(said: object) -> Any:
-    if not isinstance(said, dict):
-        return said
-    return {name: value if name == "id" else number_of_text(value) for name, value in said.items()}
-
-
-def _array_dimensions_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
+def _array_dimensions_damage(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
     """Yield ``_ARRAY_DIMENSIONS``, which readers of Zarr go by, against the references."""
-    docs, spec = survey.docs(path), survey.spec(path)
-    said, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
-    fits = is_text_list(names)
-    if said is None or not fits or not isinstance(spec, ArraySpec) or len(names) != len(spec.shape):
+    docs = survey.docs(path)
+    plain, names = docs.get(ZATTRS, {}).get(XARRAY), read_references(docs, survey.generation)
+    if plain is None or not is_text_list(names) or len(names) != len(spec.shape):
         return
     if any(find_dimension(name, survey.context) is None for name in names):
         return
-    if said != list(short_names(names)) and not (not names and said in ([], [SCALAR])):
-        message = f"{XARRAY} is {shorten(said)}, the dimensions are {shorten(names)}"
+    if plain != list(short_names(names)) and not (not names and plain in ([], [SCALAR])):
+        message = f"{XARRAY} is {shorten(plain)}, the dimensions are {shorten(names)}"
         yield document_finding(
             Problem(path, "xarray-dimensions", message),
             "",
@@ -191,13 +151,11 @@ def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterato
     """Yield ``<i8`` that counts bits: chunks that hold as many bytes as they have cells (R28)."""
     doc = survey.docs(path)[ZARRAY]
     dtype, cut = doc.get("dtype"), doc.get("chunks")
-    if not isinstance(dtype, str) or dtype not in _BITS or not isinstance(cut, list):
-        return
-    if _content_sizes(survey, path, spec) == {prod(cut)}:
-        right = _BITS[dtype]
+    right = _BITS.get(text_or_none(dtype) or "")
+    if right is not None and isinstance(cut, list) and _content_sizes(survey, path, spec) == {prod(cut)}:
         message = f"dtype {dtype!r} counts bits, for chunks of {prod(cut)} cells have as many bytes; {right!r} is meant"
         problem = Problem(path, "bit-count dtype", message)
-        change = _patch_document(survey, path, lambda doc: {**doc, "dtype": right})
+        change = _set_member(survey, path, "dtype", right)
         yield document_finding(problem, "", f"write the dtype {right}", change, key=path, settles=_CHUNK_KINDS)
 
 
@@ -237,10 +195,15 @@ def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
     generation = survey.generation
     if generation is Generation.PURE:
         return
+
+    def mixed(marks: str) -> Problem:
+        message = f"{marks}: a mark of another generation than {generation}, which counts"
+        return Problem("", "mixed-marks", message)
+
     names = survey.store.list_dir("")[0]
     for name in _MARKS.get(generation, (".nczarr", ".zdataset")):
         if name in names:
-            yield document_finding(_mixed_generations(survey, name), name, "take it out", key=name, take=name)
+            yield document_finding(mixed(name), name, "take it out", key=name, take=name)
     group = survey.docs("").get(ZGROUP, {})
     if generation is Generation.V2C:
         strange = [name for name in group if name.lower() in _OWN]
@@ -248,16 +211,8 @@ def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
         strange = [SUPERBLOCK.upper()] if generation is Generation.V2B and SUPERBLOCK.upper() in group else []
     if strange:
         left = {name: value for name, value in group.items() if name not in strange}
-        yield document_finding(
-            _mixed_generations(survey, ", ".join(strange)),
-            ZGROUP,
-            "take them out of .zgroup",
-            lambda: DocumentChange({"": survey.docs("") | {ZGROUP: left}}),
-        )
-
-
-def _mixed_generations(survey: NCZarrSurvey, marks: str) -> Problem:
-    return Problem("", "mixed-marks", f"{marks}: a mark of another generation than {survey.generation}, which counts")
+        change = _patch_document(survey, "", lambda doc: left, ZGROUP)
+        yield document_finding(mixed(", ".join(strange)), ZGROUP, "take them out of .zgroup", change)
 
 
 def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
@@ -265,9 +220,13 @@ def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     spec = survey.specs.get(path)
     if spec is None or not spec.is_group or survey.generation not in _LISTED:
         return
-    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
-    if not all(_is_list(said.get(kind)) for kind in _LISTS):
-        yield _without_lists(survey, path)
+    own = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
+    lists = [own.get(kind) for kind in _LISTS]
+    if not all(is_text_list(names) and all(name and "/" not in name for name in names) for names in lists):
+        # somebody made it who does not know NCZarr
+        problem = Problem(path, "unlisting-group", "the group does not list what is in it")
+        change = partial(_write_lists, survey, path)
+        yield document_finding(problem, "", "write the lists of what is in it", change)
         return
     alike: dict[str, list[str]] | None = None
     for problem in survey.dataset.list_mismatches(path):
@@ -276,43 +235,30 @@ def list_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
             change = partial(_change_lists, survey, path, name, None)
             yield document_finding(problem, "", "take it out of the list", change)
             continue
-        alike = _by_likeness(survey, path, said["arrays"]) if alike is None else alike
-        orphan = _orphaned_chunks(survey, problem.node, alike)
-        yield _unlisted(survey, path, problem) if orphan is None else orphan
+        alike = _by_likeness(survey, path, own["arrays"]) if alike is None else alike
+        orphan, there = _orphaned_chunks(survey, problem.node, alike), survey.specs.get(problem.node)
+        if orphan is not None or there is None:
+            yield orphan or document_finding(problem)
+            continue
+        kind = "arrays" if there.is_array else "groups"
+        yield document_finding(problem, "", "list it", partial(_change_lists, survey, path, name, kind))
 
 
-def _is_list(said: object) -> bool:
-    return isinstance(said, list) and all(isinstance(name, str) and name and "/" not in name for name in said)
-
-
-def _without_lists(survey: NCZarrSurvey, path: str) -> Finding:
-    """Return a group that somebody made who does not know NCZarr."""
-    problem = Problem(path, "unlisting-group", "the group does not list what is in it")
-
-    def change() -> DocumentChange:
-        spec, lists = survey.specs[path], survey.lists(path)
-        docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
-        known = (own_metadata(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
-        said = {"dimensions": known, **lists}
-        return DocumentChange({path: docs or with_own_metadata(survey.docs(path), survey.generation, GROUP, said)})
-
-    return document_finding(problem, "", "write the lists of what is in it", change)
-
-
-def _unlisted(survey: NCZarrSurvey, path: str, problem: Problem) -> Finding:
-    name = split(problem.node)[1]
-    kind = "arrays" if isinstance(survey.specs.get(problem.node), ArraySpec) else "groups"
-    if problem.node not in survey.specs:
-        return document_finding(problem)
-    return document_finding(problem, "", "list it", partial(_change_lists, survey, path, name, kind))
+def _write_lists(survey: NCZarrSurvey, path: str) -> DocumentChange:
+    """Return a group with the lists of what is in it."""
+    spec, lists = survey.specs[path], survey.lists(path)
+    docs = survey.rendered(path, spec.evolve(layout={**spec.layout, **lists}))
+    known = (own_metadata(survey.docs(path), survey.generation, GROUP) or {}).get("dimensions", {})
+    own = {"dimensions": known, **lists}
+    return DocumentChange({path: docs or with_own_metadata(survey.docs(path), survey.generation, GROUP, own)})
 
 
 def _change_lists(survey: NCZarrSurvey, path: str, name: str, kind: str | None) -> DocumentChange:
     """Return the group with the name in one list, or in none."""
-    said = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
+    own = own_metadata(survey.docs(path), survey.generation, GROUP) or {}
     lists = {}
     for each in _LISTS:
-        names = [other for other in said.get(each) or [] if other != name]
+        names = [other for other in own.get(each) or [] if other != name]
         lists[each] = [*names, name] if each == kind else names
     return DocumentChange({path: with_own_metadata(survey.docs(path), survey.generation, GROUP, lists)})
 
@@ -322,39 +268,39 @@ def _change_lists(survey: NCZarrSurvey, path: str, name: str, kind: str | None) 
 
 def _orphaned_chunks(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> Finding | None:
     """Return the damage of an array that netcdf-c renamed, of which it left all but the documents behind."""
-    likeness = _likeness(survey, old)
+    store, likeness = survey.store, _likeness(survey, old)
     left = list(chunk_keys(survey, old)) if likeness in alike else []
-    heirs = [path for path in alike.get(likeness or "", ()) if left and _continues(survey, left, old, path)]
+    # an array is the new one where none of the chunks that were left is another one there
+    heirs = [
+        path
+        for path in alike.get(likeness or "", ())
+        if left and all(store.get(path + place[len(old) :]) in (None, store.get(place)) for place in left)
+    ]
     if len(heirs) != 1:
         return None
     message = f"/{heirs[0]} was called so before; its chunks were left here, and it reads as its fill value"
     problem = Problem(old, "orphaned-chunks", message)
-    return document_finding(
-        problem, "", f"move the chunks to /{heirs[0]}", partial(_move_chunks, survey, old, heirs[0])
-    )
+    change = partial(_move_chunks, survey, old, heirs[0])
+    return document_finding(problem, "", f"move the chunks to /{heirs[0]}", change)
 
 
 def _by_likeness(survey: NCZarrSurvey, group: str, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the arrays that a group lists, those of like documents together."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for path in (child(group, name) for name in dict.fromkeys(names)):
         if (likeness := _likeness(survey, path)) is not None:
-            found.setdefault(likeness, []).append(path)
-    return found
+            result.setdefault(likeness, []).append(path)
+    return result
 
 
 def _likeness(survey: NCZarrSurvey, path: str) -> str | None:
     """Return what an array of netcdf-c keeps when it is renamed; None for other nodes."""
-    if not isinstance(survey.specs.get(path), ArraySpec):
+    spec = survey.specs.get(path)
+    if spec is None or not spec.is_array:
         return None
     docs = survey.docs(path)
     known = own_metadata(docs, survey.generation, ARRAY)
     return None if known is None else json.dumps([known, docs.get(ZARRAY)], sort_keys=True)
-
-
-def _continues(survey: NCZarrSurvey, left: Sequence[str], old: str, new: str) -> bool:
-    """Return whether none of the chunks that ``old`` has is another one here."""
-    return all(survey.store.get(new + place[len(old) :]) in (None, survey.store.get(place)) for place in left)
 
 
 def _move_chunks(survey: NCZarrSurvey, old: str, new: str) -> DocumentChange:

@@ -26,8 +26,8 @@ import numpy as np
 from hyperslab.errors import Unsupported
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import Problems, shorten
-from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64, cell_from_json, cell_to_json
-from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json, field_shape
+from hyperslab.formats.metadata_json.cells import bytes_to_base64, cell_from_json, cell_to_json
+from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json, dtype_to_json, field_shape
 from hyperslab.formats.nczarr.dimensions import qualified, split_qualified
 from hyperslab.formats.nczarr.generation import Context
 from hyperslab.model.dtypes import (
@@ -45,7 +45,6 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.paths import outward
 
 # bounds against documents that would exhaust memory or the stack
-LARGEST = 1 << 28
 MOST_FIELDS = 10_000
 DEEPEST = 32
 _TEXT = re.compile(r"[<>|=]?S(\d+)")
@@ -64,7 +63,7 @@ def unnamed_opaque(size: int) -> Opaque:
 
 
 def same_type(a: DataType, b: DataType) -> bool:
-    """Return whether two types of one name are alike in all but byte order."""
+    """Return True for two types of one name that are alike in all but byte order."""
     match a, b:
         case Enum(), Enum():
             return a.members == b.members and same_type(a.base, b.base)
@@ -125,7 +124,7 @@ def read_types(
     for name in doc:
         reading.type(name)
     known = {name: kind for name in doc if (kind := reading.known[name]) is not None}
-    return known, {name: said for name, said in doc.items() if name not in known}
+    return known, {name: value for name, value in doc.items() if name not in known}
 
 
 @dataclass
@@ -150,23 +149,30 @@ class _TypeReader:
                 self.problems.warn("typedef", f"type {name!r}: {error}")
         return self.known[name]
 
-    def _read(self, name: str, said: object) -> Extension:
+    def _read(self, name: str, value: object) -> Extension:
         if not name or "/" in name:
             raise TypeError("no name of a type")
-        match said:
+        match value:
             case {"class": "opaque", "size": int() as size} if type(size) is int and 0 < size <= LARGEST:
                 return Opaque(size, name)
             case {"class": "enum", "base": str() as base, "members": dict() as members}:
-                return _enum(dtype_from_json(dtype_in_bytes(base)), members, name)
+                dtype = dtype_from_json(dtype_in_bytes(base))
+                if dtype.kind not in "iu":
+                    raise TypeError(f"an enum of {dtype}; it counts in whole numbers")
+                bounds = np.iinfo(dtype)
+                for word, number in members.items():
+                    if type(number) is not int or not bounds.min <= number <= bounds.max:
+                        raise TypeError(f"member {word!r} is {shorten(number)}, no {dtype.name}")
+                return Enum(dtype, tuple(members.items()), name)
             case {"class": "compound", "fields": list() as fields} if fields:
-                for place, length in text_lengths({name: said}).items():
+                for place, length in text_lengths({name: value}).items():
                     if self.stored.get(place) != length:
                         found = f"is {shorten(self.stored[place])}" if place in self.stored else "is missing"
                         raise TypeError(
                             f"text of {length} bytes needs the attribute {place!r} of its group, which {found}"
                         )
                 return Compound(self._structure(fields), name)
-        raise TypeError(f"{shorten(said)} is no compound, enum or opaque type")
+        raise TypeError(f"{shorten(value)} is no compound, enum or opaque type")
 
     def _structure(self, fields: list[object]) -> NumpyDType:
         parts: list[Any] = []
@@ -184,26 +190,22 @@ class _TypeReader:
             raise TypeError(f"more than {MOST_FIELDS} fields, or more than {DEEPEST} structures in one another")
         return dtype
 
-    def _field(self, said: object) -> NumpyDType:
-        if isinstance(said, list) and said:
-            return self._structure(said)
-        if not isinstance(said, str) or not said.startswith("/"):
-            return dtype_from_json(dtype_in_bytes(said))
-        group, name = split_qualified(said)
-        kind = self._below(name) if group == self.outer.group else self.outer.find(said)
-        if kind is None:
-            raise TypeError(f"there is no type {said} here or above, or it holds itself")
-        return tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
-
-    def _below(self, name: str) -> Extension | None:
-        """Return a type of the same document, which one that is being read needs."""
-        if name not in self.doc or self.depth >= DEEPEST:
-            return None
-        self.depth += 1
-        try:
-            return self.type(name)
-        finally:
+    def _field(self, value: object) -> NumpyDType:
+        if isinstance(value, list) and value:
+            return self._structure(value)
+        if not isinstance(value, str) or not value.startswith("/"):
+            return dtype_from_json(dtype_in_bytes(value))
+        group, name = split_qualified(value)
+        kind = None
+        if group != self.outer.group:
+            kind = self.outer.find(value)
+        elif name in self.doc and self.depth < DEEPEST:  # of the same document
+            self.depth += 1
+            kind = self.type(name)
             self.depth -= 1
+        if kind is None:
+            raise TypeError(f"there is no type {value} here or above, or it holds itself")
+        return tagged(kind.base if isinstance(kind, Compound) else numpy_dtype(kind), kind)
 
 
 def _levels(dtype: NumpyDType, level: int = 0) -> Iterator[int]:
@@ -215,23 +217,13 @@ def _levels(dtype: NumpyDType, level: int = 0) -> Iterator[int]:
         yield from _levels(part, level + 1)
 
 
-def _enum(base: NumpyDType, members: JsonMapping, name: str) -> Enum:
-    if base.kind not in "iu":
-        raise TypeError(f"an enum of {base}; it counts in whole numbers")
-    bounds = np.iinfo(base)
-    for word, value in members.items():
-        if type(value) is not int or not bounds.min <= value <= bounds.max:
-            raise TypeError(f"member {word!r} is {shorten(value)}, no {base.name}")
-    return Enum(base, tuple(members.items()), name)
-
-
 def text_lengths(doc: JsonMapping) -> dict[str, int]:
     """Return the lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
-    found: dict[str, int] = {}
-    for name, said in doc.items():
-        if isinstance(said, dict) and said.get("class") == "compound":
-            found |= _lengths(name, said.get("fields"))
-    return found
+    result: dict[str, int] = {}
+    for name, value in doc.items():
+        if isinstance(value, dict) and value.get("class") == "compound":
+            result |= _lengths(name, value.get("fields"))
+    return result
 
 
 def _lengths(place: str, fields: object) -> Iterator[tuple[str, int]]:
@@ -246,44 +238,36 @@ def _lengths(place: str, fields: object) -> Iterator[tuple[str, int]]:
 
 def write_types(types: Mapping[str, Extension], scope: Scope) -> JsonObject:
     """Return the document of these types; Unsupported names one that the draft has not."""
-    return {name: _write(name, kind, scope) for name, kind in types.items()}
-
-
-def _write(name: str, kind: Extension, scope: Scope) -> JsonObject:
-    qualified(scope.group, name)
-    match kind:
-        case Opaque(size=size):
-            return {"class": "opaque", "size": size}
-        case Enum(base=base, members=members):
-            return {"class": "enum", "base": _plain(base, name), "members": dict(members)}
-        case Compound(base=base):
-            return {"class": "compound", "fields": _write_fields(base, name, scope)}
-    raise Unsupported(
-        f"the draft of NCZarr has no type such as {name!r}: {describe(kind)}",
-        remedy="it has compound, enum and opaque types",
-    )
+    doc: JsonObject = {}
+    for name, kind in types.items():
+        qualified(scope.group, name)
+        match kind:
+            case Opaque(size=size):
+                doc[name] = {"class": "opaque", "size": size}
+            case Enum(base=base, members=members):
+                doc[name] = {"class": "enum", "base": _plain(base, name), "members": dict(members)}
+            case Compound(base=base):
+                doc[name] = {"class": "compound", "fields": _write_fields(base, name, scope)}
+            case _:
+                message = f"the draft of NCZarr has no type such as {name!r}: {describe(kind)}"
+                raise Unsupported(message, remedy="it has compound, enum and opaque types")
+    return doc
 
 
 def _write_fields(dtype: NumpyDType, name: str, scope: Scope) -> list[list[object]]:
     fields: list[list[Any]] = []
     parts: JsonMapping = dtype.fields or {}
     for part in dtype.names or ():
-        cells, shape = parts[part][0], ()
-        if cells.subdtype is not None:
-            cells, shape = cells.subdtype
-        fields.append([part, _write_field(cells, name, scope), *([list(shape)] if shape else [])])
+        cells, shape = parts[part][0].subdtype or (parts[part][0], ())
+        # by name where it is a declared type of its own, else as it is
+        kind = tag_of(cells)
+        field_type: object = None if kind is None else scope.name_of(kind)
+        if field_type is None and cells.names is not None:
+            field_type = scope.structure(cells)
+        if field_type is None or field_type == qualified(scope.group, name):
+            field_type = _plain(cells, name) if cells.names is None else _write_fields(cells, name, scope)
+        fields.append([part, field_type, *([list(shape)] if shape else [])])
     return fields
-
-
-def _write_field(dtype: NumpyDType, name: str, scope: Scope) -> object:
-    """Return the type of a field: by name where it is a declared one of its own, else as it is."""
-    kind = tag_of(dtype)
-    fqn = None if kind is None else scope.name_of(kind)
-    if fqn is None and dtype.names is not None:
-        fqn = scope.structure(dtype)
-    if fqn is not None and fqn != qualified(scope.group, name):
-        return fqn
-    return _plain(dtype, name) if dtype.names is None else _write_fields(dtype, name, scope)
 
 
 def _plain(dtype: NumpyDType, name: str) -> object:
@@ -308,6 +292,11 @@ def read_number(item: object, dtype: NumpyDType) -> object:
     return cell_from_json(item, dtype)
 
 
+def _encoding(dtype: NumpyDType) -> str:
+    """Return the encoding of a field of text: single bytes are chars, of any code; longer ones text."""
+    return "latin-1" if dtype.itemsize == 1 else "utf-8"
+
+
 def read_user_value(value: object, kind: Extension) -> object:
     """Return one value or several of a user type, their dtype tagged with it, which a bare number could not say.
 
@@ -317,14 +306,15 @@ def read_user_value(value: object, kind: Extension) -> object:
         case Enum(base=base, members=members):
             names: dict[Any, int] = dict(members)
             base = base.newbyteorder("=")
-            cells = np.array([read_number(names.get(item, item), base) for item in _several(value)], base)
+            cells = np.array([read_number(names.get(item, item), base) for item in as_list(value)], base)
         case Opaque(size=size):
-            cells = np.array([_opaque(item, size) for item in _several(value)], np.dtype((np.void, size)))
+            void = np.dtype((np.void, size))
+            cells = np.array([cell_from_json(item, void) for item in as_list(value)], void)
         case Compound(base=base):
             try:
                 made = [_structure(value, base)]
             except (TypeError, ValueError):
-                made = [_structure(item, base) for item in _several(value)]
+                made = [_structure(item, base) for item in as_list(value)]
             cells = np.array(made, base)
         case _:
             raise TypeError(f"no attribute is of type {describe(kind)}")
@@ -332,17 +322,6 @@ def read_user_value(value: object, kind: Extension) -> object:
     if len(cells) != 1:
         return cells
     return cells[0] if isinstance(kind, Compound) else cells.reshape(())
-
-
-def _several(value: object) -> list[object]:
-    return as_list(value)
-
-
-def _opaque(value: object, size: int) -> np.void:
-    raw = base64_to_bytes(value)
-    if len(raw) != size:
-        raise TypeError(f"{len(raw)} bytes, not {size}")
-    return np.void(raw)
 
 
 def _structure(value: object, dtype: NumpyDType) -> object:
@@ -360,7 +339,7 @@ def _structure(value: object, dtype: NumpyDType) -> object:
 def _field(value: object, dtype: NumpyDType) -> object:
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        return np.array([_field(item, base) for item in _several(value)], base).reshape(shape)
+        return np.array([_field(item, base) for item in as_list(value)], base).reshape(shape)
     if dtype.names is not None:
         return _structure(value, dtype)
     if dtype.kind != "S":
@@ -368,11 +347,6 @@ def _field(value: object, dtype: NumpyDType) -> object:
     if not isinstance(value, str) or len(raw := value.encode(_encoding(dtype))) > dtype.itemsize:
         raise TypeError(f"{value!r} is no text of at most {dtype.itemsize} bytes")
     return np.bytes_(raw)
-
-
-def _encoding(dtype: NumpyDType) -> str:
-    """Return the encoding of a field of text: single bytes are chars, of any code; longer ones text."""
-    return "latin-1" if dtype.itemsize == 1 else "utf-8"
 
 
 def write_user_cell(cell: Any) -> object:

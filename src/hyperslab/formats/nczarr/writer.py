@@ -31,7 +31,6 @@ from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.writer import ZarrWriter, check_document
-from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
@@ -54,7 +53,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         consolidated: bool = False,
     ) -> None:
         super().__init__(store, dialect, settings, remembered, consolidated=consolidated)
-        self._lock_depth = threading.local()
+        self._root_lock = _LockDepth()
         self._upcoming: dict[str, Spec] = {}
 
     def _without_root(self) -> Docs | None:
@@ -139,7 +138,8 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             self._dialect.order = {}
 
     def _commit(self, change: DocumentChange) -> None:
-        """The draft always has consolidated metadata: plain readers warn of documents that they do not find in it."""
+        """Commit a change. The draft always has consolidated metadata: plain readers warn of documents that are not in
+        it."""
         self._commits.consolidated |= self.generation is Generation.DRAFT
         super()._commit(change)
 
@@ -150,7 +150,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     def _edits(self) -> Edits:
         draft = self.generation is Generation.DRAFT
-        return Edits(self._find_node, self._arrays, self._written_length, draft)
+        return Edits(self._find_node, self._arrays, self.written_length, draft)
 
     def _find_node(self, path: str) -> Spec | None:
         try:
@@ -237,12 +237,8 @@ class NczarrWriter(ZarrWriter, NczarrReader):
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def written_length(self, path: str, axis: int) -> int:
-        """Return how far the array was given cells along ``axis``: others may have made its dimension longer."""
-        return self._written_length(path, axis)
-
     def appended(self, path: str, axis: int, stop: int) -> None:
-        """The array was given cells up to ``stop``, and none behind."""
+        """Remember that the array was given cells up to ``stop``, and none behind."""
         with self._lock_root():
             spec = self.node(path)
             rows = written_lengths(spec) if spec.is_array else None
@@ -252,27 +248,30 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             layout = {**spec.layout, "written": None if rows == spec.shape else rows}
             self._apply({path: spec.evolve(layout=layout)})
 
-    def _written_length(self, path: str, axis: int) -> int:
-        """Return how far an array was given cells, by appending or by writing them where its dimension already
-        reached."""
+    def written_length(self, path: str, axis: int) -> int:
+        """Return how far the array was given cells along ``axis``, by appending or by writing them where its dimension,
+        which others may have made longer, already reached."""
         spec = require_array(path, self.node(path), self.store.url)
-        said = (written_lengths(spec) or spec.shape)[axis]
-        source = self.chunks_as(path, spec) if said < spec.shape[axis] and spec.problem is None else None
+        length = (written_lengths(spec) or spec.shape)[axis]
+        source = self.chunks_as(path, spec) if length < spec.shape[axis] and spec.problem is None else None
         if source is None or not source.traits.lists_chunks:
-            return said
+            return length
         fill, grid = spec.fill_cell(), source.grid
         for coords in source.stored_coords():
             extent = grid.extent(coords)[axis]
             if extent.start >= spec.shape[axis]:
                 continue  # of an append that died
-            block = source.read(coords) if min(extent.stop, spec.shape[axis]) > said else None
+            block = source.read(coords) if min(extent.stop, spec.shape[axis]) > length else None
             if block is None:
                 continue
             # cells that are not the fill value were written, whatever the array says of itself
-            rows = np.moveaxis(_differs_from_fill(block, fill), axis, 0)[: spec.shape[axis] - extent.start]
+            is_fill = block == fill
+            if block.dtype.kind in "fc":
+                is_fill |= np.isnan(block) & np.isnan(fill)
+            rows = np.moveaxis(np.asarray(~is_fill), axis, 0)[: spec.shape[axis] - extent.start]
             last = np.flatnonzero(rows.reshape(len(rows), -1).any(axis=1))
-            said = max(said, extent.start + int(last[-1]) + 1) if len(last) else said
-        return said
+            length = max(length, extent.start + int(last[-1]) + 1) if len(last) else length
+        return length
 
     def _blank_dead_rows(self, changed: Mapping[str, Spec], besides: str) -> None:
         """Blank what an append that died stored behind the last row of an array, whose dimension grows now."""
@@ -295,20 +294,16 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Hold the documents of all nodes against other writers; afterwards reads see the newest."""
         alone = nullcontext() if self.store.traits.locks_nodes else self._node_mutex
         with alone, super().lock_node(""):
-            self._lock_depth.depth = self._depth + 1
+            self._root_lock.depth += 1
             try:
                 yield
             finally:
-                self._lock_depth.depth -= 1
-
-    @property
-    def _depth(self) -> int:
-        return int(getattr(self._lock_depth, "depth", 0))
+                self._root_lock.depth -= 1
 
     @contextmanager
     def _lock_root(self) -> Iterator[None]:
         """Hold the lock of the root; what is known is read anew unless it was held already."""
-        if self._depth:
+        if self._root_lock.depth:
             yield
             return
         with self.lock_node(""):
@@ -321,18 +316,16 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             NczarrReader.refresh(self, path)
 
 
-def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> Iterator[Coords]:
+def _chunks_behind(before: ArraySpec, after: ArraySpec, axes: list[int]) -> list[Coords]:
     """Return the chunks that hold cells of ``after`` behind the edge of ``before``, along any of ``axes``."""
     cuts = [(int(cut) if isinstance(cut, int) else 0) for cut in after.chunks]
     lasts = [-(-size // cut) if cut else 0 for size, cut in zip(after.shape, cuts, strict=True)]
-    seen: set[Coords] = set()
+    found: dict[Coords, None] = {}
     for axis in axes:
         ranges = [range(last) for last in lasts]
         ranges[axis] = range(before.shape[axis] // cuts[axis], lasts[axis])
-        for coords in product(*ranges):
-            if coords not in seen:
-                seen.add(coords)
-                yield coords
+        found |= dict.fromkeys(product(*ranges))
+    return list(found)
 
 
 def _write_order(place: str, is_array: bool) -> tuple[bool, int]:
@@ -340,9 +333,7 @@ def _write_order(place: str, is_array: bool) -> tuple[bool, int]:
     return (False, 0) if is_array else (True, -place.count("/") - bool(place))
 
 
-def _differs_from_fill(block: Values, fill: Values) -> Values:
-    """Return which cells are not the fill value."""
-    same = block == fill
-    if block.dtype.kind in "fc":
-        same |= np.isnan(block) & np.isnan(fill)
-    return np.asarray(~same)
+class _LockDepth(threading.local):
+    """How often the calling thread holds the lock of the root, one block within another."""
+
+    depth = 0

@@ -53,9 +53,8 @@ class ChunkKeys:
         self.settings = settings
         self.scratch = Scratch()  # one buffer per thread serves all chunks
         traits = store.traits
-        self.concurrency = traits.concurrency
         self.has_stamps = traits.stamped
-        self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else _no_stamp
+        self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
         self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
         self.source_traits = SourceTraits(
             concurrency=traits.concurrency,
@@ -64,6 +63,10 @@ class ChunkKeys:
             lists_chunks=True,
         )
         """What the store makes of a source of these chunks, whatever they are."""
+
+    def chunk_key(self, coords: Coords) -> str:
+        """Return the key of a chunk."""
+        return self.prefix + self.key_of(coords)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
@@ -89,7 +92,7 @@ class ChunkKeys:
         self.store.put_many(pairs, durable=durable)
 
     def require_writable(self) -> None:
-        """ReadOnly when the store takes no writes."""
+        """Raise ReadOnly when the store takes no writes."""
         if self.store.read_only:
             raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
 
@@ -112,12 +115,8 @@ class ChunkKeys:
         return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
 
     def exists(self, key: str) -> bool:
-        """Return whether something is stored under the key."""
+        """Return True where something is stored under the key."""
         return self.size(key) is not None
-
-
-def _no_stamp(key: str) -> None:
-    """The stamp of a store that tells none."""
 
 
 def fill_cell_bytes(cell: Block) -> bytes | None:
@@ -128,9 +127,8 @@ def fill_cell_bytes(cell: Block) -> bytes | None:
 
 
 def is_filled_with(block: Block, cell: bytes | None) -> bool:
-    """Return whether every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
-    is NaN).
-    """
+    """Return True where every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
+    is NaN)."""
     if cell is None or not block.size:
         return False
     # the first and the last cell tell nearly always, before all bytes are compared
@@ -140,7 +138,27 @@ def is_filled_with(block: Block, cell: bytes | None) -> bool:
     return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())
 
 
-class KeyedChunks(ChunkSource):
+class StoredChunks(ChunkSource):
+    """Chunks under keys: single ones are read, written and erased as batches of one."""
+
+    _keys: ChunkKeys
+    _spec: ArraySpec
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk in memory of its own, or None when it was never written."""
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Store one chunk; others that lie in the same value are kept as they are stored."""
+        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
+
+    def erase(self, coords: Coords) -> None:
+        """Forget one chunk."""
+        self.erase_batch([coords])
+
+
+class KeyedChunks(StoredChunks):
     """One stored object per chunk, under a chain of codecs."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
@@ -148,15 +166,14 @@ class KeyedChunks(ChunkSource):
         self.traits = keys.source_traits
         self.grid = grid
         self._spec = spec
-        self._fill = spec.fill_cell()
         # without a fill value, cells that are not there are not defined to all readers of Zarr v2
-        self._zero = None if spec.fill_value is None else fill_cell_bytes(self._fill)
+        self._zero = None if spec.fill_value is None else fill_cell_bytes(spec.fill_cell())
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
 
     @property
     def direct(self) -> bool:
-        """Return whether every stored chunk is its bare cells."""
+        """Return True where every stored chunk is its bare cells."""
         return self._chain is not None and self._chain.direct
 
     def _chain_for(self, shape: tuple[int, ...]) -> Chain:
@@ -190,15 +207,6 @@ class KeyedChunks(ChunkSource):
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
 
-    def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
-        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
-
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
         self._keys.put_many(self._encoded(pairs), durable)
@@ -229,17 +237,18 @@ class KeyedChunks(ChunkSource):
 
     @property
     def pads_edges(self) -> bool:
-        """Return whether a chunk at the edge is stored whole."""
+        """Return True: a chunk at the edge is stored whole."""
         return True
 
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, without its checksum, which is verified."""
-        key = self._keys.prefix + self._keys.key_of(coords)
+        key = self._keys.chunk_key(coords)
         data = self._keys.get(key)
-        if data is None or self._checksum is None:
-            return None if data is None else bytes(data)
+        checksum = self._checksum
+        if data is None:
+            return None
         try:
-            return bytes(self._checksum.decode(data, None))
+            return bytes(data if checksum is None else checksum.decode(data, None))
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
@@ -252,16 +261,12 @@ class KeyedChunks(ChunkSource):
         """Store chunks as they are, with a checksum where the documents ask for one."""
         keys, checksum = self._keys, self._checksum
         values = ((coords, data if checksum is None else checksum.encode(data)) for coords, data in pairs)
-        keys.put_many(((keys.prefix + keys.key_of(coords), data) for coords, data in values), durable)
-
-    def erase(self, coords: Coords) -> None:
-        """Forget the chunk."""
-        self.erase_batch([coords])
+        keys.put_many(((keys.chunk_key(coords), data) for coords, data in values), durable)
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
-        """Forget chunks: the last one of each folder has the medium keep what was removed from it."""
-        keys = [self._keys.prefix + self._keys.key_of(place) for place in coords]
-        # one flush of a folder keeps all removals from it
+        """Forget chunks."""
+        keys = [self._keys.chunk_key(place) for place in coords]
+        # one flush of a folder makes all removals from it durable: only the last one of each folder asks for it
         last = {key.rpartition("/")[0]: key for key in keys}
         for key in keys:
             durable = self._keys.settings.durable and last[key.rpartition("/")[0]] == key
@@ -269,7 +274,7 @@ class KeyedChunks(ChunkSource):
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version; None for a chunk that is missing."""
-        return self._keys.stamp(self._keys.prefix + self._keys.key_of(coords))
+        return self._keys.stamp(self._keys.chunk_key(coords))
 
     def stored_coords(self) -> Iterator[Coords]:
         """Return the coordinates of every chunk that is stored, in the order of their keys."""
@@ -285,7 +290,7 @@ class KeyedChunks(ChunkSource):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes that these chunks take."""
-        return self._keys.stored_sizes(self._keys.prefix + self._keys.key_of(place) for place in coords)
+        return self._keys.stored_sizes(map(self._keys.chunk_key, coords))
 
 
 _SLAB = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
@@ -319,9 +324,8 @@ class UncompressedChunks(KeyedChunks):
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read the cells ``within`` (slices, steps forward) into ``out``, slab by slab; False when never written."""
-        keys = self._keys
-        key = keys.prefix + keys.key_of(coords)
-        descriptor = keys.store.descriptor(key)
+        key, store = self._keys.chunk_key(coords), self._keys.store
+        descriptor = store.descriptor(key)
         if descriptor is None:
             return False
         shape = self.grid.chunk_shape(coords)
@@ -329,12 +333,12 @@ class UncompressedChunks(KeyedChunks):
             expected = prod(shape) * out.dtype.itemsize
             size = os.fstat(descriptor).st_size
             if size != expected:
-                raise _wrong_size(expected, size).locate(url=keys.store.url, key=key)
+                raise _wrong_size(expected, size).locate(url=store.url, key=key)
             _read_slabs(descriptor, shape, within, out)
+        except HyperslabError:  # some are an OSError too
+            raise
         except OSError as error:
-            if isinstance(error, HyperslabError):
-                raise
-            raise StorageError(f"cannot read: {error.strerror}", url=keys.store.url, key=key) from error
+            raise StorageError(f"cannot read: {error.strerror}", url=store.url, key=key) from error
         finally:
             os.close(descriptor)
         return True
@@ -345,7 +349,8 @@ def _wrong_size(expected: int, found: int) -> CorruptChunk:
 
 
 def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...], out: Block) -> None:
-    """Rows of the first axis whose rows are small, as many as a slab holds; the axes before it one index at a time."""
+    """Read rows of the first axis whose rows are small, as many as a slab holds; the axes before it one index at a
+    time."""
     itemsize = out.dtype.itemsize
     # the first axis of which one row fits a slab
     axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= _SLAB), len(shape) - 1)
@@ -384,32 +389,30 @@ def decode_fetched(stored: ChunkReader, coords: Sequence[Coords], grid: Grid, sp
 
 
 class CasChunks(KeyedChunks):
-    """One stored object per chunk."""
+    """:class:`KeyedChunks` in a store without locks: a chunk is put back if it is still the version that was read."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
         super().__init__(keys, spec, grid)
         self.traits = replace(self.traits, swaps=True, reads_stamps=True)
 
     def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
-        keys = self._keys
-        key = keys.prefix + keys.key_of(coords)
+        key, store = self._keys.chunk_key(coords), self._keys.store
         try:
-            found = keys.store.get_version(key, most=most)
+            found = store.get_version(key, most=most)
             if found is None:
                 return False
             decode(found.data)
         except HyperslabError as error:
-            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+            raise error.locate(url=store.url, key=key) from error.__cause__
         return True
 
     def read_newer(self, coords: Coords, known: object = None) -> tuple[Block | None, object]:
         """Return the chunk and its stamp, by one request; no chunk when the stamp is ``known``, nor stamp when
         missing."""
-        keys = self._keys
-        key = keys.prefix + keys.key_of(coords)
+        key, store = self._keys.chunk_key(coords), self._keys.store
         try:
             chain = self._chain_at(coords)
-            found = keys.store.get_version(key, unless=known, most=chain.most_stored)
+            found = store.get_version(key, unless=known, most=chain.most_stored)
             if found is None:
                 return None, None
             # the store answers without the value where its stamp is the known one
@@ -418,7 +421,7 @@ class CasChunks(KeyedChunks):
             block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
             chain.decode_into(found.data, out=block)
         except HyperslabError as error:
-            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+            raise error.locate(url=store.url, key=key) from error.__cause__
         return block, found.stamp
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
@@ -433,4 +436,4 @@ class CasChunks(KeyedChunks):
         keys = self._keys
         keys.require_writable()
         data = self._chain_at(coords).encode(block)
-        keys.store.put_if(keys.prefix + keys.key_of(coords), data, expected, durable=keys.settings.durable)
+        keys.store.put_if(keys.chunk_key(coords), data, expected, durable=keys.settings.durable)

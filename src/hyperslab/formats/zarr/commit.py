@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hyperslab.errors import FormatError
 from hyperslab.formats.documents import JsonMapping, JsonObject, check_limits, large_copy, read_document, write_again
-from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
+from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect, strip_consolidated
 from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import Store
 
@@ -138,12 +138,12 @@ class DocumentCommits:
         """Return the stored documents of a node and of all below it, by path relative to it; arrays are not looked
         into."""
         docs = self._docs(path)
-        found: ConsolidatedDocs = {} if docs is None else {"": docs}
+        result: ConsolidatedDocs = {} if docs is None else {"": docs}
         if docs is not None and self._dialect.is_array(docs):
-            return found
+            return result
         for name in self._store.list_dir(path)[1]:
-            found |= {child(name, inner).rstrip("/"): more for inner, more in self.walk(child(path, name)).items()}
-        return found
+            result |= {child(name, inner).rstrip("/"): more for inner, more in self.walk(child(path, name)).items()}
+        return result
 
     # -- documents --------------------------------------------------------------------------------------------------
 
@@ -161,8 +161,7 @@ class DocumentCommits:
             if doc is not None:
                 found = {extra: self._document(path, extra) for extra in self._dialect.extras}
                 extras = {extra: more for extra, more in found.items() if more is not None}
-                own = self._dialect.without_consolidated(doc) if name == self._dialect.consolidated_name else doc
-                return {name: own or doc, **extras}
+                return {name: strip_consolidated(self._dialect, name, doc), **extras}
         return None
 
     def _store_all(self, changes: Mapping[str, Docs]) -> None:

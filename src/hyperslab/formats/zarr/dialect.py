@@ -25,10 +25,8 @@ ConsolidatedDocs = dict[str, Docs]
 class MetadataDialect(ABC):
     """One format's documents, for :class:`~hyperslab.formats.zarr.reader.ZarrReader` and its writer."""
 
-    @property
-    @abstractmethod
-    def format(self) -> str:
-        """Return the format's name, for messages."""
+    format: str
+    """The format's name, for messages."""
 
     @property
     @abstractmethod
@@ -45,7 +43,7 @@ class MetadataDialect(ABC):
     def consolidated_name(self) -> str:
         """Return the document that a copy stands in."""
 
-    def parse(self, docs: Docs, node: str) -> GroupSpec | ArraySpec:
+    def parse(self, docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
         """Return the spec; FormatError lists every problem."""
         problems = Problems(node)
         spec = self.read(docs, node, problems)
@@ -68,7 +66,7 @@ class MetadataDialect(ABC):
 
     @abstractmethod
     def is_array(self, docs: Docs) -> bool:
-        """Return whether the documents are those of an array, whatever else is wrong with them."""
+        """Return True for the documents of an array, whatever else is wrong with them."""
 
     @abstractmethod
     def key_of(self, spec: ArraySpec) -> KeyOf:

@@ -41,7 +41,7 @@ class ZarrFormat(Format):
 
     @property
     def is_known_by_root(self) -> bool:
-        """Return whether the documents of the root alone tell it: nodes below are as those of another format."""
+        """Return True where the documents of the root alone tell it: nodes below are as those of another format."""
         return False
 
     def open(

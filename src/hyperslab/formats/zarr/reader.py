@@ -26,6 +26,13 @@ from hyperslab.stores.keys import UNFINISHED
 _MOST_FOLDERS = 1000
 
 
+class ThreadPaths(threading.local):
+    """The paths of nodes that the calling thread holds or reads; other threads have their own."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+
+
 class ZarrReader(Reader):
     """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
 
@@ -77,7 +84,12 @@ class ZarrReader(Reader):
         spec = self._specs.get(path)
         if spec is None:
             docs = self._docs(path)
-            spec = self._implicit(path) if docs is None else self._parse(path, docs)
+            if docs is not None:
+                spec = self._parse(path, docs)
+            elif self._consolidated_names(path) or holds_nodes(self.store, path, self._dialect.nodes):
+                spec = GroupSpec()  # a group that has no document of its own: something below it has
+            else:
+                raise node_not_found(path, self.store.url)
             self._specs[path] = spec
         return spec
 
@@ -158,7 +170,7 @@ class ZarrReader(Reader):
 
     @property
     def is_consolidated(self) -> bool:
-        """Return whether the root has consolidated metadata that is read."""
+        """Return True where the root has consolidated metadata that is read."""
         self._look_for_consolidated()
         return "" in self._consolidated
 
@@ -195,6 +207,7 @@ class ZarrReader(Reader):
         return [name for name in self.store.list_dir(path)[1] if self._is_node(child(path, name))]
 
     def _is_node(self, path: str) -> bool:
+        """Return True for a folder with documents, also for one whose documents cannot be read."""
         try:
             self.node(path)
         except NodeNotFound:
@@ -202,12 +215,6 @@ class ZarrReader(Reader):
         except HyperslabError:
             return True
         return True
-
-    def _implicit(self, path: str) -> GroupSpec:
-        """Return a group that has no document of its own: something below it has."""
-        if self._consolidated_names(path) or holds_nodes(self.store, path, self._dialect.nodes):
-            return GroupSpec()
-        raise node_not_found(path, self.store.url)
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
@@ -237,9 +244,9 @@ class ZarrReader(Reader):
         if copied.is_array and own.is_array:
             if len(copied.shape) == len(own.shape) and copied.numpy_dtype == own.numpy_dtype:
                 return
-            said = f"{copied.numpy_dtype} of shape {copied.shape}"
+            copy = f"{copied.numpy_dtype} of shape {copied.shape}"
             raise FormatError(
-                f"consolidated metadata is stale: it says {said}, the array's own {own.numpy_dtype} of {own.shape}",
+                f"consolidated metadata is stale: it says {copy}, the array's own {own.numpy_dtype} of {own.shape}",
                 url=self.store.url,
                 node=path,
                 remedy="repair makes it anew; refresh() of the array reads its own document",
@@ -254,9 +261,8 @@ class ZarrReader(Reader):
 
 
 def holds_nodes(store: Store, path: str, documents: Iterable[str]) -> bool:
-    """Return whether a folder that is no node has one below; gives up after so many folders that it must be
-    something else.
-    """
+    """Return True for a folder that is no node and has one below; False after so many folders that it must be something
+    else."""
     wanted = set(documents)
     folders = [path]
     for _ in range(_MOST_FOLDERS):

@@ -60,14 +60,13 @@ def make_findings(
     searches += rules.finders(Place.DATASET, deep=deep)
     for search in searches:
         for finding in search(survey):
-            yield rules.with_rule(_with_mend(survey, partial(_mend, dataset, look, search, finding), finding))
-
-
-def _with_mend(survey: DocumentSurvey, act: Callable[[], None], finding: Finding) -> Finding:
-    mend: DocumentMend = finding.detail
-    if finding.take or mend.change is None:
-        return replace(finding, action=finding.action if finding.take else None)
-    return replace(finding, act=act, keep=tuple(_replaced(survey, mend.change(), finding)))
+            mend: DocumentMend = finding.detail
+            if not finding.take and mend.change is None:
+                finding = replace(finding, action=None)
+            elif not finding.take and mend.change is not None:
+                act = partial(_mend, dataset, look, search, finding)
+                finding = replace(finding, act=act, keep=tuple(_replaced(survey, mend.change(), finding)))
+            yield rules.with_rule(finding)
 
 
 def _replaced(survey: DocumentSurvey, change: DocumentChange, finding: Finding) -> Iterator[str]:
@@ -84,13 +83,10 @@ def _replaced(survey: DocumentSurvey, change: DocumentChange, finding: Finding) 
 
 def _mend(dataset: Any, look: TakeSurvey[S], search: Search[S], finding: Finding) -> None:
     """Look again, and mend what is still so."""
+    same = (finding.problem.node, finding.problem.kind, finding.detail.about)
     with dataset.lock_node(""), look() as survey:
-        again = next((other for other in search(survey) if _is_again(finding, other)), None)
-        if again is not None and again.detail.change is not None:
-            dataset.mend(again.detail.change())
-
-
-def _is_again(finding: Finding, other: Finding) -> bool:
-    """Return whether another look found the same."""
-    mine, theirs = finding.problem, other.problem
-    return (mine.node, mine.kind, finding.detail.about) == (theirs.node, theirs.kind, other.detail.about)
+        for again in search(survey):
+            if (again.problem.node, again.problem.kind, again.detail.about) == same:
+                if again.detail.change is not None:
+                    dataset.mend(again.detail.change())
+                return

@@ -37,6 +37,7 @@ from hyperslab.formats.zarr.chunks import (
     ChunkKeys,
     KeyedChunks,
     KeyOf,
+    StoredChunks,
     UncompressedChunks,
     decode_fetched,
     fill_cell_bytes,
@@ -106,7 +107,7 @@ class FetchedInnerChunks(ChunkReader):
         return partial(self.read_into, out=out, decode=self._chain.decoder(out))
 
 
-class ShardedChunks(ChunkSource):
+class ShardedChunks(StoredChunks):
     """The inner chunks of an array of shards."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
@@ -143,25 +144,13 @@ class ShardedChunks(ChunkSource):
 
     def _locate(self, coords: Sequence[Coords]) -> tuple[str, list[int]]:
         """Return the key of the shard of these inner chunks, and their numbers in it."""
-        return self._key(self.place(coords[0])), self._numbers(coords)
+        return self._keys.chunk_key(self.place(coords[0])), self._numbers(coords)
 
     def _numbers(self, coords: Sequence[Coords]) -> list[int]:
         """Return the numbers of inner chunks in their shards, in C order."""
         local = np.array(coords, np.int64).reshape(len(coords), -1) % self._counts
         numbers: list[int] = (local @ self._strides).tolist()
         return numbers
-
-    def _group_by_shard(self, coords: Sequence[Coords]) -> dict[Coords, tuple[list[Coords], list[int]]]:
-        """Return the inner chunks of each shard, and their numbers in it."""
-        found: dict[Coords, tuple[list[Coords], list[int]]] = {}
-        for each, number in zip(coords, self._numbers(coords), strict=True):
-            members, numbers = found.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
-            members.append(each)
-            numbers.append(number)
-        return found
-
-    def _key(self, place: Coords) -> str:
-        return self._keys.prefix + self._keys.key_of(place)
 
     def with_keys(self, keys: ChunkKeys) -> Self:
         """Return the same shards where others lie."""
@@ -171,7 +160,7 @@ class ShardedChunks(ChunkSource):
 
     def with_location(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """Return the error with the place of an inner chunk."""
-        key = self._key(self.place(coords))
+        key = self._keys.chunk_key(self.place(coords))
         return error.locate(url=self._keys.store.url, key=f"{key} inner chunk {coords}")
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -179,7 +168,11 @@ class ShardedChunks(ChunkSource):
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of these chunks, of any shards: by ranges, or shards whole when most of them is wanted."""
         keys, prefix, most = self._keys, self._keys.prefix, self._most
-        shards = self._group_by_shard(coords)
+        shards: dict[Coords, tuple[list[Coords], list[int]]] = {}
+        for each, number in zip(coords, self._numbers(coords), strict=True):
+            members, numbers = shards.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
+            members.append(each)
+            numbers.append(number)
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
         if len(shards) > 1:
             # an estimate of what the parts take: where it is too small, the buffer is replaced by a larger one
@@ -259,20 +252,11 @@ class ShardedChunks(ChunkSource):
         self._entries.remember(key, stamp, entries)
         return entries
 
-    def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
-
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     # -- writing ----------------------------------------------------------------------------------------------------
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Store one inner chunk; the others of its shard are kept as they are stored."""
-        self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
@@ -292,10 +276,6 @@ class ShardedChunks(ChunkSource):
         each_if_many(encode, pairs, self._keys.settings.threads)
         return encoded
 
-    def erase(self, coords: Coords) -> None:
-        """Forget one inner chunk."""
-        self.erase_batch([coords])
-
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget inner chunks of one shard by one write."""
         self._replace(coords, [None] * len(coords), self._keys.settings.durable)
@@ -309,7 +289,7 @@ class ShardedChunks(ChunkSource):
             self._keys.store.delete(key, durable=durable)
 
     def is_whole_shard(self, coords: Sequence[Coords]) -> bool:
-        """Return whether these chunks of one shard are all that it has."""
+        """Return True for chunks of one shard that are all that it has."""
         return len(coords) == self._chunks_per_shard
 
     def merge_shard(self, coords: Sequence[Coords], values: Sequence[object], old: object) -> memoryview | None:
@@ -335,7 +315,7 @@ class ShardedChunks(ChunkSource):
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's shard."""
-        return self._keys.stamp(self._key(self.place(coords)))
+        return self._keys.stamp(self._keys.chunk_key(self.place(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the shards of these chunks against other writers."""
@@ -347,8 +327,8 @@ class ShardedChunks(ChunkSource):
             yield from self.stored_in(place)
 
     def stored_in(self, place: Coords) -> Iterator[Coords]:
-        """Yield the same of one shard."""
-        _, entries = self._index_now(self._key(place))
+        """Yield the coordinates of every inner chunk that is written in the shard at ``place``."""
+        _, entries = self._index_now(self._keys.chunk_key(place))
         if entries is None:
             return
         for local in product(*(range(count) for count in self._index.counts)):
@@ -357,19 +337,19 @@ class ShardedChunks(ChunkSource):
 
     def nbytes_stored(self) -> int:
         """Return bytes that all shards take."""
-        return self._keys.stored_sizes(self._key(place) for place in self._keys.stored(len(self.grid.axes)))
+        return self._keys.stored_sizes(map(self._keys.chunk_key, self._keys.stored(len(self.grid.axes))))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of these chunks within their shards, of which the indexes are read."""
-        found, entries, known = 0, None, None
+        result, entries, known = 0, None, None
         for chunk in coords:
             place = self.place(chunk)
             if place != known:
-                known, (_, entries) = place, self._index_now(self._key(place))
+                known, (_, entries) = place, self._index_now(self._keys.chunk_key(place))
             if entries is not None:
                 local = tuple(i % n for i, n in zip(chunk, self._index.counts, strict=True))
-                found += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
-        return found
+                result += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
+        return result
 
 
 def _replaced() -> Conflict:
@@ -389,25 +369,21 @@ class CasShards(ShardedChunks):
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of these chunks of one shard, with the stamp of the version that it is of."""
         key, numbers = self._locate(coords)
-        count = len(coords)
+        parts: Sequence[Part] = [None] * len(coords)
+        stamp: object = None
         try:
-            # as above; here the version comes with the value, so that no second look is needed
-            if 2 * count >= self._chunks_per_shard:
-                parts, stamp = self._parts_of_whole(key, numbers)
-            else:
+            # few chunks: the index and their ranges; from half of the shard on it is fetched whole, by one request.
+            # The version comes with the value, so that no second look is needed
+            if 2 * len(coords) < self._chunks_per_shard:
                 parts, stamp = self._parts_of_ranges(key, numbers)
+            elif (version := self._keys.store.get_version(key, most=self._most)) is not None:
+                parts, stamp = self._index.cut(version.data, numbers), version.stamp
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
-        found = dict(zip(coords, parts if stamp is not None else [None] * count, strict=True))
-        return FetchedInnerChunks(self, self._chain, found, stamp)
+        return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)), stamp)
 
-    def _parts_of_whole(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], object]:
-        found = self._keys.store.get_version(key, most=self._most)
-        if found is None:
-            return [], None
-        return self._index.cut(found.data, numbers), found.stamp
-
-    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[list[Part], object]:
+    def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[Sequence[Part], object]:
+        """Return inner chunks of one version of a shard, by its index and their ranges, and the stamp of it."""
         store = self._keys.store
         for attempt in attempts(self._keys.settings.lock_timeout):
             with attempt:
@@ -416,7 +392,7 @@ class CasShards(ShardedChunks):
                 remembered = known is not None
                 known = known or self._fetch_index(key)
                 if known is None:
-                    return [], None
+                    return [None] * len(numbers), None
                 stamp, entries = known
                 wanted = entries.reshape(-1, 2)[numbers].tolist()
                 ranges = [(start, start + size) for start, size in wanted if start != MISSING]
@@ -466,9 +442,9 @@ class CasShards(ShardedChunks):
         self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
-        """A shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it."""
         self._keys.require_writable()
         key, numbers = self._locate(coords)
+        # a shard that is replaced whole needs no look at the old one; nor may it be deleted: others may fill it
         if len(coords) == self._chunks_per_shard and any(value is not None for value in values):
             self._keys.put_many([(key, self._join_shard(self._new_parts(numbers, values, None)))], durable)
             return
@@ -498,7 +474,6 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
 
 
 def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:
-    """Return whether each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
-    the array, and its shards have one size.
-    """
+    """Return True where each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
+    the array, and its shards have one size."""
     return [codec.name for codec in spec.codecs] == ["sharding_indexed"] and grid.fixed is not None

@@ -14,7 +14,7 @@ from hyperslab.formats.documents import JsonMapping, check_limits, write_again
 from hyperslab.formats.format_errors import require_no_link
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
-from hyperslab.formats.zarr.reader import ZarrReader
+from hyperslab.formats.zarr.reader import ThreadPaths, ZarrReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
@@ -33,11 +33,10 @@ class ZarrWriter(ZarrReader, Writer):
         consolidated: bool = False,
     ) -> None:
         super().__init__(store, dialect, settings, remembered)
-        self._target = store
         self._pending: dict[str, Docs] = {}
         self._batches = BatchBlocks(self._mutex)
         self._batch_locks: set[str] = set()
-        self._thread_locks = threading.local()
+        self._locked_nodes = ThreadPaths()
         self._node_mutex = threading.RLock()
         self._commits = DocumentCommits(store, dialect, durable=settings.durable, consolidated=consolidated)
 
@@ -72,8 +71,8 @@ class ZarrWriter(ZarrReader, Writer):
     def _clear(self, path: str) -> None:
         """Remove the chunks that a writer left who died before it wrote the documents of a new array."""
         known = path in self._specs or path in self._pending
-        if path and not known and any(self._target.list_dir(path)) and self._stored_docs(path) is None:
-            self._target.delete_prefix(path)
+        if path and not known and any(self.store.list_dir(path)) and self._stored_docs(path) is None:
+            self.store.delete_prefix(path)
 
     def _missing_above(self, path: str) -> list[str]:
         """Return the groups above that have no document yet, from the root on."""
@@ -104,7 +103,7 @@ class ZarrWriter(ZarrReader, Writer):
         self._forget(path)
 
     def _remove(self, path: str) -> None:
-        self._target.delete_prefix(path, durable=self._settings.durable)
+        self.store.delete_prefix(path, durable=self._settings.durable)
 
     def move(self, source: str, target: str) -> bool:
         """Rename a node with all below it; AlreadyExists when the target is taken."""
@@ -121,7 +120,7 @@ class ZarrWriter(ZarrReader, Writer):
         return True
 
     def _move_keys(self, source: str, target: str) -> None:
-        store = self._target
+        store = self.store
         if store.traits.renames:
             store.rename(source, target)
             return
@@ -191,17 +190,17 @@ class ZarrWriter(ZarrReader, Writer):
     @contextmanager
     def _locked(self, path: str) -> Iterator[None]:
         """Hold the node's lock in the store, once per thread."""
-        held: set[str] = self._thread_locks.__dict__.setdefault("paths", set())
+        paths = self._locked_nodes.paths
         # the store's locks are not taken twice by one thread, and a batch holds its own until its end
-        if path in held or path in self._batch_locks or not self.store.traits.locks_nodes:
+        if path in paths or path in self._batch_locks or not self.store.traits.locks_nodes:
             yield
             return
         with self.store.lock_node(path, self._settings.lock_timeout):
-            held.add(path)
+            paths.add(path)
             try:
                 yield
             finally:
-                held.discard(path)
+                paths.discard(path)
 
     def batch(self) -> AbstractContextManager[None]:
         """Write each document of the block once, at its end, and consolidated metadata after them."""

@@ -27,15 +27,7 @@ from hyperslab.formats.zarr.opening import PLAIN_NOTES, ZarrFormat
 from hyperslab.formats.zarr2.document import CONSOLIDATED, ZARRAY, ZGROUP, Zarr2
 from hyperslab.stores.location import Probe
 
-_LACKS = frozenset(
-    {
-        Feature.VARYING_CHUNKS,
-        Feature.SHARDS,
-        Feature.LINKS,
-        Feature.REFERENCES,
-        Feature.SPARSE,
-    }
-)
+_LACKS = {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE}
 _NOTES = PLAIN_NOTES | {
     Feature.DIMENSIONS: "in the attribute `_ARRAY_DIMENSIONS`, as xarray reads them",
     Feature.STRINGS: "objects with the filter `vlen-utf8`",
@@ -48,23 +40,16 @@ _NOTES = PLAIN_NOTES | {
 class Zarr2Format(ZarrFormat):
     """Zarr format 2, read and written."""
 
-    @property
-    def name(self) -> str:
-        """Return ``zarr2``."""
-        return "zarr2"
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Return what it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
-        return frozenset(Feature) - _LACKS
-
-    @property
-    def info(self) -> FormatInfo:
-        """Return its line of ``list_formats``."""
-        variants = (Variant("zarr2", self.features, notes=_NOTES),)
-        known_by = "a .zgroup, .zarray or .zmetadata"
-        return FormatInfo("zarr2", "trees of groups and chunked arrays", known_by, True, variants)
-
+    name = "zarr2"
+    features = frozenset(Feature) - _LACKS
+    """With the attribute ``_hyperslab`` for what plain Zarr cannot say."""
+    info = FormatInfo(
+        "zarr2",
+        "trees of groups and chunked arrays",
+        "a .zgroup, .zarray or .zmetadata",
+        True,
+        (Variant("zarr2", features, notes=_NOTES),),
+    )
     traits = FormatTraits(keeps_consolidated=True, fill_value="missing", native_kinds="b")
 
     @property
@@ -73,7 +58,7 @@ class Zarr2Format(ZarrFormat):
         return Zarr2()
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the root has one of the documents; a consolidated dataset is known by one request."""
+        """Return True where the root has one of the documents; a consolidated dataset is known by one request."""
         return any(probe.get(name) is not None for name in (CONSOLIDATED, ZGROUP, ZARRAY))
 
 

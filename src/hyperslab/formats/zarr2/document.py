@@ -6,7 +6,7 @@ Both directions take the documents of one node as a mapping of their names to JS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from hyperslab.formats.codec_kinds import (
     undecodable_reasons,
     with_serial,
 )
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import (
     base64_to_bytes,
@@ -34,6 +34,8 @@ from hyperslab.formats.metadata_json.cells import (
     fill_values_equal,
     number_from_json,
     number_to_json,
+    raw_cell,
+    text_from_json,
     to_fill_cell,
 )
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
@@ -47,7 +49,6 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_attributes,
     write_indexes,
 )
-from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.dtypes import (
     DataType,
@@ -81,39 +82,29 @@ def read_codecs(doc: JsonMapping, ndim: int, problems: Problems) -> tuple[Codec,
     The cells lie in the byte order of the dtype, so ``bytes`` needs none.
     """
     filters = doc.get("filters")
-    steps = _transposed(doc.get("order", "C"), ndim, problems)
-    if isinstance(filters, list) and any(map(_is_nested, filters)):
-        steps = []
+    order = doc.get("order", "C")
+    if order not in ("C", "F"):
+        problems.fatal("order", f"order is {shorten(order)}, not 'C' or 'F'")
+    steps = [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
+    # json2 has the cells in lists of lists, by their axes, whatever the order in which others lie in memory
+    for item in as_list(filters):
+        match item:
+            case {"id": str() as id} if canonical(id) == "json2":
+                steps = []
     if not (filters is None or isinstance(filters, list)):
         problems.fatal("filters", f"filters is {shorten(filters)}, not a list")
         filters = None
     compressor = doc.get("compressor")
-    for said in [*(filters or []), *([] if compressor is None else [compressor])]:
-        if isinstance(said, dict) and isinstance(said.get("id"), str):
-            steps.append(_read_codec(said))
-        else:
-            problems.fatal("codec", f"{shorten(said)} is no codec: an object with an 'id'")
+    for value in [*(filters or []), *([] if compressor is None else [compressor])]:
+        match value:
+            case {"id": str() as id, **config}:
+                name = _NAMES.get(id) or canonical(id)
+                steps.append(Codec(name, {str(key): number_of_text(part) for key, part in config.items()}))
+            case _:
+                problems.fatal("codec", f"{shorten(value)} is no codec: an object with an 'id'")
     for reason in undecodable_reasons(steps):
         problems.undecodable("unknown-codec", reason)
     return _whole(steps, problems)
-
-
-def _transposed(order: object, ndim: int, problems: Problems) -> list[Codec]:
-    if order not in ("C", "F"):
-        problems.fatal("order", f"order is {shorten(order)}, not 'C' or 'F'")
-    return [Codec("transpose", {"order": list(reversed(range(ndim)))})] if order == "F" and ndim > 1 else []
-
-
-def _is_nested(said: object) -> bool:
-    """Return whether the cells stand in lists of lists, by their axes, whatever the order in which others lie in
-    memory.
-    """
-    return isinstance(said, dict) and isinstance(said.get("id"), str) and canonical(said["id"]) == "json2"
-
-
-def _read_codec(said: JsonMapping) -> Codec:
-    name = _NAMES.get(said["id"]) or canonical(said["id"])
-    return Codec(name, {key: number_of_text(value) for key, value in said.items() if key != "id"})
 
 
 def number_of_text(value: object) -> object:
@@ -223,41 +214,25 @@ def _read_cell(value: object, dtype: NumpyDType) -> object:
             raise TypeError(f"{value!r} is longer than {dtype.itemsize // 4} characters")
         return np.str_(text)
     if dtype.kind == "S":
-        return np.bytes_(_short_bytes(value, dtype.itemsize))
+        text = _text(value)
+        try:
+            raw = base64_to_bytes(text)
+        except TypeError:
+            raw = text.encode()  # as netCDF-C writes it
+        if len(raw) > dtype.itemsize:
+            raise TypeError(f"{value!r} is longer than {dtype.itemsize} bytes")
+        return np.bytes_(raw)
     if dtype.kind == "V":
-        return _raw(value, dtype)
+        if value in ("", 0):
+            return np.zeros((), dtype)[()]
+        return raw_cell(base64_to_bytes(value), dtype)
     if dtype.kind == "b" and value in (0, 1):
         return np.bool_(value)
     return number_from_json(value, dtype)
 
 
 def _text(value: object) -> str:
-    if value == 0 and not isinstance(value, bool):
-        return ""
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _short_bytes(value: object, size: int) -> bytes:
-    """Return the bytes of base64, or of the text itself as netCDF-C writes it."""
-    text = _text(value)
-    try:
-        raw = base64_to_bytes(text)
-    except TypeError:
-        raw = text.encode()
-    if len(raw) > size:
-        raise TypeError(f"{value!r} is longer than {size} bytes")
-    return raw
-
-
-def _raw(value: object, dtype: NumpyDType) -> object:
-    if value in ("", 0):
-        return np.zeros((), dtype)[()]
-    raw = base64_to_bytes(value)
-    if len(raw) != dtype.itemsize:
-        raise TypeError(f"{value!r} has {len(raw)} bytes, not {dtype.itemsize}")
-    return np.frombuffer(raw, dtype)[0]
+    return "" if value == 0 and not isinstance(value, bool) else text_from_json(value)
 
 
 def write_fill(value: Any, dtype: DataType) -> object:
@@ -287,32 +262,24 @@ def write_fill(value: Any, dtype: DataType) -> object:
 
 ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
-Documents = Mapping[str, JsonMapping]
 UNWRITTEN = "fill_is_unwritten"
 """In ``ArraySpec.layout``: the fill value is what unwritten cells read as, and cells that are equal to it count."""
 _SEPARATORS = (".", "/")
 
 
-def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
-    """Return the spec of a node; FormatError lists every problem when there can be none."""
-    problems = Problems(node)
-    spec = read(docs, problems)
-    problems.raise_if_fatal()
-    return spec
-
-
-def read(docs: Documents, problems: Problems) -> GroupSpec | ArraySpec:
+def read(docs: Docs, problems: Problems) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
     stored = docs.get(ZATTRS, {})
     if ZARRAY in docs:
         return read_array(docs[ZARRAY], stored, problems)
     doc = docs.get(ZGROUP, {})
-    _check_version(doc, problems)
+    check_version(doc, problems)
     attrs, marks = read_attributes(stored)
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
 
 
-def _check_version(doc: JsonMapping, problems: Problems) -> None:
+def check_version(doc: JsonMapping, problems: Problems) -> None:
+    """Note the lack of a ``zarr_format``, and one that is not 2."""
     if "zarr_format" not in doc:
         problems.warn("zarr_format", "zarr_format is missing; 2 is assumed")
     elif doc["zarr_format"] != 2:
@@ -322,7 +289,7 @@ def _check_version(doc: JsonMapping, problems: Problems) -> None:
 def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> ArraySpec:
     """Return the spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to
     ``problems``."""
-    _check_version(doc, problems)
+    check_version(doc, problems)
     shape = problems.lengths("shape", doc.get("shape"), 0) or ()
     chunks = problems.lengths("chunks", doc.get("chunks"), 1, None if problems.is_fatal else len(shape)) or (1,) * len(
         shape
@@ -334,7 +301,14 @@ def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> Arr
         problems.undecodable(
             "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
         )
-    dims = _dims(attrs, len(shape), problems)
+    names, dims = attrs.get(DIMENSIONS), ()
+    if isinstance(names, list) and len(names) == len(shape) and all(isinstance(name, str | None) for name in names):
+        dims = tuple(names)
+        del attrs[DIMENSIONS]
+    elif names is not None:  # names that do not fit stay among the attributes
+        problems.warn(
+            "dimensions", f"{DIMENSIONS} is {shorten(names)}, which names no {len(shape)} dimensions; ignored"
+        )
     return ArraySpec(
         shape=shape,
         dtype=dtype,
@@ -368,19 +342,7 @@ def _is_time(dtype: DataType) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "mM"
 
 
-def _dims(attrs: JsonObject, ndim: int, problems: Problems) -> tuple[str | None, ...]:
-    """Return the names of the dimensions, taken out of the attributes; names that do not fit stay there."""
-    names = attrs.get(DIMENSIONS)
-    if names is None:
-        return ()
-    if not isinstance(names, list) or len(names) != ndim or not all(isinstance(n, str | None) for n in names):
-        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(names)}, which names no {ndim} dimensions; ignored")
-        return ()
-    del attrs[DIMENSIONS]
-    return tuple(names)
-
-
-def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
+def render(spec: GroupSpec | ArraySpec) -> Docs:
     """Return the documents of a node; Unsupported names what Zarr v2 cannot hold."""
     old: JsonMapping = spec.layout.get("zarr2", {})
     if spec.is_group:
@@ -401,11 +363,7 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     return {ZATTRS: write_attributes(attrs, marks, hidden=hidden), ZARRAY: render_array(spec, old)}
 
 
-def _read_old_array(old: JsonMapping) -> ArraySpec | None:
-    return read_array(old, {}, Problems("")) if old else None
-
-
-_parse_old = BoundedMemo(_read_old_array)
+_parse_old = BoundedMemo(lambda old: read_array(old, {}, Problems("")) if old else None)
 
 
 def render_array(spec: ArraySpec, old: JsonMapping) -> JsonObject:
@@ -439,16 +397,11 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
     layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
-    found = _parsed(render(spec))
-    try_chain(found)
-    return found
-
-
-def _parsed(docs: Documents) -> ArraySpec:
-    spec = parse(docs)
-    if not spec.is_array:
+    result = parse(render(spec))
+    if not result.is_array:
         raise TypeError("no array")
-    return spec
+    try_chain(result)
+    return result
 
 
 def chunk_keys(spec: ArraySpec) -> Callable[[Coords], str]:
@@ -473,26 +426,17 @@ class Zarr2(MetadataDialect):
     nodes = (ZARRAY, ZGROUP)
     extras = (ZATTRS,)
     consolidated_name = CONSOLIDATED
+    render = staticmethod(render)
+    key_of = staticmethod(chunk_keys)
+    new_array = staticmethod(new_array)
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs, problems)
 
-    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """Return the documents of a node."""
-        return render(spec)
-
     def is_array(self, docs: Docs) -> bool:
-        """Return whether there is a ``.zarray``."""
+        """Return True where there is a ``.zarray``."""
         return ZARRAY in docs
-
-    def key_of(self, spec: ArraySpec) -> KeyOf:
-        """Return ``0.1`` or ``0/1``."""
-        return chunk_keys(spec)
-
-    def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """Return a user's wish in this format's spelling."""
-        return new_array(wish)
 
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return ``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed
@@ -501,13 +445,13 @@ class Zarr2(MetadataDialect):
         if not isinstance(entries, dict):
             return None
         copy: ConsolidatedDocs = {}
-        for place, said in entries.items():
+        for place, value in entries.items():
             path, _, name = place.rpartition("/")
             if name not in _DOCUMENTS or not is_key(place):
                 continue
-            if not isinstance(said, dict):
+            if not isinstance(value, dict):
                 return None
-            copy.setdefault(path, {})[name] = said
+            copy.setdefault(path, {})[name] = value
         return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
 
     def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
@@ -523,3 +467,6 @@ class Zarr2(MetadataDialect):
     def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
         """Return None: nothing is left of ``.zmetadata``."""
         return None
+
+
+parse = Zarr2().parse

@@ -29,7 +29,7 @@ from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.formats.zarr3.document import NAME, Zarr3
 from hyperslab.stores.location import Probe
 
-_LACKS = frozenset({Feature.SUBARRAYS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE})
+_LACKS = {Feature.SUBARRAYS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE}
 _FORMAT_2 = (".zmetadata", ".zgroup", ".zarray")
 _NOTES = PLAIN_NOTES | {
     Feature.DIMENSIONS: "`dimension_names`",
@@ -42,22 +42,16 @@ _NOTES = PLAIN_NOTES | {
 class Zarr3Format(ZarrFormat):
     """Zarr format 3, read and written."""
 
-    @property
-    def name(self) -> str:
-        """Return ``zarr3``."""
-        return "zarr3"
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Return what it can hold, with the attribute ``_hyperslab`` for what plain Zarr cannot say."""
-        return frozenset(Feature) - _LACKS
-
-    @property
-    def info(self) -> FormatInfo:
-        """Return its line of ``list_formats``."""
-        variants = (Variant("zarr3", self.features, notes=_NOTES),)
-        return FormatInfo("zarr3", "trees of groups and chunked or sharded arrays", "a zarr.json", True, variants)
-
+    name = "zarr3"
+    features = frozenset(Feature) - _LACKS
+    """With the attribute ``_hyperslab`` for what plain Zarr cannot say."""
+    info = FormatInfo(
+        "zarr3",
+        "trees of groups and chunked or sharded arrays",
+        "a zarr.json",
+        True,
+        (Variant("zarr3", features, notes=_NOTES),),
+    )
     traits = FormatTraits(keeps_consolidated=True, fill_value="apart", native_kinds="b", common_codecs=COMMON)
 
     @property
@@ -66,9 +60,8 @@ class Zarr3Format(ZarrFormat):
         return Zarr3()
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the root has a ``zarr.json``, or is the place of nodes that have one and of no other
-        documents.
-        """
+        """Return True where the root has a ``zarr.json``, or is the place of nodes that have one and of no other
+        documents."""
         if probe.get(NAME) is not None:
             return True
         if not probe.where.is_dir() or any(probe.get(name) is not None for name in _FORMAT_2):

@@ -17,7 +17,7 @@ from hyperslab.codecs.chain import VIEWING, canonical
 from hyperslab.codecs.registry import INDEX_CODECS
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, BYTES, HDMF_CODECS, SERIAL
-from hyperslab.formats.documents import JsonMapping, JsonObject
+from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.formats.zarr3.dtypes import has_byte_order, read_dtype
@@ -32,24 +32,26 @@ _MOST_CHUNKS = 10**6
 _SEPARATORS = {"default": "/", "v2": "."}
 
 
-def read_extension(said: object) -> tuple[str, JsonObject] | None:
+def read_extension(value: object) -> tuple[str, JsonObject] | None:
     """Return name and configuration of an extension point: a bare name, or an object; None when it is neither."""
-    match said:
-        case str():
-            return said, {}
-        case dict() if isinstance(said.get("name"), str):
-            config = said.get("configuration")
-            if config is None or isinstance(config, dict):
-                return said["name"], config or {}
+    match value:
+        case str() as name:
+            return name, {}
+        case {"name": str() as name, "configuration": dict() as config}:
+            return name, config
+        case {"name": str() as name, "configuration": None}:
+            return name, {}
+        case {"name": str() as name, **rest} if "configuration" not in rest:
+            return name, {}
     return None
 
 
-def read_grid(said: object, shape: tuple[int, ...], problems: Problems) -> Chunks:
+def read_grid(value: object, shape: tuple[int, ...], problems: Problems) -> Chunks:
     """Return the chunks of a grid: an int or a tuple of sizes per axis."""
-    found = read_extension(said)
+    found = read_extension(value)
     whole = whole_chunks(shape)
     if found is None:
-        problems.fatal("chunk_grid", f"chunk_grid is {shorten(said)}, not an object with name and configuration")
+        problems.fatal("chunk_grid", f"chunk_grid is {shorten(value)}, not an object with name and configuration")
         return whole
     name, config = found
     if name == "regular":
@@ -61,67 +63,68 @@ def read_grid(said: object, shape: tuple[int, ...], problems: Problems) -> Chunk
 
 
 def _rectilinear(config: JsonObject, shape: tuple[int, ...], problems: Problems) -> Chunks | None:
-    said = config.get("chunk_shapes")
+    value = config.get("chunk_shapes")
     if config.get("kind", "inline") != "inline":
         problems.undecodable(
             "chunk_grid", f"a rectilinear chunk_grid of kind {shorten(config.get('kind'))} is not known"
         )
         return None
-    if not isinstance(said, list) or len(said) != len(shape):
-        problems.fatal("chunk_shapes", f"chunk_shapes is {shorten(said)}, not a list for {len(shape)} dimensions")
+    if not isinstance(value, list) or len(value) != len(shape):
+        problems.fatal("chunk_shapes", f"chunk_shapes is {shorten(value)}, not a list for {len(shape)} dimensions")
         return None
-    cuts = [_axis(cut, length, problems) for cut, length in zip(said, shape, strict=True)]
+    cuts = [_axis(cut, length, problems) for cut, length in zip(value, shape, strict=True)]
     return None if problems.is_fatal else tuple(cut or 1 for cut in cuts)
 
 
-def _axis(said: Any, length: int, problems: Problems) -> int | tuple[int, ...] | None:
+def _axis(value: Any, length: int, problems: Problems) -> int | tuple[int, ...] | None:
     """Return one axis: a size for all chunks, or a list of sizes and of ``[size, how often]``."""
-    if _is_size(said):
-        return int(said)
-    runs = [(n, 1) if _is_size(n) else tuple(n) if _is_run(n) else None for n in said] if isinstance(said, list) else []
-    if not runs or None in runs:
-        problems.fatal("chunk_shapes", f"{shorten(said)} are no chunk sizes")
-        return None
-    known = [run for run in runs if run is not None]
-    if sum(size * count for size, count in known) < length:
-        problems.fatal("chunk_shapes", f"the chunk sizes {shorten(said)} do not reach the length {length}")
-        return None
-    if len(known) == 1 and known[0][1] > 1:
-        return int(known[0][0])
-    if sum(count for _, count in known) > _MOST_CHUNKS:
+    if _is_size(value):
+        return int(value)
+    runs: list[tuple[int, int]] = []
+    for item in as_list(value):
+        match item:
+            case int() if _is_size(item):
+                runs.append((item, 1))
+            case [size, count] if _is_size(size) and _is_size(count):
+                runs.append((size, count))
+            case _:
+                runs = []
+                break
+    if not runs:
+        problems.fatal("chunk_shapes", f"{shorten(value)} are no chunk sizes")
+    elif sum(size * count for size, count in runs) < length:
+        problems.fatal("chunk_shapes", f"the chunk sizes {shorten(value)} do not reach the length {length}")
+    elif len(runs) == 1 and runs[0][1] > 1:
+        return runs[0][0]
+    elif sum(count for _, count in runs) > _MOST_CHUNKS:
         problems.fatal("chunk_shapes", f"more than {_MOST_CHUNKS} chunk sizes are listed for one axis")
-        return None
-    return tuple(size for size, count in known for _ in range(count))
+    else:
+        return tuple(size for size, count in runs for _ in range(count))
+    return None
 
 
 def _is_size(value: object) -> bool:
     return type(value) is int and 0 < value <= LONGEST
 
 
-def _is_run(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_size, value))
-
-
 def write_grid(chunks: Chunks) -> JsonObject:
     """Return the ``chunk_grid`` of such chunks: regular when every axis has one size."""
     if all(isinstance(cut, int) for cut in chunks):
         return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
-    shapes = [cut if isinstance(cut, int) else _runs(cut) for cut in chunks]
+    shapes: list[object] = []
+    for cut in chunks:
+        runs = [] if isinstance(cut, int) else [(size, len(list(group))) for size, group in groupby(cut)]
+        shapes.append([size if count == 1 else [size, count] for size, count in runs] or cut)
     return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
 
 
-def _runs(sizes: Sequence[int]) -> list[object]:
-    runs = [(size, len(list(group))) for size, group in groupby(sizes)]
-    return [size if count == 1 else [size, count] for size, count in runs]
-
-
-def read_keys(said: object, problems: Problems) -> tuple[str, str]:
+def read_keys(value: object, problems: Problems) -> tuple[str, str]:
     """Return name and separator of a ``chunk_key_encoding``."""
-    found = read_extension("default" if said is None else said)
-    if said is None:
+    found = read_extension("default" if value is None else value)
+    if value is None:
         problems.warn("chunk_key_encoding", "chunk_key_encoding is missing; 'default' is assumed")
     if found is None:
-        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {shorten(said)}, not an object with a name")
+        problems.fatal("chunk_key_encoding", f"chunk_key_encoding is {shorten(value)}, not an object with a name")
         return "default", "/"
     name, config = found
     if name not in _SEPARATORS:
@@ -150,36 +153,35 @@ _NAMED = frozenset(
 )
 _UNSAID = HDMF_CODECS | {"json2", "categorize", "vlen-array"}
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
-_BY_VALUE = ("astype", "fixedscaleoffset")
-"""Filters that make nothing of cells in the wrong byte order; ``delta`` of whole numbers is undone in any."""
 _INDEX = np.dtype("u8")
 # a bound on recursion: documents may nest codecs as deep as JSON goes
 _DEPTH = 8
 
 
 def read_codecs(
-    said: object, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
+    value: object, dtype: DataType | None, chunks: Chunks, problems: Problems, depth: int = 0
 ) -> tuple[Codec, ...]:
     """Return the chain for chunks of such cells; ``dtype`` is None where the type is not known."""
-    if not isinstance(said, list):
-        problems.fatal("codecs", f"codecs is {shorten(said)}, not a list")
+    if not isinstance(value, list):
+        problems.fatal("codecs", f"codecs is {shorten(value)}, not a list")
         return ()
     chain: list[Codec] = []
     cells = dtype
-    for step in said:
+    for step in value:
         found = read_extension(step)
         if found is None:
             problems.fatal("codec", f"{shorten(step)} is no codec: a name, or an object with name and configuration")
             continue
         codec = Codec(canonical(found[0]), found[1])
-        if codec.name == "transpose":
-            codec, chunks = _transpose(codec, chunks, problems)
-        elif codec.name == "sharding_indexed":
-            codec = _sharding(codec, cells, chunks, problems, depth)
-        elif codec.name == "bytes":
-            codec = _bytes(codec, cells, problems)
-        elif codec.name in _BY_VALUE:
-            codec = _in_order_of(codec, cells)
+        match codec.name:
+            case "transpose":
+                codec, chunks = _transpose(codec, chunks, problems)
+            case "sharding_indexed":
+                codec = _sharding(codec, cells, chunks, problems, depth)
+            case "bytes":
+                codec = _bytes(codec, cells, problems)
+            case "astype" | "fixedscaleoffset":
+                codec = _in_order_of(codec, cells)
         cells = type_after_codec(codec, cells)
         chain.append(codec)
     _check_order(chain, problems)
@@ -187,21 +189,23 @@ def read_codecs(
 
 
 def _in_order_of(codec: Codec, cells: DataType | None) -> Codec:
-    """Return a filter of numcodecs with the byte order that its cells have in memory. Zarr v3 knows of none: the
-    filters that zarr-python writes for big-endian cells name the order that these had, and the cells are the same by
-    value."""
+    """Return a filter of numcodecs with the byte order that its cells have in memory.
+
+    Zarr v3 knows of none: the filters that zarr-python writes for big-endian cells name the order that these had, and
+    the cells are the same by value. Other filters need no such care: ``delta`` of whole numbers is undone in any order.
+    """
     name = VIEWING[codec.name]
     try:
-        said = np.dtype(codec.config[name])
+        dtype = np.dtype(codec.config[name])
     except (KeyError, TypeError, ValueError, SyntaxError):
         return codec
-    if not isinstance(cells, np.dtype) or said == cells or said.newbyteorder("=") != cells.newbyteorder("="):
+    if not isinstance(cells, np.dtype) or dtype == cells or dtype.newbyteorder("=") != cells.newbyteorder("="):
         return codec
     return Codec(codec.name, {**codec.config, name: cells.str})
 
 
 def _check_order(chain: Sequence[Codec], problems: Problems) -> None:
-    """Cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
+    """Check the order: cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
     kinds = [0 if c.name in ARRAY else 1 if c.name in SERIAL else 2 if c.name in BYTES else None for c in chain]
     if None in kinds:
         return
@@ -239,20 +243,20 @@ def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
 def type_after_codec(codec: Codec, cells: DataType | None) -> DataType | None:
     """Return the type that a codec on cells gives."""
     name, config = codec.name, codec.config
-    said: Any = None
+    value: Any = None
     if name == "astype":
-        said = config.get("encode_dtype")
+        value = config.get("encode_dtype")
     elif name in VIEWING:
-        said = config.get("astype") or config.get("dtype")
+        value = config.get("astype") or config.get("dtype")
     elif name == "numcodecs.packbits":
-        said = "u1"
+        value = "u1"
     elif name == "cast_value":
         try:
             return read_dtype(config.get("data_type"))
         except TypeError:
             return None
     try:
-        return cells if said is None else np.dtype(said)
+        return cells if value is None else np.dtype(value)
     except TypeError:
         return None
 
@@ -289,44 +293,37 @@ def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Pr
 
 def write_codecs(codecs: Sequence[Codec]) -> list[JsonObject]:
     """Return the ``codecs`` of a chain; Unsupported names what Zarr v3 cannot say."""
-    return [_write_codec(codec) for codec in codecs]
+    return [_write_codec(codec.name, codec.config) for codec in codecs]
 
 
-def _write_codec(codec: Codec) -> JsonObject:
-    name, config = codec.name, codec.config
-    if name == "sharding_indexed":
-        return _named_object(
-            name,
-            {
+def _write_codec(name: str, config: JsonMapping) -> JsonObject:
+    """Return one codec with what zarr-python insists on: a level for gzip, a configuration for numcodecs, even empty.
+
+    Numbers that are left out get their defaults.
+    """
+    match name:
+        case "sharding_indexed":
+            config = {
                 "chunk_shape": list(config["chunk_shape"]),
                 "codecs": write_codecs(config["codecs"]),
                 "index_codecs": write_codecs(config.get("index_codecs", INDEX_CODECS)),
                 "index_location": config.get("index_location", "end"),
-            },
-        )
-    if name == "crc32c" and config.get("location", "end") == "end":
-        return _named_object(name, {})
-    if name == "blosc":
-        return _named_object(name, _blosc(config))
-    if name == "zstd":
-        return _named_object(name, {"level": 0, "checksum": False} | dict(config))
-    if name == "gzip":
-        return _named_object(name, {"level": 1} | dict(config))  # zarr-python insists on a level
-    if name in _NAMED:
-        return _named_object(name, config)
-    if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
-        raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
-    spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
-    return {"name": spelled, "configuration": dict(config)}  # zarr-python insists on a configuration, even if empty
-
-
-def _blosc(config: JsonMapping) -> JsonObject:
-    shuffle = config.get("shuffle", "shuffle")
-    if isinstance(shuffle, int) and 0 <= shuffle < len(_SHUFFLES):
-        shuffle = _SHUFFLES[shuffle]
-    defaults = {"typesize": 1, "cname": "lz4", "clevel": 5, "shuffle": shuffle, "blocksize": 0}
-    return defaults | dict(config) | {"shuffle": shuffle}
-
-
-def _named_object(name: str, config: JsonMapping) -> JsonObject:
+            }
+        case "crc32c" if config.get("location", "end") == "end":
+            config = {}
+        case "blosc":
+            shuffle = config.get("shuffle", "shuffle")
+            if isinstance(shuffle, int) and 0 <= shuffle < len(_SHUFFLES):
+                shuffle = _SHUFFLES[shuffle]
+            defaults = {"typesize": 1, "cname": "lz4", "clevel": 5, "shuffle": shuffle, "blocksize": 0}
+            config = defaults | dict(config) | {"shuffle": shuffle}
+        case "zstd":
+            config = {"level": 0, "checksum": False, **config}
+        case "gzip":
+            config = {"level": 1, **config}
+        case _ if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
+            raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
+        case _ if name not in _NAMED:
+            spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
+            return {"name": spelled, "configuration": dict(config)}
     return {"name": name, "configuration": dict(config)} if config else {"name": name}

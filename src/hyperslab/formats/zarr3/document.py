@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,28 +83,26 @@ def write_missing_value(value: object, dtype: DataType) -> tuple[object, Code | 
     if isinstance(cell, np.ndarray | list | dict) or (isinstance(value, np.ndarray) and value.ndim > 1):
         return None
     stored = numpy_dtype(dtype)
-    code = encode_attribute(FILL_VALUE, value)[1]
+    kind, code = stored.kind, encode_attribute(FILL_VALUE, value)[1]
     if isinstance(cell, np.generic):
-        code = None if isinstance(value, np.generic) and cell.dtype == stored and stored.kind in "fc" else code
-    elif code is None and stored.kind in "fc":
+        code = None if isinstance(value, np.generic) and cell.dtype == stored and kind in "fc" else code
+    elif code is None and kind in "fc":
         code = "int" if isinstance(cell, int) else "float"
-    if isinstance(cell, bool | np.bool_):
-        return (bool(cell), code) if stored.kind == "b" else None
-    match stored.kind:
-        case "f" if isinstance(cell, int | float | np.integer | np.floating) and _is_exact(cell):
-            return _pack(float(cell)), code
-        case "c" if isinstance(cell, complex | np.complexfloating):
+    match cell:
+        case bool() | np.bool_():
+            return (bool(cell), code) if kind == "b" else None
+        case complex() | np.complexfloating() if kind == "c":
             return [_pack(float(cell.real)), _pack(float(cell.imag))], code
-        case "i" | "u" if isinstance(cell, int | np.integer):
+        case int() | np.integer() if kind in "iu":
             return int(cell), code
-        case "i" | "u" if isinstance(cell, float | np.floating) and np.isfinite(cell):
+        case int() | np.integer() if kind == "f" and abs(int(cell)) < 2**1000 and int(float(cell)) == int(cell):
+            return _pack(float(cell)), code
+        case float() | np.floating() if kind == "f":
+            return _pack(float(cell)), code
+        case float() | np.floating() if kind in "iu" and np.isfinite(cell):
             return float(cell), code
         case _:
             return None
-
-
-def _is_exact(cell: object) -> bool:
-    return not isinstance(cell, int | np.integer) or (abs(int(cell)) < 2**1000 and int(float(cell)) == int(cell))
 
 
 def _pack(value: float) -> str:
@@ -115,10 +113,9 @@ def read_missing_value(stored: JsonMapping, dtype: DataType) -> JsonMapping:
     """Return the stored attributes with ``_FillValue`` as any other attribute is spelled, its code in the mark."""
     if FILL_VALUE not in stored:
         return stored
-    said = stored.get(ATTRIBUTE)
-    mark = said if isinstance(said, dict) else {"version": VERSION}
-    codes = mark.get("attrs")
-    codes = object_or_empty(codes)
+    content = stored.get(ATTRIBUTE)
+    mark = content if isinstance(content, dict) else {"version": VERSION}
+    codes = object_or_empty(mark.get("attrs"))
     cells = numpy_dtype(dtype)
     value, code = stored[FILL_VALUE], codes.get(FILL_VALUE)
     number = _unpack(value, cells.kind)
@@ -148,7 +145,6 @@ def _unpack(value: object, kind: str) -> object:
 
 NAME = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
-Documents = Mapping[str, JsonMapping]
 _KEYS = {
     "group": frozenset({"zarr_format", "node_type", "attributes", CONSOLIDATED}),
     "array": frozenset(
@@ -167,16 +163,7 @@ _KEYS = {
         ]
     ),
 }
-_NO_LAYOUT: JsonMapping = {}
 _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
-
-
-def parse(docs: Documents, node: str = "") -> GroupSpec | ArraySpec:
-    """Return the spec of a node; FormatError lists every problem when there can be none."""
-    problems = Problems(node)
-    spec = read(docs[NAME], problems)
-    problems.raise_if_fatal()
-    return spec
 
 
 def read(doc: JsonMapping, problems: Problems) -> GroupSpec | ArraySpec:
@@ -187,17 +174,6 @@ def read(doc: JsonMapping, problems: Problems) -> GroupSpec | ArraySpec:
     if kind not in ("group", "array"):
         problems.fatal("node_type", f"node_type is {shorten(kind)}, not 'group' or 'array'")
         return GroupSpec()
-    _check_extensions(doc, kind, problems)
-    stored = problems.mapping("attributes", doc.get("attributes", {})) or {}
-    layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", CONSOLIDATED)}}
-    if kind == "array":
-        return _read_array(doc, stored, problems, layout)
-    attrs, marks = read_attributes(stored)
-    return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
-
-
-def _check_extensions(doc: JsonMapping, kind: str, problems: Problems) -> None:
-    """A key beyond the specification may be passed over only if it says so."""
     for key, value in doc.items():
         if key in _KEYS[kind] or (isinstance(value, dict) and value.get("must_understand") is False):
             continue
@@ -206,56 +182,56 @@ def _check_extensions(doc: JsonMapping, kind: str, problems: Problems) -> None:
             problems.undecodable("must_understand", message)
         else:
             problems.fatal("must_understand", message)
+    stored = problems.mapping("attributes", doc.get("attributes", {})) or {}
+    layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", CONSOLIDATED)}}
+    if kind == "array":
+        return _read_array(doc, stored, problems, layout)
+    attrs, marks = read_attributes(stored)
+    return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
 
 
-def _read_array(
-    doc: JsonMapping, stored: JsonMapping, problems: Problems, layout: JsonMapping = _NO_LAYOUT
-) -> ArraySpec:
+def _read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems, layout: JsonMapping) -> ArraySpec:
     shape = problems.lengths("shape", doc.get("shape"), 0)
     if shape is None:
         return ArraySpec(shape=(), dtype=Opaque(1), chunks=())
     chunks = read_grid(doc.get("chunk_grid"), shape, problems)
     read_keys(doc.get("chunk_key_encoding"), problems)
-    plain = _read_type(doc, problems)
+    plain: DataType | None = None
+    try:
+        plain = read_dtype(doc.get("data_type"))
+    except TypeError as error:
+        problems.undecodable("data_type", str(error))
     codecs = read_codecs(doc.get("codecs"), plain, chunks, problems)
-    _check_codecs(doc, codecs, problems)
+    for reason in [] if problems.is_fatal else undecodable_reasons(codecs):
+        problems.undecodable("unknown-codec", reason)
+    for value in as_list(doc.get("storage_transformers") or []):
+        found = read_extension(value)
+        name = shorten(found[0] if found else value)
+        problems.undecodable("storage_transformer", f"storage transformer {name} is not known")
     attrs, marks = read_attributes(stored if plain is None else read_missing_value(stored, plain))
     dtype = Opaque(1, shorten(doc.get("data_type"))) if plain is None else apply_described_type(plain, marks.dtype)
     fill = None if plain is None else _read_fill(doc, dtype, problems)
     if isinstance(dtype, VlenArray):
         codecs = _renamed(codecs, "vlen-bytes", Codec("vlen-array", {"dtype": dtype.base.newbyteorder("<").str}))
-    dims = _dims(doc.get("dimension_names"), len(shape), problems)
+    dims, ndim = doc.get("dimension_names"), len(shape)
+    if dims is None:
+        dims = ()
+    elif not isinstance(dims, list) or len(dims) != ndim or not all(isinstance(dim, str | None) for dim in dims):
+        message = f"dimension_names is {shorten(dims)}, not a name or null for {ndim} dimensions"
+        problems.fatal("dimension_names", message)
+        dims = ()
     return ArraySpec(
         shape=shape,
         dtype=dtype,
         chunks=chunks,
-        dims=dims,
+        dims=tuple(dims),
         codecs=codecs,
         fill_value=fill,
         attrs=attrs,
-        indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
+        indexes=read_indexes(marks.indexes, tuple(dims), shape) if marks.indexes else {},
         problem=problems.undecodable_reason,
         layout=layout,
     )
-
-
-def _read_type(doc: JsonMapping, problems: Problems) -> DataType | None:
-    try:
-        return read_dtype(doc.get("data_type"))
-    except TypeError as error:
-        problems.undecodable("data_type", str(error))
-        return None
-
-
-def _check_codecs(doc: JsonMapping, codecs: tuple[Codec, ...], problems: Problems) -> None:
-    for reason in [] if problems.is_fatal else undecodable_reasons(codecs):
-        problems.undecodable("unknown-codec", reason)
-    transformers = doc.get("storage_transformers") or []
-    for said in as_list(transformers):
-        found = read_extension(said)
-        problems.undecodable(
-            "storage_transformer", f"storage transformer {shorten(found[0] if found else said)} is not known"
-        )
 
 
 def _read_fill(doc: JsonMapping, dtype: DataType, problems: Problems) -> object:
@@ -281,16 +257,7 @@ def _renamed(codecs: tuple[Codec, ...], old: str, new: Codec) -> tuple[Codec, ..
     return tuple(found)
 
 
-def _dims(names: object, ndim: int, problems: Problems) -> tuple[str | None, ...]:
-    if names is None:
-        return ()
-    if isinstance(names, list) and len(names) == ndim and all(isinstance(name, str | None) for name in names):
-        return tuple(names)
-    problems.fatal("dimension_names", f"dimension_names is {shorten(names)}, not a name or null for {ndim} dimensions")
-    return ()
-
-
-def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
+def render(spec: GroupSpec | ArraySpec) -> Docs:
     """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
     old: JsonMapping = spec.layout.get("zarr3", {})
     if spec.is_group:
@@ -298,11 +265,11 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
         return {NAME: {"zarr_format": 3, "node_type": "group"} | dict(old) | {"attributes": attributes}}
     spelled, hidden = {}, []
     if FILL_VALUE in spec.attrs:
-        said = write_missing_value(spec.attrs[FILL_VALUE], plain_type(spec.dtype))
-        if said is None:
+        value = write_missing_value(spec.attrs[FILL_VALUE], plain_type(spec.dtype))
+        if value is None:
             hidden = [FILL_VALUE]
         else:
-            spelled = {FILL_VALUE: said}
+            spelled = {FILL_VALUE: value}
     was = _parse_old(old) if old else None
     dtype = type_to_name(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
@@ -310,11 +277,11 @@ def render(spec: GroupSpec | ArraySpec) -> dict[str, JsonObject]:
     return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
 
 
-_parse_old = BoundedMemo(lambda old: _read_array(old, {}, Problems("")))
+_parse_old = BoundedMemo(lambda old: _read_array(old, {}, Problems(""), {}))
 
 
 def type_to_name(dtype: DataType) -> Any:
-    """Return cells of variable length and floats of 80 bits are stored as bytes: what they hold must be said."""
+    """Return the type to describe: cells of any length and floats of 80 bits are stored as bytes; None for others."""
     return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
 
@@ -323,14 +290,27 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
     keys."""
     doc = {"zarr_format": 3, "node_type": "array", "shape": list(spec.shape)} | dict(old)
     doc["shape"] = list(spec.shape)
-    same_type = was is not None and plain_type(was.dtype) == _stored_type(spec.dtype)
+    dtype = spec.dtype
+    if is_raw(dtype):
+        stored: DataType = np.dtype((np.void, numpy_dtype(dtype).itemsize))
+    else:
+        stored = VlenBytes() if isinstance(dtype, VlenArray) else plain_type(dtype)
+    same_type = was is not None and plain_type(was.dtype) == stored
     if not same_type:
-        doc["data_type"] = write_dtype(spec.dtype)
-    if was is None or not _still_cuts(old, spec):
+        doc["data_type"] = write_dtype(dtype)
+    problems = Problems("")
+    # the old grid may give these chunks for the new shape too
+    if was is None or read_grid(old.get("chunk_grid"), spec.shape, problems) != spec.chunks or problems.is_fatal:
         doc["chunk_grid"] = write_grid(spec.chunks)
     doc.setdefault("chunk_key_encoding", _DEFAULT_KEYS)
-    if was is None or not same_type or not fill_values_equal(_stored_fill(was), _stored_fill(spec)):
-        doc["fill_value"] = write_fill(spec.fill_value, spec.dtype)
+    if (
+        was is None
+        or not same_type
+        or not fill_values_equal(
+            was.fill_value, spec.fill_value.tobytes() if isinstance(spec.dtype, VlenArray) else spec.fill_value
+        )
+    ):
+        doc["fill_value"] = write_fill(spec.fill_value, dtype)
     codecs = _renamed(spec.codecs, "vlen-array", Codec("vlen-bytes"))
     if was is None or was.codecs != codecs:
         doc["codecs"] = write_codecs(codecs)
@@ -339,24 +319,6 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
         if any(name is not None for name in spec.dims):
             doc["dimension_names"] = list(spec.dims)
     return doc
-
-
-def _still_cuts(old: JsonMapping, spec: ArraySpec) -> bool:
-    """Return whether the old grid gives these chunks for the new shape."""
-    problems = Problems("")
-    return read_grid(old.get("chunk_grid"), spec.shape, problems) == spec.chunks and not problems.is_fatal
-
-
-def _stored_type(dtype: DataType) -> DataType:
-    if is_raw(dtype):
-        return np.dtype((np.void, numpy_dtype(dtype).itemsize))
-    return read_dtype("bytes") if isinstance(dtype, VlenArray) else plain_type(dtype)
-
-
-def _stored_fill(spec: ArraySpec) -> object:
-    if isinstance(spec.dtype, VlenArray):
-        return spec.fill_value.tobytes()
-    return spec.fill_value
 
 
 def key_of(spec: ArraySpec) -> KeyOf:
@@ -377,24 +339,28 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     dtype, order = _native(wish.dtype)
     if any(codec.name in ARRAY - {"transpose"} for codec in wish.codecs):
         order = "little"  # zarr-python's filters take the cells that bytes gives them for little-endian ones
-    serial = Codec("bytes", {"endian": order}) if _ordered(_filtered(dtype, wish.codecs)) else serial_codec(dtype)
-    codecs = with_serial(wish.codecs, serial)
+    stored = dtype  # what the codecs on cells leave for bytes
+    for codec in wish.codecs:
+        stored = (codec.name in ARRAY and type_after_codec(codec, stored)) or stored
+    base = stored.base if isinstance(stored, Enum | Compound) else stored
+    is_ordered = isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
+    codecs = with_serial(wish.codecs, Codec("bytes", {"endian": order}) if is_ordered else serial_codec(dtype))
     if wish.layout.get("checksum", True) and codecs[-1].name != "crc32c":
         codecs = (*codecs, Codec("crc32c"))
     chunks: Chunks = wish.chunks
     shards = wish.layout.get("shards")
     if shards is not None:
-        codecs, chunks = _sharded(codecs, wish.chunks, shards), tuple(shards)
+        codecs, chunks = (_sharding_codec(codecs, wish.chunks, shards),), tuple(shards)
     fill = to_fill_cell(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
     spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
     try:
-        found = parse(render(spec))
+        result = parse(render(spec))
     except FormatError as error:
         raise Invalid(error.message, remedy="choose other codecs for these cells") from None
-    if not found.is_array:
+    if not result.is_array:
         raise Invalid("this is no array")
-    try_chain(found)
-    return found
+    try_chain(result)
+    return result
 
 
 def _native(dtype: DataType) -> tuple[DataType, str]:
@@ -410,22 +376,10 @@ def _native(dtype: DataType) -> tuple[DataType, str]:
             return dtype, "little"
 
 
-def _filtered(dtype: DataType, codecs: Sequence[Codec]) -> DataType:
-    """Return the type that the codecs on cells leave for ``bytes``."""
-    for codec in codecs:
-        dtype = (codec.name in ARRAY and type_after_codec(codec, dtype)) or dtype
-    return dtype
-
-
 def _is_big(dtype: NumpyDType) -> bool:
     if dtype.names is not None and dtype.fields is not None:
         return any(_is_big(dtype.fields[name][0]) for name in dtype.names)
     return dtype.str.startswith(">")
-
-
-def _ordered(dtype: DataType) -> bool:
-    base = dtype.base if isinstance(dtype, Enum | Compound) else dtype
-    return isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
 
 
 def _zero(dtype: DataType) -> object:
@@ -442,7 +396,7 @@ def _zero(dtype: DataType) -> object:
             return ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
 
 
-def _sharded(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> tuple[Codec, ...]:
+def _sharding_codec(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> Codec:
     if any(not isinstance(cut, int) for cut in chunks) or len(chunks) != len(shards):
         raise Invalid(f"shards {tuple(shards)} for chunks {tuple(chunks)}", remedy="give one length per dimension")
     if any(shard % cut for shard, cut in zip(shards, chunks, strict=True) if isinstance(cut, int)):
@@ -456,7 +410,7 @@ def _sharded(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[int]) -> 
         "index_codecs": INDEX_CODECS,
         "index_location": "end",
     }
-    return (Codec("sharding_indexed", config),)
+    return Codec("sharding_indexed", config)
 
 
 # -- where the documents lie ------------------------------------------------------------------------------------------
@@ -472,32 +426,23 @@ class Zarr3(MetadataDialect):
     nodes = (NAME,)
     extras = ()
     consolidated_name = NAME
+    render = staticmethod(render)
+    key_of = staticmethod(key_of)
+    new_array = staticmethod(new_array)
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs[NAME], problems)
 
-    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """Return the document of a node."""
-        return render(spec)
-
     def is_array(self, docs: Docs) -> bool:
-        """Return whether its ``node_type`` is ``array``."""
+        """Return True where its ``node_type`` is ``array``."""
         return docs[NAME].get("node_type") == "array"
-
-    def key_of(self, spec: ArraySpec) -> KeyOf:
-        """Return ``c/0/1``, or as the document says."""
-        return key_of(spec)
-
-    def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """Return a user's wish in this format's spelling."""
-        return new_array(wish)
 
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed
         over."""
-        said = doc.get(CONSOLIDATED)
-        entries = said.get("metadata") if isinstance(said, dict) and said.get("kind", "inline") == "inline" else None
+        value = doc.get(CONSOLIDATED)
+        entries = value.get("metadata") if isinstance(value, dict) and value.get("kind", "inline") == "inline" else None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             return None
         found = {path.strip("/"): {NAME: entry} for path, entry in entries.items()}
@@ -505,7 +450,10 @@ class Zarr3(MetadataDialect):
 
     def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
         """Return the holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
-        entries = {path: _entry(docs[NAME]) for path, docs in copy.items() if path}
+        entries = {path: docs[NAME] for path, docs in copy.items() if path}
+        for path, doc in entries.items():
+            if doc.get("node_type") == "group":
+                entries[path] = {**doc, CONSOLIDATED: _EMPTY_CONSOLIDATED}
         own = holder.get(NAME, {"zarr_format": 3, "node_type": "group", "attributes": {}})
         return {**own, CONSOLIDATED: _EMPTY_CONSOLIDATED | {"metadata": entries}}
 
@@ -514,5 +462,4 @@ class Zarr3(MetadataDialect):
         return {key: value for key, value in doc.items() if key != CONSOLIDATED}
 
 
-def _entry(doc: JsonObject) -> JsonObject:
-    return {**doc, CONSOLIDATED: _EMPTY_CONSOLIDATED} if doc.get("node_type") == "group" else doc
+parse = Zarr3().parse

@@ -14,14 +14,15 @@ import numpy as np
 from hyperslab.errors import MissingLibrary, Unsupported
 from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.metadata_json.cells import (
-    SPECIAL,
     base64_to_bytes,
     bytes_to_base64,
     cell_from_bits,
     float_from_json,
+    float_to_json,
     int_from_json,
     number_from_json,
     number_to_json,
+    raw_cell,
 )
 from hyperslab.formats.metadata_json.dtypes import LARGEST
 from hyperslab.model.dtypes import (
@@ -54,6 +55,14 @@ CORE = [
     "complex128",
 ]
 _CORE_TYPES = {name: np.dtype(name) for name in CORE}
+
+
+_VARIABLE: dict[str, DataType] = {
+    "string": VlenString(),
+    "variable_length_bytes": VlenBytes(),
+    "bytes": VlenBytes(),
+}
+
 _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _RAW = re.compile(r"r([1-9]\d{0,9})")
 _SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
@@ -62,67 +71,58 @@ _TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 _DEPTH = 16
 
 
-def read_dtype(said: object, depth: int = 0) -> DataType:
+def read_dtype(value: object, depth: int = 0) -> DataType:
     """Return the type of a ``data_type``: a name, or an object with ``name`` and ``configuration``. TypeError says what
     is wrong with it, or which extra it needs."""
-    name, config = (said, {}) if isinstance(said, str) else _parts(said)
+    match value:
+        case str() as name:
+            config: JsonObject = {}
+        case {"name": str() as name, "configuration": dict() as config}:
+            pass
+        case {"name": str() as name, **rest} if "configuration" not in rest:
+            config = {}
+        case _:
+            raise TypeError(f"{value!r} is no data_type: a name, or an object with name and configuration")
     if name in _CORE_TYPES:
         return _CORE_TYPES[name]
-    if name == "string":
-        return VlenString()
-    if name in ("variable_length_bytes", "bytes"):
-        return VlenBytes()
+    if name in _VARIABLE:
+        return _VARIABLE[name]
     if name in SMALL:
         try:
             return small(name)
         except MissingLibrary as error:
             raise TypeError(f"data_type {error.said}; {error.remedy}") from None
+    return _read_parametrized(name, config, depth)
+
+
+def _read_parametrized(name: str, config: JsonObject, depth: int) -> NumpyDType:
+    """Return a type whose size, unit or fields its configuration (of ``r16`` the name) says."""
     if match := _RAW.fullmatch(name):
-        return _raw(int(match[1]))
+        bits = int(match[1])
+        if bits % 8 or bits // 8 > LARGEST:
+            raise TypeError(f"data_type 'r{bits}' is no whole number of bytes, or too large")
+        return np.dtype(f"V{bits // 8}")
     if name in _SIZED:
-        return _sized(name, config)
+        kind, unit = _SIZED[name]
+        size = config.get("length_bytes")
+        if type(size) is not int or not 0 < size <= LARGEST or size % unit:
+            raise TypeError(f"data_type {name!r} has length_bytes {size!r}")
+        return np.dtype(f"{kind}{size // unit}")
     if name in _TIMES:
-        return _time(name, config)
+        step, factor = config.get("unit"), config.get("scale_factor", 1)
+        if step not in _UNITS or type(factor) is not int or not 0 < factor < 2**31:
+            raise TypeError(f"data_type {name!r} has unit {step!r} and scale_factor {factor!r}")
+        return np.dtype(_TIMES[name] if step == "generic" else f"{_TIMES[name]}[{factor}{step}]")
     if name in ("struct", "structured"):
-        return _struct(config, depth)
+        return _read_structure(config.get("fields"), depth)
     raise TypeError(f"data_type {name!r} is not known")
 
 
-def _parts(said: object) -> tuple[str, JsonObject]:
-    if isinstance(said, dict) and isinstance(said.get("name"), str):
-        config = said.get("configuration", {})
-        if isinstance(config, dict):
-            return said["name"], config
-    raise TypeError(f"{said!r} is no data_type: a name, or an object with name and configuration")
-
-
-def _raw(bits: int) -> NumpyDType:
-    if bits % 8 or bits // 8 > LARGEST:
-        raise TypeError(f"data_type 'r{bits}' is no whole number of bytes, or too large")
-    return np.dtype(f"V{bits // 8}")
-
-
-def _sized(name: str, config: JsonObject) -> NumpyDType:
-    kind, unit = _SIZED[name]
-    size = config.get("length_bytes")
-    if type(size) is not int or not 0 < size <= LARGEST or size % unit:
-        raise TypeError(f"data_type {name!r} has length_bytes {size!r}")
-    return np.dtype(f"{kind}{size // unit}")
-
-
-def _time(name: str, config: JsonObject) -> NumpyDType:
-    unit, factor = config.get("unit"), config.get("scale_factor", 1)
-    if unit not in _UNITS or type(factor) is not int or not 0 < factor < 2**31:
-        raise TypeError(f"data_type {name!r} has unit {unit!r} and scale_factor {factor!r}")
-    return np.dtype(_TIMES[name] if unit == "generic" else f"{_TIMES[name]}[{factor}{unit}]")
-
-
-def _struct(config: JsonObject, depth: int) -> NumpyDType:
-    said = config.get("fields")
-    if not isinstance(said, list) or not said or depth > _DEPTH:
-        raise TypeError(f"a structure with the fields {said!r}")
+def _read_structure(value: object, depth: int) -> NumpyDType:
+    if not isinstance(value, list) or not value or depth > _DEPTH:
+        raise TypeError(f"a structure with the fields {value!r}")
     fields = []
-    for field in said:
+    for field in value:
         match field:
             case {"name": str(name), "data_type": inner} | [str(name), inner]:
                 dtype = read_dtype(inner, depth + 1)
@@ -145,12 +145,12 @@ def write_dtype(dtype: DataType) -> object:
         case VlenBytes() | VlenArray():
             return "variable_length_bytes"
         case _:
-            said = _name_of(numpy_dtype(dtype))
-    if said is None:
+            value = _name_of(numpy_dtype(dtype))
+    if value is None:
         raise Unsupported(
             f"format zarr3 has no cells of type {describe(dtype)}", remedy="use another format, or convert the cells"
         )
-    return said
+    return value
 
 
 def _name_of(dtype: NumpyDType) -> object:
@@ -163,35 +163,27 @@ def _name_of(dtype: NumpyDType) -> object:
         return {"name": "struct", "configuration": {"fields": fields}}
     if dtype.subdtype is not None or not dtype.itemsize:
         return None
-    if is_raw(dtype):
-        return {"name": "raw_bytes", "configuration": {"length_bytes": dtype.itemsize}}
-    match dtype.kind:
-        case "M" | "m":
-            unit, factor = np.datetime_data(dtype)
-            name = "numpy.datetime64" if dtype.kind == "M" else "numpy.timedelta64"
-            return {"name": name, "configuration": {"unit": unit, "scale_factor": factor}}
-        case "U":
-            return {"name": "fixed_length_utf32", "configuration": {"length_bytes": dtype.itemsize}}
-        case "S":
-            return {"name": "null_terminated_bytes", "configuration": {"length_bytes": dtype.itemsize}}
-        case "V":
-            return {"name": "raw_bytes", "configuration": {"length_bytes": dtype.itemsize}}
-        case _:
-            return None
+    if dtype.kind in "mM":
+        unit, factor = np.datetime_data(dtype)
+        name = "numpy.datetime64" if dtype.kind == "M" else "numpy.timedelta64"
+        return {"name": name, "configuration": {"unit": unit, "scale_factor": factor}}
+    kind = "V" if is_raw(dtype) else dtype.kind
+    known = next((name for name, (code, _) in _SIZED.items() if code == kind), None)
+    return None if known is None else {"name": known, "configuration": {"length_bytes": dtype.itemsize}}
 
 
 def is_small(dtype: NumpyDType) -> bool:
-    """Return whether it is one of the types of ml_dtypes."""
+    """Return True for the types of ml_dtypes."""
     return dtype.type.__module__.startswith("ml_dtypes") and dtype.name in SMALL
 
 
 def is_raw(dtype: DataType) -> bool:
-    """Return whether cells are stored as bytes without a meaning: floats of 80 bits, of which the mark tells."""
+    """Return True for cells that are stored as bytes without a meaning: floats of 80 bits, of which the mark tells."""
     return isinstance(dtype, np.dtype) and dtype.isnative and is_extended(dtype) and reads_extended()
 
 
 def has_byte_order(dtype: DataType) -> bool:
-    """Return whether stored cells have a byte order that must be told: numbers, times and text of more than a byte."""
+    """Return True for cells that are stored in a byte order: numbers, times and text of more than a byte."""
     if not isinstance(dtype, np.dtype):
         return False
     return (dtype.kind in "iufcmMU" and not is_raw(dtype) and dtype.itemsize > 1) or dtype.name == "bfloat16"
@@ -232,7 +224,7 @@ def _read_cell(value: object, dtype: NumpyDType) -> object:
     if dtype.names is not None and dtype.fields is not None:
         return _read_struct(value, dtype)
     if is_raw(dtype):
-        return _read_raw(value, dtype)
+        return raw_cell(_bytes(value), dtype)
     match dtype.kind:
         case "U":
             if not isinstance(value, str) or len(value) > dtype.itemsize // 4:
@@ -244,22 +236,15 @@ def _read_cell(value: object, dtype: NumpyDType) -> object:
                 raise TypeError(f"{value!r} is longer than {dtype.itemsize} bytes")
             return np.bytes_(raw)
         case "V":
-            return _read_raw(value, dtype)
+            return raw_cell(_bytes(value), dtype)
         case _:
             return number_from_json(value, dtype)
-
-
-def _read_raw(value: object, dtype: NumpyDType) -> Any:
-    raw = _bytes(value)
-    if len(raw) != dtype.itemsize:
-        raise TypeError(f"{value!r} has {len(raw)} bytes, not {dtype.itemsize}")
-    return np.frombuffer(raw, dtype)[0]
 
 
 def _read_struct(value: object, dtype: NumpyDType) -> Any:
     """Return an object of fields, or base64 of the little-endian cell (the older spelling)."""
     if isinstance(value, str):
-        return _read_raw(value, dtype.newbyteorder("<")).astype(dtype)
+        return raw_cell(_bytes(value), dtype.newbyteorder("<")).astype(dtype)
     names = dtype.names or ()
     if not isinstance(value, dict) or set(value) != set(names):
         raise TypeError(f"{value!r} is no object with the fields {list(names)}")
@@ -296,12 +281,20 @@ def write_fill(value: Any, dtype: DataType) -> object:
 
 
 def _write_cell(value: Any, dtype: NumpyDType) -> object:
+    if is_small(dtype) and "int" in dtype.name:
+        return int(value)
     if is_small(dtype):
-        return _write_small(value)
+        number, raw = float(value), np.asarray(value).tobytes()
+        if number != number and raw != np.asarray(dtype.type(np.nan)).tobytes():
+            return f"0x{raw[::-1].hex()}"
+        return float_to_json(number)
     if dtype.names is not None:
         return {name: _write_cell(value[name], dtype[name]) for name in dtype.names}
     if is_raw(dtype):
-        return bytes_to_base64(_unpadded(value, dtype))
+        # floats of 80 bits in 16 bytes: zeros where there is only padding, so that equal values have equal bytes
+        raw_cells = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
+        raw_cells[:, 10:] = 0
+        return bytes_to_base64(raw_cells.tobytes())
     match dtype.kind:
         case "U":
             return str(value)
@@ -311,20 +304,3 @@ def _write_cell(value: Any, dtype: NumpyDType) -> object:
             return bytes_to_base64(np.asarray(value).tobytes())
         case _:
             return number_to_json(value, bits=True)
-
-
-def _unpadded(value: object, dtype: NumpyDType) -> bytes:
-    """Return the bytes of floats of 80 bits, with zeros where there is only padding."""
-    raw = np.array([value], dtype).view(np.uint8).reshape(-1, 16)
-    raw[:, 10:] = 0
-    return raw.tobytes()
-
-
-def _write_small(value: Any) -> object:
-    if "int" in value.dtype.name:
-        return int(value)
-    number = float(value)
-    raw = np.asarray(value).tobytes()
-    if number != number and raw != np.asarray(value.dtype.type(np.nan)).tobytes():
-        return f"0x{raw[::-1].hex()}"
-    return next((name for name, special in SPECIAL.items() if repr(special) == repr(number)), number)
