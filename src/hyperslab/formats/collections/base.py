@@ -95,30 +95,25 @@ class CollectionDocument:
 
     @property
     def as_dict(self) -> dict[str, object]:
-        """The document as JSON values."""
-        return document_to_json(self)
-
-
-def document_to_json(document: CollectionDocument) -> dict[str, object]:
-    """Return the JSON values, their keys in the order in which they are written."""
-    own: dict[str, Any] = {} if document.layout == "deker" else {"layout": document.layout}
-    if not document.strict:
-        own["strict"] = False
-    return {
-        "name": document.name,
-        "type": document.kind,
-        "schema": document.schema.as_dict | dict(document.schema_extra),
-        "options": None if document.options is None else document.options.as_dict,
-        "storage_adapter": document.storage_adapter,
-        "metadata_version": document.metadata_version,
-        **own,
-        **document.extra,
-    }
+        """The document as JSON values, their keys in the order in which they are written."""
+        own: dict[str, Any] = {} if self.layout == "deker" else {"layout": self.layout}
+        if not self.strict:
+            own["strict"] = False
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "schema": self.schema.as_dict | dict(self.schema_extra),
+            "options": None if self.options is None else self.options.as_dict,
+            "storage_adapter": self.storage_adapter,
+            "metadata_version": self.metadata_version,
+            **own,
+            **self.extra,
+        }
 
 
 def document_bytes(document: CollectionDocument) -> bytes:
     """Return the bytes of a document: exactly those that the peer writes for the same collection."""
-    return json.dumps(document_to_json(document)).encode("ascii")
+    return json.dumps(document.as_dict).encode("ascii")
 
 
 def parse_document(doc: object, name: str) -> CollectionDocument:
@@ -160,19 +155,9 @@ def read_document_into(doc: object, name: str, problems: Problems) -> Collection
     options = _catch_schema_error("options", lambda: options_from_json(doc.get("options")), problems)
     if schema is None or problems.is_fatal:
         return None
-    return _catch_schema_error("schema", lambda: _parse_valid(doc, name, schema, options, layout), problems)
-
-
-def _parse_valid(
-    doc: Mapping[str, Any],
-    name: str,
-    schema: ArraySchema | VArraySchema,
-    options: HDF5Options | None,
-    layout: LayoutName,
-) -> CollectionDocument:
     adapter = doc.get("storage_adapter")
-    known: set[str] = set(schema.as_dict)
-    return CollectionDocument(
+    make = partial(
+        CollectionDocument,
         name,
         schema,
         options,
@@ -181,8 +166,9 @@ def _parse_valid(
         storage_adapter=adapter if isinstance(adapter, str) else "HDF5StorageAdapter",
         metadata_version=doc["metadata_version"],
         extra={key: value for key, value in doc.items() if key not in _KEYS},
-        schema_extra={key: value for key, value in doc["schema"].items() if key not in known | _SCHEMA_KEYS},
+        schema_extra={key: value for key, value in doc["schema"].items() if key not in _SCHEMA_KEYS},
     )
+    return _catch_schema_error("schema", make, problems)
 
 
 def _check_version(doc: Mapping[str, object], problems: Problems) -> None:
@@ -216,16 +202,11 @@ def parse_schema(
         return None
     if kind == "array":
         return _catch_schema_error("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
-    return _catch_schema_error(
-        "schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems
-    )
-
-
-def _grid(said: Mapping[str, object]) -> dict[str, Any]:
-    """Return how the arrays are cut: ``vgrid`` alone in the peer's documents, the shape of the tiles where that is
-    there."""
-    name = "arrays_shape" if said.get("arrays_shape") is not None else "vgrid"
-    return {name: said.get(name)}
+    # The peer's documents have ``vgrid`` alone; where the shape of the tiles is there, it counts.
+    tile = said.get("arrays_shape")
+    vgrid = said.get("vgrid") if tile is None else None
+    make = partial(VArraySchema, dimensions, dtype, attributes, fill, vgrid, tile)
+    return _catch_schema_error("schema", make, problems)
 
 
 def _parse_dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:

@@ -83,13 +83,10 @@ class CollectionTreeFormat(Format):
             return False
         inner = collection_at(probe.where, probe.get)
         kinds = _layout_names(probe) if inner is None else inner[2]
-        return kinds is not None and self._is_for(kinds)
-
-    def _is_for(self, kinds: Sequence[str]) -> bool:
-        """Return whether this is the format for collections of these layouts: DEKER's where all are its."""
-        if self.only is not None:
-            return {self.only}.issuperset(kinds)
-        return set(kinds) != {"deker"}
+        if kinds is None:
+            return False
+        # A root of DEKER's collections alone is of its format; any other is of the one that has both layouts.
+        return set(kinds) != {"deker"} if self.only is None else {self.only}.issuperset(kinds)
 
     traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times")
 

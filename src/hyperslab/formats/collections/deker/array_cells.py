@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
@@ -27,6 +27,7 @@ from hyperslab.formats.collections.deker.data_file import (
     Stamp,
     file_stamp,
     open_file,
+    stamp_of,
 )
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite
 from hyperslab.formats.collections.deker.folder import translate_errors
@@ -62,17 +63,11 @@ class OpenFiles:
             self._files[path] = opened
             while len(self._files) > _MOST_OPEN:
                 self._files.popitem(last=False)
-            if isinstance(opened.cells, ContiguousDekerCells):
-                self._remember(path, opened.stamp, *opened.cells.where)
+            if isinstance(opened.cells, ContiguousDekerCells) and opened.cells.offset is not None:
+                if len(self._contiguous) >= _MOST_FLAT:
+                    self._contiguous.clear()
+                self._contiguous[path] = opened.stamp, opened.cells.offset, opened.shape, opened.dtype
         return opened
-
-    def _remember(
-        self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-    ) -> None:
-        if len(self._contiguous) >= _MOST_FLAT:
-            self._contiguous.clear()
-        if offset is not None:
-            self._contiguous[path] = stamp, offset, shape, dtype
 
     def read_contiguous(self, path: str, out: Block) -> bool:
         """Read all cells of a file into ``out``, without opening it as one of HDF5; False where that takes more: the
@@ -86,9 +81,8 @@ class OpenFiles:
         except OSError:
             return False
         try:
-            found = os.fstat(descriptor)
             stamp, offset, *_ = known
-            if (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) != stamp:
+            if stamp_of(os.fstat(descriptor)) != stamp:
                 return False
             pread_into(descriptor, cells.reshape(-1).view(np.uint8).data, offset)
         except (OSError, CorruptChunk):
@@ -133,7 +127,9 @@ class FileCells(ChunkReader):
 
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a piece into ``out``; False without ``data``."""
-        return self.read_box(shift_box(self._form.grid, coords, within), out)
+        origin = self._form.grid.origin(coords)
+        box = [slice(a + part.start, a + part.stop, part.step) for a, part in zip(origin, within, strict=True)]
+        return self.read_box(tuple(box), out)
 
     def read_box(self, box: Box, out: Block) -> bool:
         """Read a part of the whole array into ``out``; False without ``data``."""
@@ -154,6 +150,8 @@ class FileCells(ChunkReader):
         return opened.read(extent, out[inside], self._settings)
 
     def _retry_if_changed(self, work: Callable[[], bool]) -> bool:
+        # A writer of the peer changes a file in place: what is damaged may be half-written, and is read anew when the
+        # file's stamp tells of a change.
         for _ in range(3):
             path = self.opened.path
             try:
@@ -167,14 +165,6 @@ class FileCells(ChunkReader):
             except OSError as error:
                 raise read_error(error, path, "") from error
         return work()
-
-
-def shift_box(grid: Grid, coords: Coords, within: Box) -> Box:
-    """Return a box within a piece as a box of the array."""
-    return tuple(
-        slice(first + part.start, first + part.stop, part.step)
-        for first, part in zip(grid.origin(coords), within, strict=True)
-    )
 
 
 @translate_errors(lambda cells: "")
@@ -234,24 +224,19 @@ class ArrayCells(ChunkSource):
         try:
             if self._written is not None:  # within another one of this thread
                 yield
-            else:
-                with ExitStack() as stack:
-                    with write_errors("", ""):
-                        stack.enter_context(lock_file(self._path, timeout))
-                    stack.enter_context(self._collect_writes())
+                return
+            with ExitStack() as stack:
+                with write_errors("", ""):
+                    stack.enter_context(lock_file(self._path, timeout))
+                self._written = {}
+                try:
                     yield
+                    if self._written:
+                        self._commit(self._written)
+                finally:
+                    self._written = None
         finally:
             self._busy.release()
-
-    @contextmanager
-    def _collect_writes(self) -> Iterator[None]:
-        self._written = {}
-        try:
-            yield
-            if self._written:
-                self._commit(self._written)
-        finally:
-            self._written = None
 
     def _commit(self, written: dict[Coords, Block]) -> None:
         path = self._path()

@@ -42,6 +42,7 @@ from hyperslab.formats.collections.base import (
 from hyperslab.formats.collections.deker import links, locks
 from hyperslab.formats.collections.deker.array_cells import FileCells
 from hyperslab.formats.collections.deker.arrays import DekerSources, Key, Records
+from hyperslab.formats.collections.deker.data_file import stamp_of
 from hyperslab.formats.collections.deker.file_writer import FileRewrite, empty_file
 from hyperslab.formats.collections.deker.folder import (
     FOLDERS,
@@ -336,10 +337,7 @@ class DekerCollectionStore(CollectionStore):
 
     def list_part(self, part: str) -> Mapping[str, Stamp]:
         """Return the ids of all arrays with the stamps of their files."""
-        return {
-            id: (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-            for id, found in data_files(self.folder.path, self.folder.kind)
-        }
+        return {id: stamp_of(found) for id, found in data_files(self.folder.path, self.folder.kind)}
 
     def ids(self, part: str) -> Iterable[str]:
         """Return the ids of all arrays, sorted: a file makes one exist, whatever is in it."""

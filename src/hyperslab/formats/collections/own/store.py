@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.settings import Settings
@@ -242,13 +242,13 @@ class StoredCollection:
 # -- creation of arrays -----------------------------------------------------------------------------------------------
 
 
-_MANY = 64
-"""Arrays for which one flush of all takes less time than one of each."""
-
-
 def _readable_values(store: Store, keys: Sequence[str]) -> Sequence[bytes | None]:
     """Return the values of the keys; None for a file that cannot be read, too."""
     return [None if isinstance(value, StorageError) else value for value in store.get_many(keys)]
+
+
+_MANY = 64
+"""Arrays for which one flush of all takes less time than one of each."""
 
 
 _ENTRIES = 1 << 14
@@ -268,18 +268,14 @@ class CollectionCreation:
         self._batch = new_id() if self._has_key and len(records) > 1 else None
         self._made: list[Record] = []
         self._committed: list[tuple[str, Record]] = []
-        settings = collection.settings
-        self._timeout = settings.lock_timeout
-        self._lasting = settings.durable
+        self._durable = collection.settings.durable
         self._waits = self._has_key and self._store.traits.puts_last
-        self._at_once = settings.durable and len(records) >= _MANY and self._store.traits.flushes
-        self._each = settings.durable and not self._at_once and not self._waits
+        self._at_once = self._durable and len(records) >= _MANY and self._store.traits.flushes
+        self._each = self._durable and not self._at_once and not self._waits
 
     def _commit_key(self, record: Record) -> str:
         """Return the key whose presence makes the array exist."""
-        if not self._has_key:
-            return self._keys.array_document(record.id)
-        return self._keys.entry(self._collection.document.schema, record)
+        return self._collection.key_entry(record) if self._has_key else self._keys.array_document(record.id)
 
     def run(self) -> None:
         """AlreadyExists names the id or the key that is taken; CollectionNotFound."""
@@ -288,25 +284,19 @@ class CollectionCreation:
             for key, value in zip(keys, _readable_values(self._store, keys), strict=True):
                 if value is not None and not (self._has_key and self._collection.batches.release(key, value)):
                     raise self._taken(key)
-        with self._batch_under_way():
-            self._make()
-
-    def _batch_under_way(self) -> AbstractContextManager[None]:
-        """Hold what says that the maker of several arrays lives."""
-        if self._batch is None:
-            return nullcontext()
-        return creation_marker(self._store, self._keys, self._timeout, self._batch)
-
-    def _make(self) -> None:
-        try:
-            self._put_documents()
-            self._touch()
-            self._commit()
-        except BaseException as error:
-            self._undo()
-            if isinstance(error, Conflict) and error.key is not None:
-                raise self._taken(error.key) from None
-            raise
+        with ExitStack() as stack:
+            if self._batch is not None:
+                timeout = self._collection.settings.lock_timeout
+                stack.enter_context(creation_marker(self._store, self._keys, timeout, self._batch))
+            try:
+                self._put_documents()
+                self._touch()
+                self._commit()
+            except BaseException as error:
+                self._undo()
+                if isinstance(error, Conflict) and error.key is not None:
+                    raise self._taken(error.key) from None
+                raise
 
     def _check_distinct(self) -> None:
         if len({record.id for record in self._records}) < len(self._records):
@@ -330,16 +320,12 @@ class CollectionCreation:
     def _put_documents(self) -> None:
         text = self._collection.documents.new_document
         for batch in batched(self._records, BATCH):
-            if not self._has_key:
-                self._unsettle(batch)
+            # Where documents are the commit, whoever reads must look for them until the generation tells of them.
+            for record in () if self._has_key else batch:
+                self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
             self._store.put_new(pairs, durable=self._each)
             self._made += batch
-
-    def _unsettle(self, batch: Sequence[Record]) -> None:
-        """Where documents are the commit, whoever reads must look for them until the generation tells of them."""
-        for record in batch:
-            self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
 
     def _touch(self) -> None:
         for part in sorted({part_of(record.id) for record in self._records}):
@@ -355,14 +341,14 @@ class CollectionCreation:
             for batch in batched(self._entries.items(), _ENTRIES):
                 pairs = [(key, entry_value(record.id, self._batch)) for key, record in batch]
                 if self._waits:
-                    self._store.put_last(pairs, self._led_to(batch), durable=self._lasting)
+                    self._store.put_last(pairs, self._led_to(batch), durable=self._durable)
                 else:
-                    self._store.put_new(pairs, durable=self._lasting)
+                    self._store.put_new(pairs, durable=self._durable)
                 self._committed += batch
         if not self._collection.exists():
             raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._keys.name)
         if self._batch is not None:
-            self._collection.batches.commit(self._batch, durable=self._lasting)
+            self._collection.batches.commit(self._batch, durable=self._durable)
 
     def _led_to(self, batch: Sequence[tuple[str, Record]]) -> Iterator[str]:
         """Yield the keys that must be on the medium before the key entries are; one at a time, as not all stores
