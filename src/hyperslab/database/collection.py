@@ -361,7 +361,7 @@ def collection_html(document: CollectionDocument) -> str:
         f"({', '.join(f'{text(each.name)}: {_size(each.size)}' for each in schema.dimensions)}) "
         f"<code>{text(schema.dtype)}</code>"
     )
-    named = {each.name: _dimension_text(each) for each in schema.dimensions}
+    dimensions = {each.name: _dimension_text(each) for each in schema.dimensions}
     kinds = {each.name: f"{type_name(each.dtype)}{', primary' if each.primary else ''}" for each in schema.attributes}
     facts = {"Layout": text(document.layout), "Fill value": f"<code>{text(schema.fill_value, 60)}</code>"}
     if None not in sizes:
@@ -371,7 +371,7 @@ def collection_html(document: CollectionDocument) -> str:
     return page(
         header,
         definitions(facts),
-        section(f"Dimensions ({len(named)})", definitions(named), opened=True),
+        section(f"Dimensions ({len(dimensions)})", definitions(dimensions), opened=True),
         section(
             f"Attributes ({len(kinds)})", definitions({name: text(kind) for name, kind in kinds.items()}), opened=True
         ),

@@ -295,7 +295,7 @@ def make_folder(place: str) -> None:
     """Make the folder of collections at a place in the file system, and those above it. ClientError where a file
     or a dataset of Zarr is."""
     root = local_folder(place)
-    if root is None or _is_archive(root):
+    if root is None or (root.suffix.lower() == ".zip" and root.is_file()):
         return
     folder = root / "collections"
     if not os.path.isdir(folder) and any(os.path.isfile(root / name) for name in OF_ZARR):
@@ -309,8 +309,3 @@ def make_folder(place: str) -> None:
         raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place, remedy=_PERMITTED) from error
     except (OSError, ValueError) as error:
         raise StorageError(f"the folder cannot be made: {error}", url=place) from error
-
-
-def _is_archive(folder: Path) -> bool:
-    """Return whether it is a zip file."""
-    return folder.suffix.lower() == ".zip" and folder.is_file()

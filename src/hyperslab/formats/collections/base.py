@@ -90,7 +90,7 @@ class CollectionDocument:
 
     @property
     def kind(self) -> Literal["array", "varray"]:
-        """Return whether its arrays are cut into tiles."""
+        """Return True if its arrays are cut into tiles."""
         return "varray" if isinstance(self.schema, VArraySchema) else "array"
 
     @property
@@ -139,9 +139,9 @@ def read_document_into(doc: object, name: str, problems: Problems) -> Collection
         problems.fatal("document", f"the document is {shorten(doc)}, not an object")
         return None
     if doc.get("name") != name:
-        said = shorten(doc.get("name"))
+        value = shorten(doc.get("name"))
         if "name" in doc:
-            problems.warn("name", f"name is {said}, the place says {name!r}, which counts")
+            problems.warn("name", f"name is {value}, the place says {name!r}, which counts")
         else:
             problems.fatal("name", "name is missing")
     kind = doc.get("type")
@@ -172,30 +172,30 @@ def read_document_into(doc: object, name: str, problems: Problems) -> Collection
 
 
 def _check_version(doc: Mapping[str, object], problems: Problems) -> None:
-    said = doc.get("metadata_version")
-    parts = said.split(".") if isinstance(said, str) else []
+    value = doc.get("metadata_version")
+    parts = value.split(".") if isinstance(value, str) else []
     if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-        problems.fatal("metadata_version", f"metadata_version is {shorten(said)}, not a version such as {VERSION!r}")
+        problems.fatal("metadata_version", f"metadata_version is {shorten(value)}, not a version such as {VERSION!r}")
     elif [*map(int, parts), 0, 0] > [*_NEWEST, *(0 for _ in parts)]:
-        problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
+        problems.fatal("metadata_version", f"metadata_version is {value}, {VERSION} is the newest that is known")
 
 
 def parse_schema(
-    kind: Literal["array", "varray"], said: object, problems: Problems
+    kind: Literal["array", "varray"], value: object, problems: Problems
 ) -> ArraySchema | VArraySchema | None:
     """Return the schema of a document's ``schema``; None when it cannot be made."""
-    if not isinstance(said, Mapping):
-        problems.fatal("schema", f"schema is {shorten(said)}, not an object")
+    if not isinstance(value, Mapping):
+        problems.fatal("schema", f"schema is {shorten(value)}, not an object")
         return None
-    dimensions = _parse_list("schema.dimensions", said.get("dimensions"), _parse_dimension, problems)
-    attributes = _parse_list("schema.attributes", said.get("attributes"), _parse_attribute, problems)
-    dtype = _catch_schema_error("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
+    dimensions = _parse_list("schema.dimensions", value.get("dimensions"), _parse_dimension, problems)
+    attributes = _parse_list("schema.attributes", value.get("attributes"), _parse_attribute, problems)
+    dtype = _catch_schema_error("schema.dtype", lambda: dtype_of(value.get("dtype")), problems)
     fill = None
-    if "fill_value" not in said:
+    if "fill_value" not in value:
         problems.fatal("schema.fill_value", "schema.fill_value is missing")
     elif dtype is not None:
-        fill = _catch_schema_error("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
-    for key in said:
+        fill = _catch_schema_error("schema.fill_value", lambda: fill_of(value["fill_value"], dtype), problems)
+    for key in value:
         if key not in _SCHEMA_KEYS:
             problems.warn("unknown-key", f"schema.{key} is not known: kept as it stands")
     if problems.is_fatal:
@@ -203,47 +203,47 @@ def parse_schema(
     if kind == "array":
         return _catch_schema_error("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
     # The peer's documents have ``vgrid`` alone; where the shape of the tiles is there, it counts.
-    tile = said.get("arrays_shape")
-    vgrid = said.get("vgrid") if tile is None else None
+    tile = value.get("arrays_shape")
+    vgrid = value.get("vgrid") if tile is None else None
     make = partial(VArraySchema, dimensions, dtype, attributes, fill, vgrid, tile)
     return _catch_schema_error("schema", make, problems)
 
 
-def _parse_dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
-    match said.get("type"):
+def _parse_dimension(value: Mapping[str, Any]) -> AnyDimensionSchema:
+    match value.get("type"):
         case "generic":
-            labels, scale = said.get("labels"), said.get("scale")
-            return DimensionSchema(_required_field(said, "name"), _required_field(said, "size"), labels, scale)
+            labels, scale = value.get("labels"), value.get("scale")
+            return DimensionSchema(_required_field(value, "name"), _required_field(value, "size"), labels, scale)
         case "time":
-            start = _required_field(said, "start_value")
+            start = _required_field(value, "start_value")
             if not isinstance(start, str):
                 raise SchemaError(f"start_value is {shorten(start)}, not text")
-            step = step_from_json(_required_field(said, "step"))
-            return TimeDimensionSchema(_required_field(said, "name"), _required_field(said, "size"), start, step)
+            step = step_from_json(_required_field(value, "step"))
+            return TimeDimensionSchema(_required_field(value, "name"), _required_field(value, "size"), start, step)
         case kind:
             raise SchemaError(f"type is {shorten(kind)}, not 'generic' or 'time'")
 
 
-def _parse_attribute(said: Mapping[str, object]) -> AttributeSchema:
+def _parse_attribute(value: Mapping[str, object]) -> AttributeSchema:
     return AttributeSchema(
-        _required_field(said, "name"), type_of(_required_field(said, "dtype")), _required_field(said, "primary")
+        _required_field(value, "name"), type_of(_required_field(value, "dtype")), _required_field(value, "primary")
     )
 
 
-def _required_field(said: Mapping[str, Any], name: str) -> Any:
-    if name not in said:
+def _required_field(value: Mapping[str, Any], name: str) -> Any:
+    if name not in value:
         raise SchemaError(f"{name} is missing")
-    return said[name]
+    return value[name]
 
 
 def _parse_list(
-    kind: str, said: object, make: Callable[[Mapping[str, object]], Made], problems: Problems
+    kind: str, value: object, make: Callable[[Mapping[str, object]], Made], problems: Problems
 ) -> list[Made]:
-    if not isinstance(said, Sequence) or isinstance(said, str):
-        problems.fatal(kind, f"{kind} is {shorten(said)}, not a list")
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        problems.fatal(kind, f"{kind} is {shorten(value)}, not a list")
         return []
     found = []
-    for place, part in enumerate(said):
+    for place, part in enumerate(value):
         if not isinstance(part, Mapping):
             problems.fatal(kind, f"{kind}[{place}] is {shorten(part)}, not an object")
         elif (made := _catch_schema_error(f"{kind}[{place}]", partial(make, part), problems)) is not None:
@@ -312,7 +312,7 @@ class CollectionStore(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return whether the collection is still there."""
+        """Return True if the collection is still there."""
 
     # -- records ----------------------------------------------------------------------------------------------------
 

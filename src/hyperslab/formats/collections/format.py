@@ -64,8 +64,8 @@ OF_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
 """Documents that tell a dataset of Zarr."""
 
 
+# Collections that are looked at to find out how a root is laid out.
 _FEW = 8
-"""Collections that are looked at to find out how a root is laid out."""
 
 
 class CollectionTreeFormat(Format):
@@ -78,7 +78,7 @@ class CollectionTreeFormat(Format):
         """Return the layouts that it opens; what is new gets the first."""
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is a root of collections, or a collection's folder."""
+        """Return True if the place is a root of collections, or a collection's folder."""
         if probe.where.is_file() or any(probe.get(key) is not None for key in OF_ZARR):
             return False
         inner = collection_at(probe.where, probe.get)
@@ -138,10 +138,10 @@ class CollectionTreeFormat(Format):
         """Make a new root, or return with mode ``a`` the one that is there."""
         writer = self._writer(where, settings)
         store = writer.store
-        taken = has_keys(store)
-        if taken and mode == "a":
+        is_taken = has_keys(store)
+        if is_taken and mode == "a":
             return writer
-        if taken and mode == "x":
+        if is_taken and mode == "x":
             writer.close()
             raise already_exists(where.url)
         if mode == "w":
@@ -201,7 +201,7 @@ def _document_names(name: str) -> tuple[tuple[str, str], ...]:
 
 
 def _has_document(probe: Probe, key: str) -> bool:
-    """Return whether the document of a collection is there; one that cannot be read keeps nobody from the others."""
+    """Return True if the document of a collection is there; one that cannot be read keeps nobody from the others."""
     try:
         return probe.get(key) is not None
     except FormatError:

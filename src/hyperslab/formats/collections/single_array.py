@@ -40,8 +40,8 @@ MOST_IN_DOCUMENT = 16 << 20
 _LONGEST = 200
 
 
+# Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves.
 _SMALL = 1 << 16
-"""Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves."""
 
 
 def record_attrs(attrs: Mapping[str, Any]) -> dict[str, object]:
@@ -83,7 +83,7 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
 
 
 def is_small_kind(spec: ArraySpec) -> bool:
-    """Return whether no schema has such arrays, whose cells stand in the document of the root then: those without
+    """Return True if no schema has such arrays, whose cells stand in the document of the root then: those without
     dimensions, text, truths, times, rows.
     """
     dtype = spec.dtype
@@ -162,7 +162,7 @@ def _tile(spec: ArraySpec, unlimited: Collection[str]) -> tuple[int, ...]:
 
 
 def _is_cut(spec: ArraySpec) -> bool:
-    """Return whether the array has several chunks."""
+    """Return True if the array has several chunks."""
     return any(cut < length for cut, length in zip(_lengths(spec.chunks), spec.shape, strict=True))
 
 
@@ -187,8 +187,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAR = 1e-6
 
 
+# Labels of one dimension that stand in a schema at the most.
 _MOST = 10_000
-"""Labels of one dimension that stand in a schema at the most."""
 
 
 def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDimension:

@@ -96,7 +96,7 @@ class Tree:
         return [name for name in dict.fromkeys(inner) if "/" not in name]
 
     def is_unlimited(self, path: str, dim: str | None) -> bool:
-        """Return whether a dimension of the array at ``path`` was declared to grow: the nearest declaration upwards
+        """Return True if a dimension of the array at ``path`` was declared to grow: the nearest declaration upwards
         counts.
         """
         for group in outward(split(path)[0]):
@@ -139,23 +139,23 @@ def render_tree(tree: Tree) -> bytes:
     """Return the document; Invalid or Unsupported for attributes that JSON cannot hold."""
     groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
     arrays = {path: _array_to_json(entry) for path, entry in tree.arrays.items()}
-    said: dict[str, Any] = {"version": VERSION}
-    said |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
-    return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    doc: dict[str, Any] = {"version": VERSION}
+    doc |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
+    return json.dumps(doc, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _array_to_json(entry: ArrayEntry) -> dict[str, object]:
-    said: dict[str, Any] = {"collection": entry.collection, "id": entry.id} if entry.inline_spec is None else {}
+    doc: dict[str, Any] = {"collection": entry.collection, "id": entry.id} if entry.inline_spec is None else {}
     if entry.inline_spec is not None:
         is_text = isinstance(entry.inline_spec.dtype, VlenString)
         fill = entry.inline_spec.fill_cell()[()]
-        said |= {
+        doc |= {
             "shape": list(entry.inline_spec.shape),
             "dtype": STRING if is_text else dtype_to_json(entry.inline_spec.numpy_dtype),
         }
-        said |= {"chunks": list(entry.inline_spec.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
-        said |= {} if entry.cells is None else cells_to_json(entry.cells)
-    return said | {"dims": list(entry.dims)} | attrs_to_json(entry.attrs)
+        doc |= {"chunks": list(entry.inline_spec.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
+        doc |= {} if entry.cells is None else cells_to_json(entry.cells)
+    return doc | {"dims": list(entry.dims)} | attrs_to_json(entry.attrs)
 
 
 # -- from JSON ----------------------------------------------------------------------------------------------------
@@ -164,11 +164,11 @@ def _array_to_json(entry: ArrayEntry) -> dict[str, object]:
 def parse_tree(data: bytes) -> Tree:
     """Return the tree that a document tells; FormatError for what makes no sense."""
     try:
-        said = json.loads(data)
-        if said.get("version") != VERSION:
-            raise TypeError(f"version {said.get('version')!r}, not {VERSION}")
-        groups = {normalize(path): group_from_json(part) for path, part in _object(said, "groups").items()}
-        arrays = {normalize(path): _array_from_json(part) for path, part in _object(said, "arrays").items()}
+        doc = json.loads(data)
+        if doc.get("version") != VERSION:
+            raise TypeError(f"version {doc.get('version')!r}, not {VERSION}")
+        groups = {normalize(path): group_from_json(part) for path, part in _object(doc, "groups").items()}
+        arrays = {normalize(path): _array_from_json(part) for path, part in _object(doc, "arrays").items()}
         return Tree({"": GroupSpec()} | groups, arrays)
     except FormatError as error:
         raise error.locate(key=KEY) from error.__cause__
@@ -176,32 +176,32 @@ def parse_tree(data: bytes) -> Tree:
         raise FormatError(f"the document of groups and arrays makes no sense: {error}", key=KEY) from error
 
 
-def _object(said: Mapping[str, object], name: str) -> dict[str, Any]:
-    value = said.get(name, {})
+def _object(doc: Mapping[str, object], name: str) -> dict[str, Any]:
+    value = doc.get(name, {})
     if not isinstance(value, dict):
         raise TypeError(f"{name} is no object")
     return value
 
 
-def _array_from_json(said: Mapping[str, Any]) -> ArrayEntry:
-    dims = tuple(said["dims"])
+def _array_from_json(doc: Mapping[str, Any]) -> ArrayEntry:
+    dims = tuple(doc["dims"])
     if any(not isinstance(dim, str | None) for dim in dims):
         raise TypeError(f"dims {dims!r} are no names")
-    if "shape" in said:
-        inline_spec = _empty_from_json(said, dims)
-        cells = cells_from_json(said, inline_spec) if {"cells", "base64"} & set(said) else None
-        return ArrayEntry(dims, attrs_from_json(said), inline_spec=inline_spec, cells=cells)
-    if not isinstance(said["collection"], str) or not isinstance(said["id"], str):
+    if "shape" in doc:
+        inline_spec = _empty_from_json(doc, dims)
+        cells = cells_from_json(doc, inline_spec) if {"cells", "base64"} & set(doc) else None
+        return ArrayEntry(dims, attrs_from_json(doc), inline_spec=inline_spec, cells=cells)
+    if not isinstance(doc["collection"], str) or not isinstance(doc["id"], str):
         raise TypeError("an array without a collection")
-    return ArrayEntry(dims, attrs_from_json(said), said["collection"], said["id"])
+    return ArrayEntry(dims, attrs_from_json(doc), doc["collection"], doc["id"])
 
 
-def _empty_from_json(said: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
-    lengths = [tuple(said["shape"]), tuple(said["chunks"])]
+def _empty_from_json(doc: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
+    lengths = [tuple(doc["shape"]), tuple(doc["chunks"])]
     if any(type(length) is not int or length < 0 for each in lengths for length in each):
-        raise TypeError(f"{said['shape']!r} is no shape")
-    dtype: DataType = VlenString() if said["dtype"] == STRING else np.dtype(dtype_from_json(said["dtype"]))
-    fill = cell_from_json(said["fill_value"], dtype) if isinstance(dtype, np.dtype) else said["fill_value"]
+        raise TypeError(f"{doc['shape']!r} is no shape")
+    dtype: DataType = VlenString() if doc["dtype"] == STRING else np.dtype(dtype_from_json(doc["dtype"]))
+    fill = cell_from_json(doc["fill_value"], dtype) if isinstance(dtype, np.dtype) else doc["fill_value"]
     if isinstance(dtype, VlenString) and not isinstance(fill, str):
         raise TypeError(f"{fill!r} is no text")
     return ArraySpec(shape=lengths[0], dtype=dtype, chunks=lengths[1], dims=dims, fill_value=fill)
@@ -253,7 +253,7 @@ class CollectionTreeReader(Reader):
 
     @property
     def writable(self) -> bool:
-        """Return whether changes are taken."""
+        """Return True if changes are taken."""
         return False
 
     # -- collections ------------------------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
+# Cells of an array that is read for the labels of others, at the most.
 _MOST_LABELS = 1 << 20
-"""Cells of an array that is read for the labels of others, at the most."""
 
 
 class CollectionTreeWriter(CollectionTreeReader, Writer):
@@ -60,7 +60,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     @property
     def writable(self) -> bool:
-        """Return whether changes are taken."""
+        """Return True if changes are taken."""
         return True
 
     # -- collections ------------------------------------------------------------------------------------------------
@@ -240,11 +240,11 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     def _document(self, path: str, spec: GroupSpec) -> CollectionDocument | None:
         """Return the document that a group's attributes hold; None for those of a plain group."""
-        said = spec.attrs.get(DOCUMENT_ATTRIBUTE)
-        if not path or "/" in path or not isinstance(said, str | Mapping):
+        value = spec.attrs.get(DOCUMENT_ATTRIBUTE)
+        if not path or "/" in path or not isinstance(value, str | Mapping):
             return None
         try:
-            doc = json.loads(said) if isinstance(said, str) else said
+            doc = json.loads(value) if isinstance(value, str) else value
         except (ValueError, RecursionError):
             return None
         if not isinstance(doc, Mapping) or not {"type", "schema"} <= set(doc):
@@ -403,7 +403,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         return DocumentCells(spec, entry.cells, store_cells)
 
     def _may_become(self, entry: ArrayEntry, spec: ArraySpec) -> bool:
-        """Return whether the array may grow or shrink to another shape where it is."""
+        """Return True if the array may grow or shrink to another shape where it is."""
         if entry.collection is None:
             return False
         schema = self._required_store(entry.collection, entry.collection).document.schema

@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,8 @@ from hyperslab.stores.files import READ, pread_into, read_error, write_errors
 
 # Files that are kept open: each takes a descriptor, of which a process has few.
 _MOST_OPEN = 64
+# Files in one piece of which it is remembered where their cells lie.
 _MOST_FLAT = 1 << 14
-"""Files in one piece of which it is remembered where their cells lie."""
 
 
 class OpenFiles:
@@ -171,8 +170,6 @@ class FileCells(ChunkReader):
 class ArrayCells(ChunkSource):
     """The cells of the Array whose file ``path`` tells (NodeNotFound when it is gone)."""
 
-    traits = SourceTraits(fetches=True, transacts=True, lists_chunks=True)
-
     def __init__(
         self,
         files: OpenFiles,
@@ -183,6 +180,8 @@ class ArrayCells(ChunkSource):
         writable: Callable[[], None],
     ) -> None:
         self.grid = form.grid
+        # Of cells in one piece any part is read alone; a chunk is decoded whole.
+        self.traits = SourceTraits(fetches=True, transacts=True, lists_chunks=True, reads_parts=form.chunks is None)
         self._files = files
         self._path = path
         self._form = form
@@ -195,6 +194,14 @@ class ArrayCells(ChunkSource):
     def fetch(self, coords: Sequence[Coords]) -> FileCells:
         """Return the file as it is now."""
         return FileCells(self._files, self._path(), self._form, self._fill, self._settings)
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
+        """Return the file as it is now."""
+        return self.fetch(())
+
+    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
+        """Read the cells ``within`` a piece into ``out``; False when nothing was ever written."""
+        return self.fetch([coords]).read_part(coords, within, out)
 
     def read(self, coords: Coords) -> Block | None:
         """Return a piece, as the write that is going on made it; None when nothing was ever written."""
@@ -260,18 +267,3 @@ class ArrayCells(ChunkSource):
     def stored_coords(self) -> Iterator[Coords]:
         """Return every piece, where the file has ``data``."""
         return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
-
-
-@translate_errors(lambda cells: "")
-class FlatArrayCells(ArrayCells):
-    """Cells in one piece, any part of which is read alone."""
-
-    traits = replace(ArrayCells.traits, reads_parts=True)
-
-    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
-        """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""
-        return self.fetch([coords]).read_part(coords, within, out)
-
-    def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
-        """Return the file as it is now."""
-        return self.fetch(())

@@ -18,7 +18,7 @@ from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Unsupported
 from hyperslab.formats.collections.base import CollectionDocument, bare_spec
 from hyperslab.formats.collections.deker import links
-from hyperslab.formats.collections.deker.array_cells import ArrayCells, FlatArrayCells, OpenFiles
+from hyperslab.formats.collections.deker.array_cells import ArrayCells, OpenFiles
 from hyperslab.formats.collections.deker.data_file import file_stamp, open_file
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, dataset_form
 from hyperslab.formats.collections.deker.folder import CollectionFolder, are_safe, key_folder, read_bounded
@@ -81,12 +81,12 @@ class Records:
         """Return the record of a text; the name of its file tells the id."""
         try:
             check_limits(text.encode("utf-8", "replace"))
-            said = json.loads(text)
+            doc = json.loads(text)
         except (ValueError, RecursionError) as error:
             reason = error.said if isinstance(error, FormatError) else f"the metadata is no JSON: {error}"
             problems.fatal("meta", reason)
-            said = {}
-        record = records.record_from_json(self._document.schema, said, problems)
+            doc = {}
+        record = records.record_from_json(self._document.schema, doc, problems)
         if record.id != id:
             problems.warn("id", f"the metadata is of {record.id!r}, the file is named {id}")
         return Record(id, record.primary, record.custom)
@@ -191,14 +191,13 @@ class DekerSources:
         if folder.kind == "varray":
             grid = Grid.of(spec.shape, spec.chunks)
             return TileCells(folder, id, grid, self.form, fill, self.files, self.unlinked, partial(self.tile_text, id))
-        kind = FlatArrayCells if self.form.chunks is None else ArrayCells
 
         def path() -> str:
             place = self._records.path(id)
             file_stamp(place)
             return place
 
-        return kind(self.files, path, self.form, fill, folder.settings, folder.require_writable)
+        return ArrayCells(self.files, path, self.form, fill, folder.settings, folder.require_writable)
 
     def tile_text(self, id: str, tile: str, coords: Coords) -> str:
         """Return the ``meta`` of a new tile: where it belongs, and where its time axis starts."""
@@ -210,9 +209,9 @@ class DekerSources:
                 start = values[name]
                 if start is not None:
                     starts[f"parent.{name}"] = iso_text(start + dimension.step * (size * place))
-        said = {
+        doc = {
             "id": tile,
             "primary_attributes": {"vid": id, "v_position": list(coords)},
             "custom_attributes": starts,
         }
-        return json.dumps(said)
+        return json.dumps(doc)

@@ -56,13 +56,13 @@ Box = tuple[slice, ...]
 Stamp = tuple[int, ...]
 
 
+# What says nothing about the file itself.
 _OF_THE_SYSTEM = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE})
-"""What says nothing about the file itself."""
 
 
 # The peer changes a file in place, which takes milliseconds; after the last pause who holds it is asked.
+# Seconds before a file that a writer is at is opened again.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
-"""Seconds before a file that a writer is at is opened again."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -161,11 +161,11 @@ def open_file(path: str) -> DekerFile:
         except FormatError as error:
             if not is_locked_elsewhere(path) and time.time() - os.stat(path).st_mtime > 1:
                 raise
-            said = error
+            damage = error
         time.sleep(pause)
     if is_locked_elsewhere(path):
         remedy = "try again, or end the writer"
-        raise Conflict(f"a writer is at the file; {said.message}", url=path, remedy=remedy) from said
+        raise Conflict(f"a writer is at the file; {damage.message}", url=path, remedy=remedy) from damage
     return _open(path)
 
 
@@ -265,19 +265,19 @@ def _damage(path: str) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
             raise read_error(error, path, "") from error
-        said = str(error).strip().partition("\n")[0]
-        raise FormatError(f"the HDF5 file is damaged: {said}", url=path) from error
+        message = str(error).strip().partition("\n")[0]
+        raise FormatError(f"the HDF5 file is damaged: {message}", url=path) from error
 
 
 # -- cells in one piece -----------------------------------------------------------------------------------------------
 
 
+# Bytes that are read at once though few of them may be wanted: less than another call costs.
 _GAP = 64 << 10
-"""Bytes that are read at once though few of them may be wanted: less than another call costs."""
 
 
+# Bytes of the blocks that a large array is read and written by, so that threads share the work.
 _BLOCK = 4 << 20
-"""Bytes of the blocks that a large array is read and written by, so that threads share the work."""
 
 
 def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -334,8 +334,8 @@ class ContiguousDekerCells(ContiguousCells):
 # -- chunks, and cells that only the library reads --------------------------------------------------------------------
 
 
+# Filters that come with the library and h5py.
 _IN_HDF5 = frozenset({1, 2, 3, 4, 5, 6, 32000})
-"""Filters that come with the library and h5py."""
 
 
 class _Named(NamedTuple):

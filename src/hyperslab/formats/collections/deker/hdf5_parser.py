@@ -142,13 +142,13 @@ class Hdf5Parser:
         return found
 
     def _dataset(self, place: int) -> DatasetHeader:
-        said = dict(self._messages(place, _KNOWN))
-        space = said[_SPACE]
+        messages = dict(self._messages(place, _KNOWN))
+        space = messages[_SPACE]
         version, rank = space[0], space[1]
         if version != 1 or rank > 32:
             raise _UnusualFile
-        made = DatasetHeader(unpack_from(f"<{rank}Q", space, 8), said[_TYPE], None, fill=_fill(said[_FILL]))
-        layout = said[_LAYOUT]
+        made = DatasetHeader(unpack_from(f"<{rank}Q", space, 8), messages[_TYPE], None, fill=_fill(messages[_FILL]))
+        layout = messages[_LAYOUT]
         if layout[0] != 3 or layout[1] not in (1, 2):
             raise _UnusualFile
         if layout[1] == 1:
@@ -158,7 +158,7 @@ class Hdf5Parser:
             (tree,) = unpack_from("<Q", layout, 3)
             *chunks, made.itemsize = unpack_from(f"<{rank + 1}I", layout, 11)
             made.chunks = tuple(chunks)
-            made.filters = tuple(_filters(said[_FILTERS])) if _FILTERS in said else ()
+            made.filters = tuple(_filters(messages[_FILTERS])) if _FILTERS in messages else ()
             if tree != _NOWHERE:
                 self._chunks(tree, rank, made.chunks, made.table, 8)
         return made
@@ -242,7 +242,7 @@ def parse_data_file(descriptor: int) -> ParsedFile | None:
 
 
 def _is_whole(data: DatasetHeader, dtype: np.dtype[np.generic], file: Hdf5Parser) -> bool:
-    """Return whether all cells of a dataset in one piece are in the file, and its chunks are of this type."""
+    """Return True if all cells of a dataset in one piece are in the file, and its chunks are of this type."""
     if data.chunks is not None:
         return data.itemsize == dtype.itemsize and len(data.fill) in (0, dtype.itemsize)
     return data.offset is None or (

@@ -141,7 +141,7 @@ def plain_file(folder: str, kind: Kind, place: str) -> str | None:
 
 
 def leaves_root(folder: str, path: str) -> bool:
-    """Return whether a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
+    """Return True if a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
     place = folder
     for part in path[len(folder) + 1 :].split("/"):
         place = f"{place}/{part}"

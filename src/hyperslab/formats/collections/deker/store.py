@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -43,7 +43,7 @@ from hyperslab.formats.collections.deker import links, locks
 from hyperslab.formats.collections.deker.array_cells import FileCells
 from hyperslab.formats.collections.deker.arrays import DekerSources, Key, Records
 from hyperslab.formats.collections.deker.data_file import stamp_of
-from hyperslab.formats.collections.deker.file_writer import FileRewrite, empty_file
+from hyperslab.formats.collections.deker.file_writer import FileRewrite, file_bytes
 from hyperslab.formats.collections.deker.folder import (
     FOLDERS,
     CollectionFolder,
@@ -116,10 +116,16 @@ class DekerLayout(Layout):
         holding = DekerCollectionStore(os.path.dirname(folder), document, settings, writable=True)
         holding.cells.form.check_creatable()  # options that HDF5 cannot have are refused before anything is stored
         path, lock = holding.folder.path, holding.folder.lock
+
+        def lock_path() -> str:
+            make_empty(lock)
+            return lock
+
         with write_errors(where.url, f"collections/{document.name}"):
             os.makedirs(folder, exist_ok=True)
-            with hold_file(partial(_make_lock_file, lock), settings.lock_timeout):
-                if os.path.lexists(path) and not _is_left_over(path):
+            with hold_file(lock_path, settings.lock_timeout):
+                # An empty folder is what a creation left that was not completed.
+                if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
                     raise AlreadyExists(f"the collection {document.name!r} exists", url=where.url)
                 _publish(path, document_bytes(document), settings)
         return holding
@@ -153,27 +159,17 @@ def _entries(folder: str) -> list[str]:
 
 
 def _has_document(folder: str, name: str) -> bool:
-    """Return whether a folder holds the document of a collection, and not one of our own layout that is called so."""
+    """Return True if a folder holds the document of a collection, and not one of our own layout that is called so."""
     path = f"{folder}/{name}/{name}.json"
     if not os.path.isfile(path):
         return False
     if name != "collection":
         return True
     try:
-        said = read_json_file(path)
+        doc = read_json_file(path)
     except FormatError:
         return not os.path.isdir(f"{folder}/{name}/arrays")
-    return not (isinstance(said, dict) and said.get("layout") == "hyperslab")
-
-
-def _make_lock_file(lock: str) -> str:
-    make_empty(lock)
-    return lock
-
-
-def _is_left_over(path: str) -> bool:
-    """Return whether a folder is empty: its creation was not completed."""
-    return os.path.isdir(path) and not os.listdir(path)
+    return not (isinstance(doc, dict) and doc.get("layout") == "hyperslab")
 
 
 def _publish(path: str, body: bytes, settings: Settings) -> None:
@@ -212,7 +208,7 @@ class DekerCollectionStore(CollectionStore):
         self.document = document
 
     def exists(self) -> bool:
-        """Return whether the collection is still there."""
+        """Return True if the collection is still there."""
         return os.path.isfile(self.folder.document)
 
     # -- records ----------------------------------------------------------------------------------------------------
@@ -240,11 +236,7 @@ class DekerCollectionStore(CollectionStore):
     def create(self, records: Sequence[Record]) -> None:
         """Make arrays, all of them or none; AlreadyExists, SchemaError for a key that cannot be a path."""
         with self.folder.modify():
-            DekerCreation(self.folder, self.stored, self._size).run(records)
-
-    @property
-    def _size(self) -> int:
-        return prod(self.document.schema.shape)
+            DekerCreation(self.folder, self.stored, prod(self.document.schema.shape)).run(records)
 
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
         """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
@@ -417,6 +409,7 @@ class DekerCollectionStore(CollectionStore):
 # -- creation of arrays -----------------------------------------------------------------------------------------------
 
 
+# What ``link`` says on file systems without hard links, and for a file that has as many as it may.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
@@ -439,26 +432,29 @@ class DekerCreation:
                 self._create(record)
         except BaseException:
             for record, place in reversed(self._made):
-                self._undo(record.id, place)
+                with suppress(OSError):
+                    links.remove_file(self._folder.path, self._folder.kind, self._folder.data(record.id))
+                    remove_link_locked(self._folder, place, record.id)
             raise
 
     def _create(self, record: Record) -> None:
         path = links.require_inside(self._folder.path, self._folder.data(record.id))
-        key = tuple(record.primary.values())
-        place = self._records.place(key)
+        place = self._records.place(tuple(record.primary.values()))
         linked = links.require_inside(self._folder.path, f"{self._folder.path}/{place}")
         durable = self._folder.settings.durable
         if os.path.lexists(path):
             raise self._taken(f"the id {record.id}")
         text = records.record_to_bytes(record)
-        body = empty_file(text.decode(), self._size) if self._folder.kind == "array" else text
+        body = file_bytes(text.decode(), self._size) if self._folder.kind == "array" else text
         head = os.path.dirname(path)
         missing = first_missing(head) if durable else head
         temporary = with_folder(head, lambda: write_beside(path, body, durable=durable))
         try:
             absent = first_missing(linked) if durable else linked
             try:
-                with self._lock_key(place, key):
+                # Without primary attributes all links lie in one folder, and nobody is kept out.
+                made = partial(with_folder, linked, partial(str, linked))
+                with hold_folder(made, self._folder.settings.lock_timeout) if record.primary else nullcontext():
                     self._link(record, place, temporary, path)
             finally:
                 discard(temporary)
@@ -485,18 +481,6 @@ class DekerCreation:
             if isinstance(error, FileExistsError):
                 raise self._taken(f"the id {record.id}") from error
             raise
-
-    def _lock_key(self, place: str, key: Key) -> AbstractContextManager[None]:
-        """Hold the folder of a key; without primary attributes all links lie in one folder, and nobody is kept out."""
-        path = f"{self._folder.path}/{place}"
-        made = partial(with_folder, path, partial(str, path))
-        return hold_folder(made, self._folder.settings.lock_timeout) if key else nullcontext()
-
-    def _undo(self, id: str, place: str) -> None:
-        folder, kind = self._folder.path, self._folder.kind
-        with suppress(OSError):
-            links.remove_file(folder, kind, self._folder.data(id))
-            remove_link_locked(self._folder, place, id)
 
     def _taken(self, what: str) -> AlreadyExists:
         return AlreadyExists(f"{what} is taken", url=self._folder.path, node=self._folder.name)

@@ -148,8 +148,8 @@ def part_of(id: str) -> str:
 Lengths = tuple[int, ...]
 
 
+# Chunks along an unlimited dimension in one shard, which is written whole with each that is appended.
 _MOST_CHUNKS = 256
-"""Chunks along an unlimited dimension in one shard, which is written whole with each that is appended."""
 
 
 def new_spec(document: CollectionDocument) -> ArraySpec:
@@ -294,7 +294,7 @@ class ArrayDocuments:
         return (spec.dtype, spec.chunks, spec.codecs) == (bare.dtype, bare.chunks, bare.codecs)
 
     def is_single_shard(self, spec: ArraySpec) -> bool:
-        """Return whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
+        """Return True if the array is, and stays, one stored object: what is written to it shows at one stroke."""
         if self.document.schema.unlimited:
             return False
         return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))

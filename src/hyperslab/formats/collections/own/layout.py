@@ -116,7 +116,7 @@ LAYOUT = OwnLayout()
 
 
 def _is_taken(store: Store, keys: CollectionKeys) -> bool:
-    """Return whether a collection of this name is there, in this layout or in DEKER's."""
+    """Return True if a collection of this name is there, in this layout or in DEKER's."""
     return any(store.size(key) is not None for key in (keys.document, f"{keys.base}/{keys.name}.json"))
 
 
@@ -129,7 +129,7 @@ def _is_there(store: Store, name: str) -> bool:
 
 
 def _is_left_over(store: Store, name: str) -> bool:
-    """Return whether a folder has parts of a collection, and nothing else."""
+    """Return True if a folder has parts of a collection, and nothing else."""
     names, folders = store.list_dir(CollectionKeys(name).base)
     return bool(folders) and {*names, *folders} <= {*FOLDERS, INDEX}
 
@@ -284,7 +284,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
 
     @property
     def stores_index(self) -> bool:
-        """Return whether the collection's document asks for a stored index."""
+        """Return True if the collection's document asks for a stored index."""
         return self.document.extra.get("index") == "stored"
 
     def read_index(self) -> bytes | None:

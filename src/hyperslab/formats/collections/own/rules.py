@@ -48,8 +48,8 @@ from hyperslab.model.schemas.arrays import Record, allows_shape, is_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores import counting
 
+# What a key entry begins with while nobody may complete the array that had no entry.
 _CLAIM = b"taken-by-a-repair-"
-"""What a key entry begins with while nobody may complete the array that had no entry."""
 
 
 def finding_at(
@@ -105,13 +105,13 @@ class CollectionDamage:
         for name in sorted({*files, *names} - set(ids)):
             yield finding_at(self._keys.name, "stray", "this is no array", f"{folder}/{name}")
         try:
-            listed = self._store.stamp(generation) is not None
+            has_generation = self._store.stamp(generation) is not None
         except StorageError as error:
             yield finding_at(self._keys.name, "missing-generation", error.said, generation)
-            listed = True
-        if not listed and any(self._collection.list_part(part)):
+            has_generation = True
+        if not has_generation and any(self._collection.list_part(part)):
             renew = partial(self._store.touch, generation, durable=True)
-            message = f"the arrays {part}… are not listed: their generation is missing"
+            message = f"the arrays {part}… are not has_generation: their generation is missing"
             yield finding_at(self._keys.name, "missing-generation", message, generation, "make it", renew)
         for batch in batched(ids, BATCH):
             found = self._store.get_many([self._keys.array_document(id) for id in batch])
@@ -318,7 +318,7 @@ class CollectionDamage:
             found.update(filter(None, self._collection.batches.ids(values)))
         return frozenset(found)
 
-    def _lost_entry(self, record: Record, entry: str, said: bytes | None) -> Iterator[Finding]:
+    def _lost_entry(self, record: Record, entry: str, value: bytes | None) -> Iterator[Finding]:
         """Return the problem of an array whose key does not lead to it though it was made to the end; nothing of any
         other.
 
@@ -328,12 +328,12 @@ class CollectionDamage:
         key = self._keys.array_document(record.id)
         has_cells = any(each != key for each in self._store.list(self._keys.array(record.id)))
         if record.id in self._ids_with_entry:
-            said = said or b""
+            value = value or b""
         elif not has_cells or record.id in self._collection.unsettled_ids() or self._collection.is_committed(record):
             return
         self._doubtful_ids.add(record.id)
         node = self._collection.node(record.id)
-        if said is None:
+        if value is None:
             act = partial(self._restore_entry, record, entry)
             yield finding_at(node, "missing-key", "its key entry is missing", key, "let its key lead to it", act)
         else:
@@ -348,29 +348,29 @@ class CollectionDamage:
         """Yield an array that its key does not lead to: it goes, unless its entry makes no sense, which then leads to
         it."""
         entry = self._collection.key_entry(record)
-        said = self._store.get(entry)
-        if said is not None and said.startswith(_CLAIM):
-            said = None
-        other, batch = ("", None) if said is None else read_entry(said)
+        value = self._store.get(entry)
+        if value is not None and value.startswith(_CLAIM):
+            value = None
+        other, batch = ("", None) if value is None else read_entry(value)
         if batch is not None and other == record.id:
-            said = None  # its batch was not committed
-        if said is not None and not self._is_array_of(other, entry):
+            value = None  # its batch was not committed
+        if value is not None and not self._is_array_of(other, entry):
             self._ids_by_wrong_entry.setdefault(entry, []).append(record.id)
             return
-        yield from self._lost_entry(record, entry, said)
+        yield from self._lost_entry(record, entry, value)
         if record.id in self._doubtful_ids:
             return
         message = "no key leads to it: it was not made, or not removed, to the end"
         if creation_names(self._store, self._keys):
             message = "no key leads to it: it was not made to the end, or is being made"
-        if said is not None:
+        if value is not None:
             message = f"its primary attributes are those of {other}, which their key leads to"
         node, key = self._collection.node(record.id), self._keys.array_document(record.id)
         keys, act = tuple(self._store.list(self._keys.array(record.id))), partial(self._remove_orphan, record)
         yield finding_at(node, "orphan", message, key, "remove it", act, keys)
 
     def _is_array_of(self, id: str, entry: str) -> bool:
-        """Return whether an array with this id is there whose key this is; a damaged one may be."""
+        """Return True if an array with this id is there whose key this is; a damaged one may be."""
         try:
             data = self._store.get(self._keys.array_document(id)) if is_id(id) else None
             if data is None:
@@ -410,21 +410,21 @@ class CollectionDamage:
             yield finding_at(self._keys.name, "stray", "this is no key entry", f"{folder}/{name}")
         entries = [f"{folder}/{name}" for name in files if is_entry(name)]
         for batch in batched((entry for entry in entries if entry not in self._sound_entries), BATCH):
-            for entry, said in zip(batch, self._store.get_many(batch), strict=True):
-                if isinstance(said, StorageError):
+            for entry, value in zip(batch, self._store.get_many(batch), strict=True):
+                if isinstance(value, StorageError):
                     self._entry_targets.update(self._blank)  # any of them, for what is known
-                    yield finding_at(self._keys.name, "stray", said.said, entry)
-                elif said is not None:
-                    yield from self._wrong_entry(entry, said)
+                    yield finding_at(self._keys.name, "stray", value.said, entry)
+                elif value is not None:
+                    yield from self._wrong_entry(entry, value)
 
-    def _wrong_entry(self, entry: str, said: bytes) -> Iterator[Finding]:
-        id, batch = read_entry(said)
+    def _wrong_entry(self, entry: str, value: bytes) -> Iterator[Finding]:
+        id, batch = read_entry(value)
         self._entry_targets.add(id)
         if id in self._doubtful_ids:
             return
-        if batch is not None and self._collection.batches.ids([said]) == [None]:
+        if batch is not None and self._collection.batches.ids([value]) == [None]:
             if is_dead(self._store, self._keys, batch):
-                act = partial(self._collection.batches.release, entry, said)
+                act = partial(self._collection.batches.release, entry, value)
                 message = "a writer died, or is at work, while it made the arrays of this key entry"
                 yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", act, (entry,))
             return
@@ -435,20 +435,20 @@ class CollectionDamage:
         ids = self._ids_by_wrong_entry.get(entry, [])
         if len(ids) == 1:
             message, node = "the key entry of the array leads elsewhere", self._collection.node(ids[0])
-            renew = partial(self._renew_entry, entry, said, ids[0])
+            renew = partial(self._renew_entry, entry, value, ids[0])
             yield finding_at(node, "dangling-key", message, entry, "let it lead to the array", renew)
         else:
-            message, drop = "a key entry leads to no array", partial(self._drop_entry, entry, said)
+            message, drop = "a key entry leads to no array", partial(self._drop_entry, entry, value)
             yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", drop, (entry,))
 
-    def _renew_entry(self, entry: str, said: bytes, id: str) -> None:
+    def _renew_entry(self, entry: str, value: bytes, id: str) -> None:
         with self._collection.lock(id):
-            if self._store.get(entry) == said:
+            if self._store.get(entry) == value:
                 self._store.put(entry, id.encode(), durable=True)
         self._store.touch(self._keys.generation(part_of(id)), durable=True)
 
-    def _drop_entry(self, entry: str, said: bytes) -> None:
-        if self._store.get(entry) == said and not self._is_array_of(read_entry(said)[0], entry):
+    def _drop_entry(self, entry: str, value: bytes) -> None:
+        if self._store.get(entry) == value and not self._is_array_of(read_entry(value)[0], entry):
             self._store.delete(entry)
 
     # -- what dead writers left, and keys that are no part of a collection ---------------------------------------------
@@ -514,7 +514,7 @@ class CollectionDamage:
 
 
 def _is_blank(document: bytes) -> bool:
-    """Return whether it is what a file system leaves of a file whose bytes were never flushed."""
+    """Return True if it is what a file system leaves of a file whose bytes were never flushed."""
     return not document.strip(b"\0")
 
 
@@ -551,7 +551,7 @@ RULES = Rules(
     ),
     Rule(
         ("missing-generation",),
-        "arrays that are not listed, since what tells of changes to them is missing",
+        "arrays that are not has_generation, since what tells of changes to them is missing",
         "made again",
     ),
     Rule(

@@ -71,7 +71,7 @@ class StoredCollection:
         self.has_key = bool(document.schema.primary_attributes)
 
     def exists(self) -> bool:
-        """Return whether the collection is still there, and no other one in its place."""
+        """Return True if the collection is still there, and no other one in its place."""
         stamp = self.store.stamp(self.keys.document)
         if stamp is None or (stamp == self._stamp and not isinstance(stamp, Unversioned)):
             return stamp is not None
@@ -120,7 +120,7 @@ class StoredCollection:
             raise error.locate(url=self.store.url, node=self.node(id), key=key) from error.__cause__
 
     def is_committed(self, record: Record) -> bool:
-        """Return whether the array's creation was completed and it was not removed: its key entry names it."""
+        """Return True if the array's creation was completed and it was not removed: its key entry names it."""
         return not self.has_key or self.batches.ids([self.store.get(self.key_entry(record))]) == [record.id]
 
     def key_entry(self, record: Record) -> str:
@@ -247,12 +247,12 @@ def _readable_values(store: Store, keys: Sequence[str]) -> Sequence[bytes | None
     return [None if isinstance(value, StorageError) else value for value in store.get_many(keys)]
 
 
+# Arrays for which one flush of all takes less time than one of each.
 _MANY = 64
-"""Arrays for which one flush of all takes less time than one of each."""
 
 
+# Key entries that are made at once.
 _ENTRIES = 1 << 14
-"""Key entries that are made at once."""
 
 
 class CollectionCreation:
@@ -381,14 +381,14 @@ def creation_marker(store: Store, keys: CollectionKeys, timeout: float, name: st
     """Mark a creation as under way for the block; a marker that nobody holds is that of a dead one.
     ``name``: one that no other creation has."""
     folder = f"{keys.folder(CREATING)}/{name}"
-    with ExitStack() as held:
-        held.enter_context(store.lock_node(folder, timeout))
+    with ExitStack() as stack:
+        stack.enter_context(store.lock_node(folder, timeout))
         try:
             store.put(f"{folder}/{_MARK}", b"")
             yield
         finally:
             with suppress(HyperslabError):  # all that counts is done by now, or undone
-                held.close()
+                stack.close()
             with suppress(HyperslabError):
                 store.delete(f"{folder}/{_MARK}")
 
@@ -399,12 +399,12 @@ def creation_names(store: Store, keys: CollectionKeys) -> Sequence[str]:
 
 
 def is_under_way(store: Store, keys: CollectionKeys) -> bool:
-    """Return whether any is, as far as the store can tell."""
+    """Return True if any is, as far as the store can tell."""
     return not all(is_dead(store, keys, name) for name in creation_names(store, keys))
 
 
 def is_dead(store: Store, keys: CollectionKeys, name: str) -> bool:
-    """Return whether the maker of this name is at work no more.
+    """Return True if the maker of this name is at work no more.
 
     A store that was opened for reading takes no locks and cannot tell; the maker counts as dead there, and problems say
     that it may be at work.
@@ -453,13 +453,13 @@ class BatchCommits:
     def ids(self, values: Sequence[bytes | None]) -> list[str | None]:
         """Return the ids that the values of key entries lead to, as of one moment for each batch; None where to
         none."""
-        looked: dict[str, bool] = {}
+        committed: dict[str, bool] = {}
         found: list[str | None] = []
         for value in values:
             id, txn = (None, None) if value is None else read_entry(value)
-            if txn is not None and txn not in looked:
-                looked[txn] = self._is_committed(txn)
-            found.append(id if txn is None or looked[txn] else None)
+            if txn is not None and txn not in committed:
+                committed[txn] = self._is_committed(txn)
+            found.append(id if txn is None or committed[txn] else None)
         return found
 
     def _is_committed(self, txn: str) -> bool:

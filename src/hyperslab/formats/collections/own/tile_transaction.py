@@ -37,8 +37,8 @@ from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.document import NAME
 from hyperslab.stores.base import Stamp, Store
 
+# The slot of the array, above those of its tiles.
 _ARRAY = 1 << 32
-"""The slot of the array, above those of its tiles."""
 
 
 class TileTransaction:
@@ -53,7 +53,7 @@ class TileTransaction:
 
     @property
     def uses_lease(self) -> bool:
-        """Return whether a lease of the array stands for the slots of its tiles."""
+        """Return True if a lease of the array stands for the slots of its tiles."""
         return not self.keys.store.traits.locks_chunks
 
     def tile(self, place: Coords) -> str:
@@ -159,8 +159,8 @@ def _left(deadline: float | None) -> float | None:
 _IS_TXN = re.compile(r"[0-9a-f]{16}").fullmatch
 
 
+# Tiles that a write which is done may have touched and still tells of; readers of others then need not start again.
 _MOST_LISTED = 256
-"""Tiles that a write which is done may have touched and still tells of; readers of others then need not start again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class JournalEntry:
         return JournalEntry(self.txn, False, self.after, self.tiles, self.removed)
 
     def may_tear(self, before: JournalEntry | None, keys: Collection[str]) -> bool:
-        """Return whether this write, or one between ``before`` and it, may have shown while these tiles were read."""
+        """Return True if this write, or one between ``before`` and it, may have shown while these tiles were read."""
         if before is not None and before.txn == self.txn:
             return False
         known = self.lists_keys and self.after == (None if before is None else before.txn)

@@ -33,12 +33,12 @@ from hyperslab.stores.base import Stamp, Store
 
 # A reader holds no lock, since one that died or waits would keep writers out. But where writers come faster than it
 # can read, it would start again for ever: then it takes the lock of the array for one look.
+# Times that a reader starts again before it keeps writers waiting.
 _UNLOCKED_ATTEMPTS = 8
-"""Times that a reader starts again before it keeps writers waiting."""
 
 
+# Seconds after which it does so when it has started again once, and which it waits for those at work.
 _PATIENCE_SECONDS = 2.0
-"""Seconds after which it does so when it has started again once, and which it waits for those at work."""
 
 
 # One object for all readers, as it keeps no state.
@@ -226,8 +226,8 @@ class CasTiles(Tiles):
 # -- a write over several tiles before it shows -----------------------------------------------------------------------
 
 
+# Bytes of tiles that wait in memory to be made durable together: one flush of many costs less than one of each.
 _WAITING = 8 << 20
-"""Bytes of tiles that wait in memory to be made durable together: one flush of many costs less than one of each."""
 
 
 class TileStaging(ChunkSource):
@@ -437,7 +437,7 @@ class PendingTiles(ReadOnlyChunks):
         return self._keys.prefix + self._keys.key_of(place)
 
     def hides(self, place: Coords) -> bool:
-        """Return whether what has a tile's key is not what is read."""
+        """Return True if what has a tile's key is not what is read."""
         return self._transaction.tile(place) in self._removed or self._is_staged(place)
 
     def stored_coords(self) -> Iterator[Coords]:
