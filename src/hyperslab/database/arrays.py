@@ -145,7 +145,7 @@ class Array:
 
         NodeNotFound when the array is gone; ClientError when the client is closed.
         """
-        session = self._collection.session
+        session = self._collection.connection.session
         if self._cells is None or self._session is not session:
             store = self._collection.store
             spec = store.spec(self.id)

@@ -1,4 +1,4 @@
-"""What ``update`` takes: cells of the array's type and shape, or what becomes such without loss; nothing else."""
+"""Data for ``update`` as cells: of the array's type and shape, or what becomes such without loss; nothing else."""
 
 from __future__ import annotations
 

@@ -193,15 +193,12 @@ class Collection:
 
     def last(self) -> Array | None:
         """Return the array with the last key; None when there is none."""
-        with self._collection.locate_errors():
-            self._collection.required_store()
-        return next(
-            (array_of(self._collection, record) for record in walk(self._collection.index, backwards=True)), None
-        )
+        self._collection.required_store()
+        record = next(walk(self._collection.index, backwards=True), None)
+        return None if record is None else array_of(self._collection, record)
 
     def __iter__(self) -> Iterator[Array]:
-        with self._collection.locate_errors():
-            self._collection.required_store()
+        self._collection.required_store()
         return map(partial(array_of, self._collection), walk(self._collection.index))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What a query asks of attributes, checked against the schema: equality, ranges, membership, the beginning of a text.
+"""Conditions of queries on attributes, checked against the schema: equality, ranges, membership, prefixes of text.
 
 Values are compared by their *rank*, a tuple that puts unset values last and NaN before them, so that every attribute
 has an order, NaN equals NaN and nothing is compared with what it cannot be compared with.
@@ -56,7 +56,7 @@ _low = attrgetter("low")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What one attribute must be: of a rank within one of the ``spans``, which are sorted and do not overlap.
+    """A condition on one attribute: its rank lies within one of the ``spans``, which are sorted and do not overlap.
 
     ``only``: the one value that fits, where the condition is equality; in a tuple.
     """

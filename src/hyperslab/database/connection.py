@@ -1,4 +1,4 @@
-"""What a client has open: a root of collections and each collection of it, opened and closed as often as asked."""
+"""The connection of a client: a root of collections and each collection of it, opened and closed as often as asked."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Connection:
     def collection_store(self, name: str) -> CollectionStore | None:
         """Return the arrays of a collection, None when it is not there; FormatError for a damaged one."""
         found = self.reader.collection_store(name)
-        if found is not None and not found.exists():
+        if found is not None and not found.exists():  # another process removed it, or made it anew
             self.reader.refresh("")
             found = self.reader.collection_store(name)
         return found
@@ -210,11 +210,6 @@ class OpenCollection:
         return self._opened
 
     @property
-    def session(self) -> OpenDataset:
-        """The open root; ClientError when the client is closed."""
-        return self.connection.session
-
-    @property
     def store(self) -> CollectionStore:
         """The arrays of the collection; CollectionNotFound, ClientError."""
         return self._now[1]
@@ -227,10 +222,11 @@ class OpenCollection:
     def required_store(self) -> CollectionStore:
         """Return the arrays of the collection, which was asked for and is there: CollectionNotFound when it was
         deleted."""
-        store = self.store
-        if not store.exists():
-            raise self.not_found_error()
-        return store
+        with self.locate_errors():
+            store = self.store
+            if not store.exists():
+                raise self.not_found_error()
+            return store
 
     @contextmanager
     def locate_errors(self, id: str = "") -> Iterator[None]:

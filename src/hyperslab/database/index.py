@@ -40,7 +40,8 @@ _BATCH = 1024
 _THREADS = 8
 
 
-# Times that a refresh looks again while others make arrays; then it takes what it has.
+# Times that a refresh looks again while others make arrays; then it takes what it has: with writers that never rest it
+# would look for ever.
 _LOOKS = 8
 
 
@@ -50,7 +51,7 @@ _WORTH_KEEPING = 256
 
 @dataclass(slots=True)
 class _News:
-    """What a look at the collection found: parts anew, and by id rows, records that are not committed, what is gone."""
+    """The findings of one look: parts that changed; by id rows, records that are not committed, and what is gone."""
 
     parts: dict[str, ListedPart] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -62,10 +63,11 @@ class AttributeIndex:
     """The attributes of a collection's arrays, for queries from any thread.
 
     Where the collection's document says ``"index": "stored"`` it is kept in the store, for whoever opens it next.
+    ``unread``: the number of arrays that the last refresh left out, since their records could not be read.
     """
 
     def __init__(self, store: CollectionStore) -> None:
-        self._store = store
+        self.store = store
         self._columns = AttributeColumns(store.document.schema)
         self._keeper = store if store.stores_index else None
         self._begin()
@@ -78,13 +80,8 @@ class AttributeIndex:
         self._loose: set[str] = set()
         self._table = Table(self._columns)
         self._changes = 0
-        self._unread = 0
+        self.unread = 0
         self._is_loaded = self._keeper is None
-
-    @property
-    def store(self) -> CollectionStore:
-        """The arrays that it is of."""
-        return self._store
 
     def count(self) -> int:
         """Return how many arrays there are now."""
@@ -98,11 +95,6 @@ class AttributeIndex:
             self._refresh()
             return self._table.find_rows(query)
 
-    @property
-    def unread(self) -> int:
-        """The number of arrays that the last refresh left out, since their records could not be read."""
-        return self._unread
-
     # -- following changes ------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
@@ -111,10 +103,10 @@ class AttributeIndex:
         if not self._is_loaded:
             self._load()
         for _ in range(_LOOKS):
-            stamps = self._store.generations()
+            stamps = self.store.generations()
             has_more = self._follow({part: _stamp_digest(stamp) for part, stamp in stamps.items()})
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
-            if not has_more or unversioned or self._store.generations() == stamps:
+            if not has_more or unversioned or self.store.generations() == stamps:
                 break
 
     def _follow(self, stamps: Mapping[str, int]) -> bool:
@@ -124,7 +116,7 @@ class AttributeIndex:
         self._look_at_parts(stamps, news)
         # Documents whose writer may have died before it said that they changed; also those that were found so once,
         # and that no listing has told of since.
-        loose = {*self._store.unsettled_ids(), *self._loose}.difference(news.rows, news.gone)
+        loose = {*self.store.unsettled_ids(), *self._loose}.difference(news.rows, news.gone)
         self._read(loose, news)
         # Arrays whose creation was not completed when they were looked at last.
         self._take_committed({id: each for id, each in self._pending.items() if id not in news.pending}, news)
@@ -137,7 +129,7 @@ class AttributeIndex:
         self._loose = loose.difference(listed, news.gone)
         self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
         self._pending.update(news.pending)
-        self._unread = self._forget_unread(news.gone)
+        self.unread = self._forget_unread(news.gone)
         several = len(news.rows.keys() - self._table.rows.keys()) > 1
         self._table.change(news.gone | news.pending.keys(), news.rows)
         self._changes += len(news.gone) + len(news.rows)
@@ -165,7 +157,7 @@ class AttributeIndex:
         listings: dict[str, dict[str, int]] = {}
 
         def list_part(part: str) -> None:
-            listings[part] = {id: _stamp_digest(stamp) for id, stamp in self._store.list_part(part).items()}
+            listings[part] = {id: _stamp_digest(stamp) for id, stamp in self.store.list_part(part).items()}
 
         each_if_many(list_part, stale, _THREADS)
         changed: list[str] = []
@@ -180,16 +172,16 @@ class AttributeIndex:
     def _take_committed(self, pending: Mapping[str, Record], news: _News) -> None:
         """Take over the rows of those of the ``pending`` records whose arrays exist by now."""
         left = [record for id, record in pending.items() if id not in news.rows and id not in news.gone]
-        for record in self._store.filter_committed(left) if left else ():
+        for record in self.store.filter_committed(left) if left else ():
             news.rows[record.id] = self._columns.row(record, record.id)
             news.pending.pop(record.id, None)
 
     def _read(self, ids: Collection[str], news: _News) -> None:
         """Records by their ids; what is not there, or damaged, is gone for now."""
-        records = self._store.records(ids) if ids else ()
+        records = self.store.records(ids) if ids else ()
         left = {id: id for id in ids}
         for batch in batched(records, _BATCH):
-            committed = {record.id for record in self._store.filter_committed(batch)}
+            committed = {record.id for record in self.store.filter_committed(batch)}
             for record in batch:
                 id = left.pop(record.id, record.id)  # one text for all that is known of it
                 if id in committed:

@@ -1,4 +1,4 @@
-"""What a query finds: arrays that are looked for in the index, read again, checked, and given in order.
+"""Results of queries: arrays that are looked for in the index, read again, checked, and given in order.
 
 The candidates are those of the moment of the query. They are read some at a time, as far as they are asked for; one
 that was removed or changed meanwhile, so that it fits no more, is left out.

@@ -1,4 +1,4 @@
-"""What a collection is: its document, and the abstract classes that a layout of collections implements.
+"""The document of a collection, and the abstract classes that a layout of collections implements.
 
 The document, as both layouts store it: ``{"name", "type": "array" | "varray", "schema": {"dimensions", "dtype",
 "attributes", "fill_value"[, "vgrid"]}, "options", "storage_adapter", "metadata_version": "0.2"}``; our own layout adds
@@ -54,7 +54,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class CollectionDocument:
-    """What a collection is. ``extra`` and ``schema_extra`` are keys that are not ours, kept as they stand.
+    """The document of a collection. ``extra`` and ``schema_extra`` are keys that are not ours, kept as they stand.
 
     ``strict``: datetime attributes are always set. SchemaError when ``layout`` cannot hold the schema.
     """
@@ -90,7 +90,7 @@ class CollectionDocument:
 
     @property
     def kind(self) -> Literal["array", "varray"]:
-        """Return True if its arrays are cut into tiles."""
+        """Return ``varray`` for arrays that are cut into tiles, else ``array``."""
         return "varray" if isinstance(self.schema, VArraySchema) else "array"
 
     @property
@@ -308,7 +308,7 @@ class CollectionStore(ABC):
     """The arrays of one collection. Errors name the collection and the array; what is gone by now is NotFound."""
 
     document: CollectionDocument
-    """What the collection is, as it was when this was opened: a schema never changes."""
+    """The collection's document, as it was when this was opened: a schema never changes."""
 
     @abstractmethod
     def exists(self) -> bool:

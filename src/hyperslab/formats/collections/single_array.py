@@ -187,7 +187,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAR = 1e-6
 
 
-# Labels of one dimension that stand in a schema at the most.
+# Labels of one dimension that stand in a schema at the most: its document is read whole with each opening.
 _MOST = 10_000
 
 

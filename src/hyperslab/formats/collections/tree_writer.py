@@ -38,7 +38,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
-# Cells of an array that is read for the labels of others, at the most.
+# Cells of an array that is read for the labels of others, at the most: all of them are in memory then.
 _MOST_LABELS = 1 << 20
 
 
@@ -107,9 +107,8 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                 self._cached_tree = change(self._tree())
                 self._changes.append(change)
                 return
-        with self._locked():
-            tree = change(self._read_tree())
-            self._write_tree(tree)
+        with self._locked():  # read under the lock: another writer may have changed the document meanwhile
+            self._write_tree(change(self._read_tree()))
 
     def _write_tree(self, tree: Tree) -> None:
         store = self.store

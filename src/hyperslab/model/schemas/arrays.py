@@ -39,7 +39,7 @@ MOST_DIMENSIONS = 64
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class ArraySchema:
-    """What all arrays of a collection have in common.
+    """The schema of a collection: what all its arrays have in common.
 
     ``dtype`` is ``int``, ``float``, ``complex``, a NumPy type of numbers or its dtype. ``fill_value`` is what cells
     without data read as: the lowest whole number or NaN unless one is given. SchemaError says what does not hold.

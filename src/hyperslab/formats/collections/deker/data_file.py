@@ -56,7 +56,7 @@ Box = tuple[slice, ...]
 Stamp = tuple[int, ...]
 
 
-# What says nothing about the file itself.
+# Errors of the system that say nothing about the file itself: it is not damaged by them.
 _OF_THE_SYSTEM = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE})
 
 
@@ -339,7 +339,7 @@ _IN_HDF5 = frozenset({1, 2, 3, 4, 5, 6, 32000})
 
 
 class _Named(NamedTuple):
-    """What chunks need to know of a dataset besides where they are."""
+    """The attributes of an h5py dataset that chunks at known places use."""
 
     chunks: tuple[int, ...]
     name: str = "/data"

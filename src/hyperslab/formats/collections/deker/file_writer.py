@@ -41,7 +41,7 @@ from hyperslab.stores.keys import temporary_name
 if TYPE_CHECKING:
     import h5py
 
-# Bytes of room that the peer leaves after ``meta``.
+# Bytes of room that the peer leaves after ``meta``, as its files show.
 _PADDING = 33
 
 

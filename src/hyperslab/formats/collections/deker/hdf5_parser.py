@@ -220,7 +220,7 @@ def dtype_of(message: bytes) -> np.dtype[np.generic] | None:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """What was found in a file."""
+    """The objects of a data file, as far as it has them."""
 
     text: bytes | None
     empty_cells: int | None

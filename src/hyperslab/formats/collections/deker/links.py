@@ -26,6 +26,7 @@ def expected_target(folder: str, kind: Kind, place: str, id: str, *, relative: b
 
 def put_link(folder: str, kind: Kind, place: str, id: str, *, relative: bool, alone: bool = False) -> None:
     """Make the link of ``id`` in the folder ``place``, or make it anew; ``alone``: in place of all others there."""
+    # A link is made beside its name and renamed: who follows it finds the old one or the new one, never none.
     head, name = f"{folder}/{place}", f"{id}{SUFFIXES[kind]}"
     temporary = f"{head}/{temporary_name(name)}"
     target = expected_target(folder, kind, place, id, relative=relative)

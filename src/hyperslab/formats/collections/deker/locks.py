@@ -108,6 +108,7 @@ def lock_files(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
     deadline = None if timeout is None else time.monotonic() + timeout
     with ExitStack() as stack:
         pause = _SHORTEST
+        # All or none: held one by one, two writers of the peer and of ours could each wait for what the other holds.
         while not _take_all(stack, paths, deadline):
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST)

@@ -1,4 +1,4 @@
-"""What a check finds in a DEKER collection, with what mends it: documents, files, links, tiles, locks, strays.
+"""Rules and damage of a DEKER collection: documents, files, links, tiles, locks, strays.
 
 Nothing that is damaged keeps the rest from being looked at. What the peer's own check finds at its levels 1 to 4 is
 found here too; besides, links to nothing, tiles without links, and what is left of processes that died.

@@ -289,7 +289,8 @@ class DekerCollectionStore(CollectionStore):
     def clear(self) -> None:
         """Remove all arrays of the collection: nothing but its document is left."""
         with self.folder.modify():
-            data = f"{self.folder.kind}_data"  # by whose files arrays are there, or not
+            # The data first: an array exists by its file, so that a process that dies on the way leaves links alone.
+            data = f"{self.folder.kind}_data"
             for name in (data, *FOLDERS):
                 self._discard(f"{self.folder.path}/{name}")
             self.cells.unlinked.forget()
@@ -471,6 +472,7 @@ class DekerCreation:
         keyed = bool(record.primary)
         if keyed and self._records.existing_ids(place):
             raise self._taken(f"the key {dict(record.primary)}")
+        # The link before the file, whose name makes the array exist: who dies between leaves a link that holds no key.
         links.put_link(folder.path, kind, place, record.id, relative=folder.relative, alone=keyed)
         try:
             _name_new(temporary, path)

@@ -221,6 +221,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                 new = renewed(data)
             if new is None:
                 return
+            # In this order: who dies on the way leaves the array among the unsettled, which every index reads anew.
             self._unsettle(id)
             self.store.put(self.keys.array_document(id), new, durable=durable)
             self.store.touch(self.keys.generation(part_of(id)), durable=durable)
@@ -277,6 +278,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         timeout = self.settings.lock_timeout
         with _keep_folder(self.store, COLLECTIONS, timeout), self.store.lock_node(self.keys.base, timeout):
             if self.exists():
+                # The document first: without it the collection is gone, and the rest is found as left over.
                 self.store.delete(self.keys.document, durable=self.settings.durable)
                 self.store.delete_prefix(self.keys.base, durable=self.settings.durable)
 

@@ -1,4 +1,4 @@
-"""What a check finds in a collection, with what mends it: arrays, key entries, shards, and what dead writers left.
+"""Rules and damage of a collection of our own layout: arrays, key entries, shards, and what dead writers left.
 
 Every mend looks again before it acts, under the lock of the array or with its key held, so that no living writer
 loses anything.
@@ -370,7 +370,7 @@ class CollectionDamage:
         yield finding_at(node, "orphan", message, key, "remove it", act, keys)
 
     def _is_array_of(self, id: str, entry: str) -> bool:
-        """Return True if an array with this id is there whose key this is; a damaged one may be."""
+        """Return True if the key entry ``entry`` is that of the array ``id``; a damaged array may be its."""
         try:
             data = self._store.get(self._keys.array_document(id)) if is_id(id) else None
             if data is None:
@@ -514,7 +514,7 @@ class CollectionDamage:
 
 
 def _is_blank(document: bytes) -> bool:
-    """Return True if it is what a file system leaves of a file whose bytes were never flushed."""
+    """Return True for the zero bytes that a file system leaves of a file whose bytes were never flushed."""
     return not document.strip(b"\0")
 
 

@@ -1,4 +1,4 @@
-"""What is stored of one collection: records, key entries, lists of ids; and how arrays are created.
+"""The stored parts of one collection: records, key entries, lists of ids; and how arrays are created.
 
 A creation stores documents, then generations, then key entries, which are the commit of one array. A writer that dies
 before that leaves documents that nothing leads to. As nobody looks for these before, they need not be on the medium one
@@ -289,6 +289,7 @@ class CollectionCreation:
                 timeout = self._collection.settings.lock_timeout
                 stack.enter_context(creation_marker(self._store, self._keys, timeout, self._batch))
             try:
+                # Key entries come last, since they are the commit: documents that nothing leads to are no arrays.
                 self._put_documents()
                 self._touch()
                 self._commit()
@@ -477,6 +478,7 @@ class BatchCommits:
         if txn is None or self._is_committed(txn) or not is_dead(self._store, self._keys, txn):
             return False
         try:
+            # Durable before the entry goes: should its maker live after all, it must find that it may not commit.
             self._store.put_new([(self._keys.batch(txn), _ABORTED)], durable=True)
         except Conflict:
             if self._is_committed(txn):

@@ -437,7 +437,7 @@ class PendingTiles(ReadOnlyChunks):
         return self._keys.prefix + self._keys.key_of(place)
 
     def hides(self, place: Coords) -> bool:
-        """Return True if what has a tile's key is not what is read."""
+        """Return True if readers do not get what lies at a tile's key: it is removed, or lies aside."""
         return self._transaction.tile(place) in self._removed or self._is_staged(place)
 
     def stored_coords(self) -> Iterator[Coords]:
