@@ -50,7 +50,7 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def get(self, path: str) -> DekerFile:
-        """Return the file as it is now; the errors of :func:`~.opened.open_file`."""
+        """Return the file as it is now; the errors of :func:`.open_file`."""
         stamp = file_stamp(path)
         with self._lock:
             known = self._files.get(path)

@@ -36,9 +36,6 @@ Kind = Literal["array", "varray"]
 SUFFIXES: dict[Kind, str] = {"array": ".hdf5", "varray": ".json"}
 
 
-READ_LOCK, TILE_LOCK = ".arrayreadlock", ".varraylock"
-
-
 FOLDERS = ("array_data", "array_symlinks", "varray_data", "varray_symlinks")
 
 

@@ -1,7 +1,7 @@
 """Symbolic links of a DEKER collection: made, followed by their names, and made anew after a move.
 
 The peer writes the absolute path of the file, spelled as its client's URI is, and follows that. Here a link is followed
-by its name and the rule of :mod:`.paths`, so that a moved or copied collection just works; only what is not found so
+by its name and the rule of :mod:`.folder`, so that a moved or copied collection just works; only what is not found so
 is looked for where the link leads.
 """
 

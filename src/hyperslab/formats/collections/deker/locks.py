@@ -15,10 +15,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import partial
 
 from hyperslab.errors import Conflict, NodeNotFound
-from hyperslab.formats.collections.deker.folder import READ_LOCK, TILE_LOCK
 from hyperslab.stores import locks
 from hyperslab.stores.attempts import kept_waiting
 
+# Endings of the peer's lock files: of its readers, and of its writers of a tile.
+READ_LOCK, TILE_LOCK = ".arrayreadlock", ".varraylock"
 _holder = re.compile(
     rf"(?P<id>[^:]+)(?::[^:]+:(?P<reader>[0-9]+):[0-9]+\{READ_LOCK}|\.hdf5:(?P<writer>[0-9]+)\{TILE_LOCK})"
 ).fullmatch
@@ -101,7 +102,7 @@ def lock_file(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
 
 @contextmanager
 def lock_files(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
-    """Hold data files as :func:`hold` does one; those that are gone are passed over.
+    """Hold data files as :func:`lock_file` does one; those that are gone are passed over.
 
     While one of them is held by another none is: a writer of the peer's keeps those that it has while it waits.
     """

@@ -26,7 +26,7 @@ from hyperslab.formats.collections.own.tile_transaction import GuardedChunkKeys,
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.formats.rules import Finding, found
 from hyperslab.formats.zarr.chunks import ChunkKeys
-from hyperslab.formats.zarr.shards import CasShards, FetchedInnerChunks, ShardedChunks, open_chunks
+from hyperslab.formats.zarr.shards import FetchedInnerChunks, ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Store
@@ -59,28 +59,26 @@ def open_tiles(
         return shards
     keys = ChunkKeys(store, folder, key_of(spec), settings)
     transaction = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
-    return CasTiles(shards, transaction) if isinstance(shards, CasShards) else Tiles(shards, transaction)
+    return Tiles(shards, transaction)
 
 
 def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -> ChunkSource:
     """Return the chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported
     when the cells cannot be decoded."""
     shard = open_chunks(store, folder, key_of(spec), spec, settings)
-    return (
-        shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
-        if isinstance(shard, ShardedChunks)
-        else shard
-    )
+    if not isinstance(shard, ShardedChunks):
+        return shard
+    return shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
 
 
 class Tiles(ChunkSource):
-    """The chunks of all tiles, in a store with locks."""
+    """The chunks of all tiles. Where a store has no locks, a tile is put back if it is still the one that was read."""
 
     def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
         self._shards = shards
         self.grid = shards.grid
         self.tile_transaction = transaction
-        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, swaps=False, multi_shard=True)
+        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, multi_shard=True)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -188,6 +186,14 @@ class Tiles(ChunkSource):
         """Forget chunks of one tile, at one stroke; a tile of which nothing is left is removed."""
         self._shards.erase_batch(coords)
 
+    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
+        """Return chunks of one tile, and what identifies this version of it."""
+        return self._shards.read_stamped(coords)
+
+    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
+        """Replace chunks of one tile if it is still the one that was read, else ``Conflict``."""
+        self._shards.swap(pairs, expected)
+
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> Stamp | None:
@@ -205,22 +211,6 @@ class Tiles(ChunkSource):
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of the tiles that these chunks lie in."""
         return self._current().stored_sizes(coords)
-
-
-class CasTiles(Tiles):
-    """The chunks of all tiles, in a store where a tile is put back if it is still the version that was read."""
-
-    def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
-        super().__init__(shards, transaction)
-        self.traits = replace(self.traits, swaps=True)
-
-    def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
-        """Chunks of one tile, and what identifies this version of it."""
-        return self._shards.read_stamped(coords)
-
-    def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
-        """Replace chunks of one tile if it is still the one that was read, else ``Conflict``."""
-        self._shards.swap(pairs, expected)
 
 
 # -- a write over several tiles before it shows -----------------------------------------------------------------------
