@@ -151,7 +151,7 @@ class TimeDimensionSchema:
             "size": self.size,
             "type": "time",
             "start_value": self.start_value if isinstance(self.start_value, str) else iso_text(self.start_value),
-            "step": step_to_json(self.step),
+            "step": {name: getattr(self.step, name) for name in _STEP_PARTS},
         }
 
     def start_of(self, values: Mapping[str, Any]) -> datetime | None:
@@ -315,11 +315,6 @@ def as_nanoseconds(times: Values) -> Values:
     known = times[~np.isnat(times)].view("i8")
     near = not known.size or int(np.abs(known).max()) < _NANOSECONDS
     return times.astype("M8[ns]") if near else times
-
-
-def step_to_json(step: timedelta) -> dict[str, int]:
-    """Return the three parts of a normalised timedelta."""
-    return {"days": step.days, "seconds": step.seconds, "microseconds": step.microseconds}
 
 
 def step_from_json(value: object) -> timedelta:

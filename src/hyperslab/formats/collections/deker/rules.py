@@ -18,14 +18,13 @@ import numpy as np
 
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, NotFound, Problem
-from hyperslab.formats.collections.base import CollectionDocument, document_problems
+from hyperslab.formats.collections.base import document_problems
 from hyperslab.formats.collections.deker import links, locks
-from hyperslab.formats.collections.deker.arrays import DekerSources, Records
+from hyperslab.formats.collections.deker.arrays import StoredArrays
 from hyperslab.formats.collections.deker.data_file import DekerFile, open_file
 from hyperslab.formats.collections.deker.file_writer import FileRewrite, count_fill
 from hyperslab.formats.collections.deker.folder import (
     FOLDERS,
-    CollectionFolder,
     Kind,
     are_safe,
     data_files,
@@ -63,10 +62,7 @@ class FolderLink:
 class CollectionSurvey:
     """One look through a collection; ``deep`` reads every cell besides."""
 
-    folder: CollectionFolder
-    document: CollectionDocument
-    stored: Records
-    cells: DekerSources
+    arrays: StoredArrays
     deep: bool
     records: dict[str, Record] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
@@ -74,9 +70,9 @@ class CollectionSurvey:
     """By the kind of problem: links that hyperslab follows and DEKER does not."""
 
     def __post_init__(self) -> None:
+        self.folder = self.arrays.folder
         self._path = self.folder.path
         self._name = self.folder.name
-        self._files = FileProblems(self.folder, self.cells, self.deep)
 
     def run(self) -> Iterator[Finding]:
         """Yield every problem with what mends it."""
@@ -137,18 +133,18 @@ class CollectionSurvey:
             try:
                 if kind == "array":
                     opened = open_file(self.folder.data(id))
-                text = self.stored.text(id) if opened is None else opened.text
+                text = self.arrays.text(id) if opened is None else opened.text
                 yield from self._record(id, place, text)
             except HyperslabError as error:
                 self.damaged.add(id)
                 yield self._finding(self._node(id), "unreadable-node", error.said, place)
                 continue
             if opened is not None:
-                yield from self._files.examine(self._node(id), place, opened)
+                yield from self._examine_file(self._node(id), place, opened)
 
     def _record(self, id: str, place: str, text: str | None) -> Iterator[Finding]:
         problems = Problems(self._node(id))
-        record = self.stored.parse(id, text or "", problems)
+        record = self.arrays.parse(id, text or "", problems)
         for problem in problems:
             yield self._finding(problem.node, problem.kind, problem.message, place)
         if problems.is_fatal:
@@ -174,7 +170,7 @@ class CollectionSurvey:
                 linked.add(id)
                 seen.setdefault(place, []).append(id)
         for place, ids in seen.items():
-            if len(ids) > 1 and self.document.schema.primary_attributes:
+            if len(ids) > 1 and self.arrays.document.schema.primary_attributes:
                 message = f"{len(ids)} arrays have one key: {', '.join(ids)}"
                 yield self._finding(self._name, "duplicate-key", message, place)
         for id, record in self.records.items():
@@ -183,11 +179,11 @@ class CollectionSurvey:
 
     def _missing_link(self, id: str, record: Record) -> Finding:
         key = tuple(record.primary.values())
-        place = self.stored.place(key)
+        place = self.arrays.place(key)
         message = "no link leads to the array: it is not found by its key"
         if not are_safe(key):
             return self._finding(self._node(id), "missing-link", message, place)
-        if key and self.stored.existing_ids(place):
+        if key and self.arrays.existing_ids(place):
             message = "another array has the same key, and the link of it"
             return self._finding(self._node(id), "duplicate-key", message, place)
         act = partial(self._put_link, self.folder.kind, place, id)
@@ -200,7 +196,7 @@ class CollectionSurvey:
         """Return True if a link lies in the folder of a record's key, as far as its tuples tell what they were."""
         parts, values = place.split("/")[1:], tuple(record.primary.values())
         if not are_safe(values):
-            return place == self.stored.place(values)
+            return place == self.arrays.place(values)
         return len(parts) == len(values) and all(
             isinstance(value, tuple) or path_component(value) == part for part, value in zip(parts, values, strict=True)
         )
@@ -284,7 +280,7 @@ class CollectionSurvey:
                 )
                 yield self._finding(self._name, "orphan-tile", message, place, "remove the tile", remove)
             return
-        schema: Any = self.document.schema
+        schema: Any = self.arrays.document.schema
         if len(coords) != len(schema.vgrid) or any(a >= n for a, n in zip(coords, schema.vgrid, strict=False)):
             message = f"a tile at {coords}, outside the grid {schema.vgrid}: its meta, or the schema, is in question"
             yield self._finding(node, "outside-tile", message, place)
@@ -298,13 +294,86 @@ class CollectionSurvey:
             yield self._finding(node, "missing-link", message, place, "make the link", act, part="links")
         elif linked != wanted:
             yield self._finding(node, "wrong-link", f"the link of the tile {coords} is at {linked}", place)
-        yield from self._files.examine(node, place, opened)
+        yield from self._examine_file(node, place, opened)
 
     def _remove_tile(self, id: str, linked: str | None) -> None:
         links.remove_file(self._path, "array", self.folder.data(id, "array"))
         if linked is not None:
             links.remove_link(self._path, "array", linked, id)
             links.prune(self._path, linked)
+
+    # -- the HDF5 file of an Array or tile; it is mended by writing it anew ------------------------------------------
+
+    def _examine_file(self, node: str, place: str, opened: DekerFile) -> Iterator[Finding]:
+        """Yield the problems of one file; ``place`` in the folder of the collection."""
+        key = f"collections/{self.folder.name}/{place}"
+        form = self.arrays.form
+
+        def found(kind: str, message: str, *, mends: bool = True, sound: bool = False) -> Finding:
+            action = "write the file anew" if mends else None
+            act = partial(self._rewrite, opened.path) if mends else None
+            return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, key=key, sound=sound)
+
+        if opened.cells is not None and opened.shape != form.shape:
+            message = f"data has the shape {opened.shape}, the schema says {form.shape}"
+            yield found("wrong-shape", message, mends=False)
+            return
+        if opened.cells is not None and opened.dtype.newbyteorder("=") != form.dtype:
+            message = f"data has the type {opened.dtype}, the schema says {form.dtype}"
+            if self._fits_no_file:
+                message = f"{message}, as no file of the collection is: the schema is in question"
+            yield found("wrong-dtype", message, mends=not self._fits_no_file)
+        elif opened.cells is not None and opened.dtype != form.dtype:
+            yield found("byte-order", f"data is stored as {opened.dtype.str}", sound=True)
+        if opened.empty_cells is None:
+            yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
+        if self.deep and opened.cells is not None:
+            try:
+                count = sum(count_fill(block, self.arrays.fill) for block in self._blocks(opened, form.dtype))
+            except HyperslabError as error:
+                yield found("unreadable-cells", error.said, mends=False)
+                return
+            if opened.empty_cells is not None and count != opened.empty_cells:
+                message = f"empty_cells is {opened.empty_cells}, {count} cells are: DEKER may take data away by it"
+                yield found("wrong-count", message, sound=True)
+
+    @cached_property
+    def _fits_no_file(self) -> bool:
+        """True if the schema tells the type of the cells of no file: it is wrong then, and not the files."""
+        form = self.arrays.form
+        for id, _ in data_files(self.folder.path, "array"):
+            with suppress(HyperslabError):
+                opened = open_file(self.folder.data(id, "array"))
+                if opened.cells is not None and opened.dtype.newbyteorder("=") == form.dtype:
+                    return False
+        return True
+
+    def _require_fit(self, opened: DekerFile) -> None:
+        """Raise Conflict where the cells of a file are none of the type that the schema says."""
+        form = self.arrays.form
+        if opened.cells is None or opened.dtype.newbyteorder("=") == form.dtype:
+            return
+        for stored, cast in zip(self._blocks(opened, opened.dtype), self._blocks(opened, form.dtype), strict=True):
+            if not np.array_equal(cast, stored, equal_nan=form.dtype.kind in "fc" and stored.dtype.kind in "fc"):
+                message = f"cells of type {opened.dtype} are not all of type {form.dtype}"
+                raise Conflict(message, url=opened.path, remedy="look which is right, the schema or the file")
+
+    def _blocks(self, opened: DekerFile, dtype: np.dtype[np.generic]) -> Iterator[Block]:
+        """Yield all cells of a file as ``dtype``, piece by piece."""
+        grid = self.arrays.form.grid
+        for box in map(grid.extent, grid):
+            block = np.empty([part.stop - part.start for part in box], dtype)
+            opened.read(box, block, self.folder.settings)
+            yield block
+
+    def _rewrite(self, path: str) -> None:
+        """Write a file as it should be, with the cells that it has."""
+        arrays, settings = self.arrays, self.folder.settings
+        with self.folder.modify(), locks.lock_file(partial(str, path), settings.lock_timeout):
+            opened = arrays.files.get(path)
+            self._require_fit(opened)
+            FileRewrite(path, arrays.form, arrays.fill, settings, opened).run(opened.text or "")
+        arrays.files.forget(path)
 
     # -- what is none of these --------------------------------------------------------------------------------------
 
@@ -339,89 +408,6 @@ class CollectionSurvey:
         kind: Kind = "array" if top.startswith("array") else "varray"
         id = id_in(kind, name)
         return id is not None and (top.endswith("_symlinks") or place == data_path(kind, id))
-
-
-# -- what is wrong with the HDF5 file of an Array or tile --------------------------------------------------------------
-
-
-class FileProblems:
-    """Problems of the HDF5 files of one collection; ``deep`` reads every cell. A file is mended by writing it anew."""
-
-    def __init__(self, folder: CollectionFolder, cells: DekerSources, deep: bool) -> None:
-        self._folder = folder
-        self._cells = cells
-        self._deep = deep
-
-    def examine(self, node: str, place: str, opened: DekerFile) -> Iterator[Finding]:
-        """Yield the problems of one file; ``place`` in the folder of the collection."""
-        key = f"collections/{self._folder.name}/{place}"
-        form = self._cells.form
-
-        def found(kind: str, message: str, *, mends: bool = True, sound: bool = False) -> Finding:
-            action = "write the file anew" if mends else None
-            act = partial(self._rewrite, opened.path) if mends else None
-            return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, key=key, sound=sound)
-
-        if opened.cells is not None and opened.shape != form.shape:
-            message = f"data has the shape {opened.shape}, the schema says {form.shape}"
-            yield found("wrong-shape", message, mends=False)
-            return
-        if opened.cells is not None and opened.dtype.newbyteorder("=") != form.dtype:
-            message = f"data has the type {opened.dtype}, the schema says {form.dtype}"
-            if self._fits_no_file:
-                message = f"{message}, as no file of the collection is: the schema is in question"
-            yield found("wrong-dtype", message, mends=not self._fits_no_file)
-        elif opened.cells is not None and opened.dtype != form.dtype:
-            yield found("byte-order", f"data is stored as {opened.dtype.str}", sound=True)
-        if opened.empty_cells is None:
-            yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
-        if self._deep and opened.cells is not None:
-            try:
-                count = sum(count_fill(block, self._cells.fill) for block in self._blocks(opened, form.dtype))
-            except HyperslabError as error:
-                yield found("unreadable-cells", error.said, mends=False)
-                return
-            if opened.empty_cells is not None and count != opened.empty_cells:
-                message = f"empty_cells is {opened.empty_cells}, {count} cells are: DEKER may take data away by it"
-                yield found("wrong-count", message, sound=True)
-
-    @cached_property
-    def _fits_no_file(self) -> bool:
-        """True if the schema tells the type of the cells of no file: it is wrong then, and not the files."""
-        form = self._cells.form
-        for id, _ in data_files(self._folder.path, "array"):
-            with suppress(HyperslabError):
-                opened = open_file(self._folder.data(id, "array"))
-                if opened.cells is not None and opened.dtype.newbyteorder("=") == form.dtype:
-                    return False
-        return True
-
-    def _require_fit(self, opened: DekerFile) -> None:
-        """Raise Conflict where the cells of a file are none of the type that the schema says."""
-        form = self._cells.form
-        if opened.cells is None or opened.dtype.newbyteorder("=") == form.dtype:
-            return
-        for stored, cast in zip(self._blocks(opened, opened.dtype), self._blocks(opened, form.dtype), strict=True):
-            if not np.array_equal(cast, stored, equal_nan=form.dtype.kind in "fc" and stored.dtype.kind in "fc"):
-                message = f"cells of type {opened.dtype} are not all of type {form.dtype}"
-                raise Conflict(message, url=opened.path, remedy="look which is right, the schema or the file")
-
-    def _blocks(self, opened: DekerFile, dtype: np.dtype[np.generic]) -> Iterator[Block]:
-        """Yield all cells of a file as ``dtype``, piece by piece."""
-        grid = self._cells.form.grid
-        for box in map(grid.extent, grid):
-            block = np.empty([part.stop - part.start for part in box], dtype)
-            opened.read(box, block, self._folder.settings)
-            yield block
-
-    def _rewrite(self, path: str) -> None:
-        """Write a file as it should be, with the cells that it has."""
-        cells, settings = self._cells, self._folder.settings
-        with self._folder.modify(), locks.lock_file(partial(str, path), settings.lock_timeout):
-            opened = cells.files.get(path)
-            self._require_fit(opened)
-            FileRewrite(path, cells.form, cells.fill, settings, opened).run(opened.text or "")
-        cells.files.forget(path)
 
 
 # -- what lies beside the collections of a root -----------------------------------------------------------------------

@@ -19,7 +19,6 @@ from functools import partial
 from math import prod
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import (
     AlreadyExists,
     FormatError,
@@ -41,7 +40,7 @@ from hyperslab.formats.collections.base import (
 )
 from hyperslab.formats.collections.deker import links, locks
 from hyperslab.formats.collections.deker.array_cells import FileCells
-from hyperslab.formats.collections.deker.arrays import DekerSources, Key, Records
+from hyperslab.formats.collections.deker.arrays import StoredArrays
 from hyperslab.formats.collections.deker.data_file import stamp_of
 from hyperslab.formats.collections.deker.file_writer import FileRewrite, file_bytes
 from hyperslab.formats.collections.deker.folder import (
@@ -114,7 +113,7 @@ class DekerLayout(Layout):
                 remedy='choose layout="hyperslab", which is format="collections"',
             )
         holding = DekerCollectionStore(os.path.dirname(folder), document, settings, writable=True)
-        holding.cells.form.check_creatable()  # options that HDF5 cannot have are refused before anything is stored
+        holding.form.check_creatable()  # options that HDF5 cannot have are refused before anything is stored
         path, lock = holding.folder.path, holding.folder.lock
 
         def lock_path() -> str:
@@ -196,16 +195,13 @@ LOGGER = logging.getLogger("hyperslab.database")
 
 
 @translate_errors(lambda holding: holding.folder.path)
-class DekerCollectionStore(CollectionStore):
+class DekerCollectionStore(StoredArrays, CollectionStore):
     """The collection ``document`` below ``root``, an absolute path."""
 
     def __init__(self, root: str, document: CollectionDocument, settings: Settings, *, writable: bool) -> None:
         path = f"{root}/collections/{document.name}"
         relative = document.extra.get(RELATIVE) is True
-        self.folder = CollectionFolder(path, document.kind, settings, writable, relative)
-        self.stored = Records(self.folder, document)
-        self.cells = DekerSources(self.folder, document, self.stored)
-        self.document = document
+        super().__init__(CollectionFolder(path, document.kind, settings, writable, relative), document)
 
     def exists(self) -> bool:
         """Return True if the collection is still there."""
@@ -213,15 +209,11 @@ class DekerCollectionStore(CollectionStore):
 
     # -- records ----------------------------------------------------------------------------------------------------
 
-    def record(self, id: str) -> Record:
-        """Return one array's record as it is stored now; NodeNotFound, FormatError, Conflict."""
-        return self.stored.read(id)
-
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
         """Yield the records of these arrays; those that are gone or damaged are left out, and damage is logged."""
         for id in ids:
             try:
-                record = self.stored.read(id)
+                record = self.record(id)
             except NodeNotFound:
                 continue
             except HyperslabError as error:
@@ -229,20 +221,16 @@ class DekerCollectionStore(CollectionStore):
                 continue
             yield record
 
-    def id_of(self, key: Key) -> str | None:
-        """Return the array with these values of its primary attributes; None when there is none."""
-        return self.stored.id_of(tuple(key))
-
     def create(self, records: Sequence[Record]) -> None:
         """Make arrays, all of them or none; AlreadyExists, SchemaError for a key that cannot be a path."""
         with self.folder.modify():
-            DekerCreation(self.folder, self.stored, prod(self.document.schema.shape)).run(records)
+            DekerCreation(self).run(records)
 
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
         """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
-        path = self.stored.path(id)
+        path = self.path(id)
         with self.folder.modify(), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
-            old = self.stored.read(id)
+            old = self.record(id)
             new = change(old)
             if new.id != id or dict(new.primary) != dict(old.primary):
                 raise Invalid("the id and the primary attributes of an array never change", url=path)
@@ -250,28 +238,28 @@ class DekerCollectionStore(CollectionStore):
             if self.folder.kind == "varray":
                 put_file(path, body, durable=self.folder.settings.durable)
                 return new
-            form, fill = self.cells.form, self.cells.fill
-            opened = FileCells(self.cells.files, path, form, fill, self.folder.settings).opened
+            form, fill = self.form, self.fill
+            opened = FileCells(self.files, path, form, fill, self.folder.settings).opened
             FileRewrite(path, form, fill, self.folder.settings, opened).run(body.decode())
-            self.cells.files.forget(path)
+            self.files.forget(path)
         return new
 
     def remove(self, id: str) -> None:
         """Remove an array; one that is gone is fine."""
-        path = self.stored.path(id)
+        path = self.path(id)
         found: list[tuple[str, str]] | None = None
         with self.folder.modify():
             with suppress(NodeNotFound), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
                 try:
-                    found = self.stored.links_of(self.stored.read(id))
+                    found = self.links_of(self.record(id))
                 except (FormatError, StorageError):
-                    found = self.stored.links_to(id)
+                    found = self.links_to(id)
                 links.remove_file(self.folder.path, self.folder.kind, path, durable=self.folder.settings.durable)
             for place, _ in found or ():
                 remove_link_locked(self.folder, place, id)
             if self.folder.kind == "varray" and found is not None:
                 self._remove_tiles(id)
-            self.cells.files.forget(path)
+            self.files.forget(path)
 
     def _remove_tiles(self, id: str) -> None:
         """Remove the files of all tiles of a VArray, and what leads to them, once their writers are done."""
@@ -293,7 +281,7 @@ class DekerCollectionStore(CollectionStore):
             data = f"{self.folder.kind}_data"
             for name in (data, *FOLDERS):
                 self._discard(f"{self.folder.path}/{name}")
-            self.cells.unlinked.forget()
+            self.unlinked.forget()
 
     def drop(self) -> None:
         """Remove the collection with its lock file; one that is gone is fine."""
@@ -346,10 +334,6 @@ class DekerCollectionStore(CollectionStore):
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def spec(self, id: str) -> ArraySpec:
-        """Return an array's spec; NodeNotFound, FormatError."""
-        return self.cells.spec(id)
-
     def put_spec(self, id: str, spec: ArraySpec) -> None:
         """Store other custom attributes of an array; Unsupported for another shape."""
         if spec.shape != self.document.schema.shape:
@@ -361,14 +345,6 @@ class DekerCollectionStore(CollectionStore):
         record = record_of(self.document, spec.attrs)
         self.update(id, lambda old: Record(id, record.primary, record.custom))
 
-    def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
-        """Return the cells of an array under a spec."""
-        return self.cells.source(id, spec)
-
-    def stamp(self, id: str) -> Stamp | None:
-        """Return a value that identifies the present version of an array's record."""
-        return self.stored.stamp(id)
-
     def nbytes_stored(self) -> int:
         """Return bytes of all files of the collection."""
         return total_size(self.folder.path)
@@ -377,11 +353,11 @@ class DekerCollectionStore(CollectionStore):
 
     def find_damage(self, *, deep: bool) -> Iterable[Finding]:
         """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return map(RULES.with_rule, CollectionSurvey(self.folder, self.document, self.stored, self.cells, deep).run())
+        return map(RULES.with_rule, CollectionSurvey(self, deep).run())
 
     def document_problems(self) -> Iterable[Problem]:
         """Return every problem of the collection itself, whatever its arrays are like."""
-        survey = CollectionSurvey(self.folder, self.document, self.stored, self.cells, False)
+        survey = CollectionSurvey(self, False)
         return (finding.problem for finding in survey.examine_document())
 
     def clear_locks(self) -> None:
@@ -415,12 +391,11 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 class DekerCreation:
-    """Arrays of ``size`` cells (VArrays: any) that are made together."""
+    """Arrays that are made together."""
 
-    def __init__(self, folder: CollectionFolder, records: Records, size: int) -> None:
-        self._folder = folder
-        self._records = records
-        self._size = size
+    def __init__(self, arrays: StoredArrays) -> None:
+        self._arrays = arrays
+        self._folder = arrays.folder
         self._made: list[tuple[Record, str]] = []
 
     def run(self, new: Sequence[Record]) -> None:
@@ -440,13 +415,17 @@ class DekerCreation:
 
     def _create(self, record: Record) -> None:
         path = links.require_inside(self._folder.path, self._folder.data(record.id))
-        place = self._records.place(tuple(record.primary.values()))
+        place = self._arrays.place(tuple(record.primary.values()))
         linked = links.require_inside(self._folder.path, f"{self._folder.path}/{place}")
         durable = self._folder.settings.durable
         if os.path.lexists(path):
             raise self._taken(f"the id {record.id}")
         text = records.record_to_bytes(record)
-        body = file_bytes(text.decode(), self._size) if self._folder.kind == "array" else text
+        body = (
+            file_bytes(text.decode(), prod(self._arrays.document.schema.shape))
+            if self._folder.kind == "array"
+            else text
+        )
         head = os.path.dirname(path)
         missing = first_missing(head) if durable else head
         temporary = with_folder(head, lambda: write_beside(path, body, durable=durable))
@@ -470,7 +449,7 @@ class DekerCreation:
     def _link(self, record: Record, place: str, temporary: str, path: str) -> None:
         folder, kind = self._folder, self._folder.kind
         keyed = bool(record.primary)
-        if keyed and self._records.existing_ids(place):
+        if keyed and self._arrays.existing_ids(place):
             raise self._taken(f"the key {dict(record.primary)}")
         # The link before the file, whose name makes the array exist: who dies between leaves a link that holds no key.
         links.put_link(folder.path, kind, place, record.id, relative=folder.relative, alone=keyed)
