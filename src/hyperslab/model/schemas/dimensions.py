@@ -151,7 +151,11 @@ class TimeDimensionSchema:
             "size": self.size,
             "type": "time",
             "start_value": self.start_value if isinstance(self.start_value, str) else iso_text(self.start_value),
-            "step": {name: getattr(self.step, name) for name in _STEP_PARTS},
+            "step": {
+                "days": self.step.days,
+                "seconds": self.step.seconds,
+                "microseconds": self.step.microseconds,
+            },
         }
 
     def start_of(self, values: Mapping[str, Any]) -> datetime | None:
