@@ -60,7 +60,7 @@ Stamp = tuple[int, ...]
 _OF_THE_SYSTEM = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE})
 
 
-# The peer changes a file in place, which takes milliseconds; after the last pause who holds it is asked.
+# The peer changes a file in place: what is opened meanwhile may be half-written.
 # Seconds before a file that a writer is at is opened again.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
