@@ -111,7 +111,7 @@ class CollectionDamage:
             has_generation = True
         if not has_generation and any(self._collection.list_part(part)):
             renew = partial(self._store.touch, generation, durable=True)
-            message = f"the arrays {part}… are not has_generation: their generation is missing"
+            message = f"the arrays {part}… are not listed: their generation is missing"
             yield finding_at(self._keys.name, "missing-generation", message, generation, "make it", renew)
         for batch in batched(ids, BATCH):
             found = self._store.get_many([self._keys.array_document(id) for id in batch])
@@ -551,7 +551,7 @@ RULES = Rules(
     ),
     Rule(
         ("missing-generation",),
-        "arrays that are not has_generation, since what tells of changes to them is missing",
+        "arrays that are not listed, since what tells of changes to them is missing",
         "made again",
     ),
     Rule(
