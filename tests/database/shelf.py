@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ class Shelf:
         self.damaged: set[str] = set()
         self.broken = False
         self.asked: dict[str, int] = {}
+        self._counting = threading.Lock()
         self._stamps: dict[str, int] = {}
         self._letters = letters
         self._clock = 0
@@ -75,7 +77,8 @@ class Shelf:
     # -- readers ----------------------------------------------------------------------------------------------------
 
     def _count(self, what: str, many: int = 1) -> None:
-        self.asked[what] = self.asked.get(what, 0) + many
+        with self._counting:  # an index lists parts by several threads
+            self.asked[what] = self.asked.get(what, 0) + many
         if self.broken:
             raise StorageError("the disk is gone")
 

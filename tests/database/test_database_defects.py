@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from hyperslab.database import Array, ArraySchema, AttributeSchema, Client, DimensionSchema, Scale, VArray, VArraySchema
+from hyperslab.database.client import _find_problems
 from hyperslab.errors import FormatError, Invalid, SchemaError
 
 pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
@@ -178,3 +179,22 @@ def test_defect_24_changes_leave_no_space_behind(client, layout, schema):
         array[:].clear()
         array[:].update(np.arange(8) + number)
     assert size_of(client) <= once + 4096
+
+
+def test_a_check_passes_over_a_collection_that_is_removed_meanwhile(client, layout, schema):
+    """It was an AttributeError: the names are those of its beginning."""
+    for name in ("a", "b"):
+        client.create_collection(name, schema, layout=layout)
+
+    class Removing:
+        """The collections as they were a moment ago."""
+
+        def collections(self):
+            names = client._connection.reader.collections()
+            client.get_collection("a").delete()
+            return names
+
+        def collection_store(self, name):
+            return client._connection.collection_store(name)
+
+    assert list(_find_problems(Removing(), 1, None)) == []

@@ -22,7 +22,6 @@ from hyperslab.formats.collections.base import (
     complete_document,
     document_bytes,
     document_problems,
-    document_to_json,
     parse_document,
     parse_schema,
     record_of,
@@ -107,7 +106,7 @@ def test_documents_of_deker_come_back_byte_for_byte(name: str) -> None:
     document = parse_document(json.loads(stored), name)
     assert document_problems(json.loads(stored), name) == []
     assert document_bytes(document) == stored
-    assert document_to_json(document) == document.as_dict == golden.manifest()["collections"][name]["as_dict"]
+    assert document.as_dict == golden.manifest()["collections"][name]["as_dict"]
     assert (document.layout, document.strict) == ("deker", True)
 
 
@@ -200,7 +199,7 @@ def test_our_own_layout_says_so_and_what_the_grid_does_not_tell() -> None:
 def test_r68_the_layout_of_deker_takes_no_extensions(schema: AnyArraySchema) -> None:
     with pytest.raises(SchemaError, match="layout deker"):
         CollectionDocument("a", schema, layout="deker")
-    said = document_to_json(CollectionDocument("a", schema))
+    said = CollectionDocument("a", schema).as_dict
     del said["layout"]
     with pytest.raises(FormatError, match="layout deker"):
         parse_document(said, "a")
@@ -361,7 +360,7 @@ def test_keys_that_are_not_known_are_kept() -> None:
     said["schema"]["crs"] = "EPSG:4326"
     document = parse_document(said, "weather")
     assert (document.extra, document.schema_extra) == ({"note": {"a": [1, None]}}, {"crs": "EPSG:4326"})
-    assert document_to_json(document) == said
+    assert document.as_dict == said
     assert [problem.kind for problem in document_problems(said, "weather")] == ["unknown-key"]
     hash(document)
 

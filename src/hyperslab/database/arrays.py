@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from math import prod
 from typing import Any, cast
@@ -18,8 +18,7 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, make_plan
 from hyperslab.database.cast_cells import as_cells
 from hyperslab.database.connection import OpenCollection
-from hyperslab.database.dimensions import Dimension, TimeDimension, dimension
-from hyperslab.database.slicing import Along, Item, Resolved, resolve
+from hyperslab.database.dimensions import Along, Dimension, Item, Resolved, TimeDimension, dimension, resolve
 from hyperslab.errors import (
     CorruptChunk,
     FormatError,
@@ -146,7 +145,7 @@ class Array:
 
         NodeNotFound when the array is gone; ClientError when the client is closed.
         """
-        session = self._collection.session
+        session = self._collection.connection.session
         if self._cells is None or self._session is not session:
             store = self._collection.store
             spec = store.spec(self.id)
@@ -168,9 +167,9 @@ class Array:
         MemoryLimit for more than the client may take. Nothing is read."""
         with self._collection.locate_errors(self.id):
             self._collection.connection.require_open()
-            named, values = self.named_shape, self._record.values
-            indexes = self.schema.indexes(values, [size for _, size in named])
-            return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named]))
+            named_shape = self.named_shape
+            indexes = self.schema.indexes(self._record.values, [size for _, size in named_shape])
+            return self._subset(resolve(key, [Along(name, size, indexes.get(name)) for name, size in named_shape]))
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Values:
         return self[...].__array__(dtype, copy)
@@ -219,11 +218,8 @@ class Array:
 
     def _exists(self) -> None:
         if self._collection.store.stamp(self.id) is None:
-            raise self._gone()
-
-    def _gone(self) -> NodeNotFound:
-        remedy = "it was deleted: create a new one"
-        return NodeNotFound(f"{self} is not there any more", url=self._collection.url, node=self._path, remedy=remedy)
+            message, remedy = f"{self} is not there any more", "it was deleted: create a new one"
+            raise NodeNotFound(message, url=self._collection.url, node=self._path, remedy=remedy)
 
     @property
     def _path(self) -> str:
@@ -461,9 +457,7 @@ def stored_tiles(cells: Cells) -> list[tuple[int, ...]]:
     """Return the positions of the tiles that have data, sorted; those of all tiles where the layout cannot tell."""
     source = cells.lazy[...].cells.source
     grid, places = source.grid, source.stored_coords()
-    if grid.outer is None:
-        return sorted(places)
-    return sorted(set(map(grid.outer_of, places)))
+    return sorted(places if grid.outer is None else set(map(grid.outer_of, places)))
 
 
 def read_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Any:
@@ -471,7 +465,7 @@ def read_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> 
     try:
         return cells.lazy[items].read()
     except _OF_A_TILE as error:
-        pieces = list(_pieces(cells, items, tile))
+        pieces = _pieces(cells, items, tile)
         if len(pieces) > 1:
             _run_each(pieces, lambda piece: cells.lazy[_tile_box(piece, tile)].read(), "cannot be read", error)
         raise
@@ -484,9 +478,8 @@ def write_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...], va
     try:
         view.write(values)
     except _OF_A_TILE as error:
-        pieces = list(_pieces(cells, items, tile))
-        source = view.cells.source
-        if source.traits.multi_shard or source.traits.transacts or len(pieces) < 2:
+        pieces, traits = _pieces(cells, items, tile), view.cells.source.traits
+        if traits.multi_shard or traits.transacts or len(pieces) < 2:
             raise
         spread = view.selection.spread(values)
         _run_each(
@@ -494,8 +487,8 @@ def write_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...], va
         )
 
 
-def _pieces(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Iterator[Piece]:
-    return iter(make_plan(select(items, cells.shape).region, Grid.of(cells.shape, tile)))
+def _pieces(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> list[Piece]:
+    return list(make_plan(select(items, cells.shape).region, Grid.of(cells.shape, tile)))
 
 
 def _tile_box(piece: Piece, tile: tuple[int, ...]) -> tuple[slice, ...]:

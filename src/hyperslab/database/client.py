@@ -33,6 +33,7 @@ from hyperslab.formats.collections.base import (
     complete_document,
     parse_document,
 )
+from hyperslab.formats.collections.tree import CollectionTreeReader
 from hyperslab.integrity.report import Report
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
@@ -121,12 +122,12 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it can be used."""
+        """Return True if it can be used."""
         return not self.is_closed
 
     @property
     def is_closed(self) -> bool:
-        """Return whether it was closed."""
+        """Return True if it was closed."""
         return self._connection.opened is None
 
     # -- what it is -------------------------------------------------------------------------------------------------
@@ -253,9 +254,13 @@ class Client:
             raise ClientError(f"level={level!r}", remedy="levels are 1 to 4")
         if collection is not None and collection not in reader.collections():
             raise CollectionNotFound(f"no collection {collection!r}", url=self.url)
-        report = examine_collections(reader, self.url, level, collection, first=stop_on_error)
+        problems = _find_problems(reader, level, collection)
+        report = Report(islice(problems, 1) if stop_on_error else problems, url=self.url, deep=level >= _CELLS)
         if to_file:
-            write_report(report, to_file)
+            now = f"integrity_report_{datetime.now(UTC):%Y%m%dT%H%M%SZ}.txt"
+            lines = [str(problem) for problem in report] or ["no problems"]
+            path = Path(now if isinstance(to_file, bool) else os.fspath(to_file))
+            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         if stop_on_error and report:
             raise FormatError(report[0].message, problems=report, url=self.url, node=report[0].node)
         return report
@@ -263,7 +268,8 @@ class Client:
     def calculate_storage_size(self, collection_name: str = "") -> StorageSize:
         """Return the bytes that the collections, or one of them, take where they are stored. CollectionNotFound."""
         size = sum(store.nbytes_stored() for store in self._collection_stores(collection_name))
-        return StorageSize(size, _human(size))
+        power = min(max(size.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+        return StorageSize(size, f"{size / 1024**power:.2f} {_UNITS[power]}" if power else f"{size} bytes")
 
     def clear_locks(self, collection_name: str | None = None) -> None:
         """Remove the lock files that a dead DEKER process left; our own locks die with their process."""
@@ -317,12 +323,6 @@ def _layout(name: object) -> LayoutName:
             raise Unsupported(f"layout {name!r}", remedy="there are hyperslab and deker")
 
 
-def _human(size: int) -> str:
-    power = max(size.bit_length() - 1, 0) // 10
-    power = min(power, len(_UNITS) - 1)
-    return f"{size / 1024**power:.2f} {_UNITS[power]}" if power else f"{size} bytes"
-
-
 # -- limits of memory -------------------------------------------------------------------------------------------------
 
 
@@ -332,25 +332,20 @@ _LIMIT_TEXT = re.compile(r"\s*(\d+)\s*([kKmMgGtT])\s*")
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def parse_memory_limit(given: object) -> int:
-    """Return the limit in bytes: as given where it is above 0 and the machine has so much, else all that the machine
+def parse_memory_limit(limit: object) -> int:
+    """Return the limit in bytes: as it is where it is above 0 and the machine has so much, else all that the machine
     has."""
-    match given:
-        case str():
-            parts = _LIMIT_TEXT.fullmatch(given)
-            if parts is None:
-                raise _not_a_limit(given)
+    wanted: int | None = None
+    match limit:
+        case str() if parts := _LIMIT_TEXT.fullmatch(limit):
             wanted = int(parts[1]) * 1024 ** _POWERS[parts[2].lower()]
-        case int() if not isinstance(given, bool):
-            wanted = given
-        case _:
-            raise _not_a_limit(given)
+        case int() if not isinstance(limit, bool):
+            wanted = limit
+    if wanted is None:
+        remedy = 'give bytes, or a number with k, m, g or t, such as "8G"'
+        raise ClientError(f"memory_limit={limit!r}", remedy=remedy)
     whole = installed()
     return wanted if 0 < wanted < whole else whole
-
-
-def _not_a_limit(given: object) -> ClientError:
-    return ClientError(f"memory_limit={given!r}", remedy='give bytes, or a number with k, m, g or t, such as "8G"')
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -363,13 +358,8 @@ _CELLS = 4
 _ARRAYS = 2
 
 
-def examine_collections(reader: object, url: str, level: int, collection: str | None, *, first: bool) -> Report:
-    """Return every problem of a level, or the ``first`` one, of all collections or of one."""
-    found = _problems(reader, level, collection)
-    return Report(islice(found, 1) if first else found, url=url, deep=level >= _CELLS)
-
-
-def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Problem]:
+def _find_problems(reader: CollectionTreeReader, level: int, collection: str | None) -> Iterator[Problem]:
+    """Yield every problem that a check of this level finds, of all collections or of one."""
     names = reader.collections() if collection is None else [collection]
     if level >= _ARRAYS and collection is None:
         yield from (finding.problem for finding in reader.find_damage(deep=level >= _CELLS, workers=1))
@@ -384,17 +374,9 @@ def _problems(reader: Any, level: int, collection: str | None) -> Iterator[Probl
         except HyperslabError as error:
             yield Problem(name, "unreadable-node", error.said)
             continue
+        if store is None:  # it was removed meanwhile
+            continue
         if level < _ARRAYS:
             yield from store.document_problems()
         else:
-            yield from (remedy.problem for remedy in store.find_damage(deep=level >= _CELLS) if not remedy.sound)
-
-
-def write_report(report: Report, to_file: bool | str | os.PathLike[str]) -> Path:
-    """Write the report as a text file, one problem a line."""
-    now = f"integrity_report_{datetime.now(UTC):%Y%m%dT%H%M%SZ}.txt"
-    name = now if isinstance(to_file, bool) else os.fspath(to_file)
-    lines = [str(problem) for problem in report] or ["no problems"]
-    path = Path(name)
-    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return path
+            yield from (finding.problem for finding in store.find_damage(deep=level >= _CELLS) if not finding.sound)

@@ -193,15 +193,12 @@ class Collection:
 
     def last(self) -> Array | None:
         """Return the array with the last key; None when there is none."""
-        with self._collection.locate_errors():
-            self._collection.required_store()
-        return next(
-            (array_of(self._collection, record) for record in walk(self._collection.index, backwards=True)), None
-        )
+        self._collection.required_store()
+        record = next(walk(self._collection.index, backwards=True), None)
+        return None if record is None else array_of(self._collection, record)
 
     def __iter__(self) -> Iterator[Array]:
-        with self._collection.locate_errors():
-            self._collection.required_store()
+        self._collection.required_store()
         return map(partial(array_of, self._collection), walk(self._collection.index))
 
     def __len__(self) -> int:
@@ -361,7 +358,7 @@ def collection_html(document: CollectionDocument) -> str:
         f"({', '.join(f'{text(each.name)}: {_size(each.size)}' for each in schema.dimensions)}) "
         f"<code>{text(schema.dtype)}</code>"
     )
-    named = {each.name: _dimension_text(each) for each in schema.dimensions}
+    dimensions = {each.name: _dimension_text(each) for each in schema.dimensions}
     kinds = {each.name: f"{type_name(each.dtype)}{', primary' if each.primary else ''}" for each in schema.attributes}
     facts = {"Layout": text(document.layout), "Fill value": f"<code>{text(schema.fill_value, 60)}</code>"}
     if None not in sizes:
@@ -371,7 +368,7 @@ def collection_html(document: CollectionDocument) -> str:
     return page(
         header,
         definitions(facts),
-        section(f"Dimensions ({len(named)})", definitions(named), opened=True),
+        section(f"Dimensions ({len(dimensions)})", definitions(dimensions), opened=True),
         section(
             f"Attributes ({len(kinds)})", definitions({name: text(kind) for name, kind in kinds.items()}), opened=True
         ),

@@ -1,4 +1,4 @@
-"""What a query asks of attributes, checked against the schema: equality, ranges, membership, the beginning of a text.
+"""Conditions of queries on attributes, checked against the schema: equality, ranges, membership, prefixes of text.
 
 Values are compared by their *rank*, a tuple that puts unset values last and NaN before them, so that every attribute
 has an order, NaN equals NaN and nothing is compared with what it cannot be compared with.
@@ -56,7 +56,7 @@ _low = attrgetter("low")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What one attribute must be: of a rank within one of the ``spans``, which are sorted and do not overlap.
+    """A condition on one attribute: its rank lies within one of the ``spans``, which are sorted and do not overlap.
 
     ``only``: the one value that fits, where the condition is equality; in a tuple.
     """
@@ -66,13 +66,13 @@ class Condition:
     only: tuple[Any, ...] = ()
 
     def holds(self, record: Record) -> bool:
-        """Return whether a record fulfils it."""
+        """Return True if a record fulfils it."""
         name = self.attribute.name
         values = record.primary if self.attribute.primary else record.custom
         return self.fits(ranker(self.attribute)(values.get(name)))
 
     def fits(self, rank: Rank) -> bool:
-        """Return whether a value of this rank fulfils it."""
+        """Return True if a value of this rank fulfils it."""
         place = bisect_right(self.spans, rank, key=_low)
         return place > 0 and rank in self.spans[place - 1]
 
@@ -146,8 +146,8 @@ def _parse_order(known: Mapping[str, AttributeSchema], order: object) -> tuple[s
 
 def _parse_condition(attribute: AttributeSchema, wanted: object) -> Condition:
     match wanted:
-        case Prefix():
-            return _beginning(attribute, wanted.text)
+        case Prefix(text=text):
+            return _beginning(attribute, text)
         case slice():
             if wanted.step is not None:
                 raise _query_error(attribute, f"a range with a step, {wanted!r}", "leave the step out")
@@ -160,13 +160,9 @@ def _parse_condition(attribute: AttributeSchema, wanted: object) -> Condition:
         case list() | set() | frozenset() | range() | np.ndarray():
             return _membership(attribute, wanted)
         case _:
-            return _equality(attribute, wanted)
-
-
-def _equality(attribute: AttributeSchema, wanted: object) -> Condition:
-    value = _value(attribute, wanted)
-    rank = ranker(attribute)(value)
-    return Condition(attribute, (RankSpan(rank, rank),), () if value is None else (value,))
+            value = _value(attribute, wanted)
+            rank = ranker(attribute)(value)
+            return Condition(attribute, (RankSpan(rank, rank),), () if value is None else (value,))
 
 
 def _membership(attribute: AttributeSchema, wanted: Iterable[object]) -> Condition:
@@ -180,7 +176,10 @@ def _membership(attribute: AttributeSchema, wanted: Iterable[object]) -> Conditi
 def _range(attribute: AttributeSchema, low: object, high: object) -> Condition:
     _check_ordered(attribute, "in a range")
     rank = ranker(attribute)
-    ends = [None if end is None else rank(_bound(attribute, end)) for end in (low, high)]
+    whole = attribute.dtype is int or issubclass(attribute.dtype, np.integer)
+    # An end may lie beyond the limits of a type of whole numbers.
+    unbounded = replace(attribute, dtype=int) if whole else attribute
+    ends = [None if end is None else rank(_value(unbounded, end)) for end in (low, high)]
     if any(end is not None and end[0] == _NAN for end in ends):
         raise _query_error(attribute, "a range that ends at NaN", "give a number, or None for no end")
     return Condition(attribute, (RankSpan(ends[0] or (_KNOWN,), ends[1] or (_NAN,), closed=ends[1] is not None),))
@@ -204,18 +203,12 @@ def _value(attribute: AttributeSchema, wanted: object) -> object:
         return check_sought(attribute, wanted)
     except SchemaError as error:
         named = error.message.startswith("attribute")
-        said = error.message if named else f"attribute {attribute.name!r}: {error.message}"
-        raise SchemaError(f"in a query {said}", remedy=error.remedy) from None
-
-
-def _bound(attribute: AttributeSchema, end: object) -> object:
-    """Return the end of a range, which may lie beyond the limits of a type of whole numbers."""
-    whole = attribute.dtype is int or (issubclass(attribute.dtype, np.integer))
-    return _value(replace(attribute, dtype=int) if whole else attribute, end)
+        message = error.message if named else f"attribute {attribute.name!r}: {error.message}"
+        raise SchemaError(f"in a query {message}", remedy=error.remedy) from None
 
 
 def is_ordered(attribute: AttributeSchema) -> bool:
-    """Return whether one value of an attribute may be less than another."""
+    """Return True if one value of an attribute may be less than another."""
     return attribute.dtype is not tuple and not issubclass(attribute.dtype, complex | np.complexfloating)
 
 

@@ -1,4 +1,4 @@
-"""What a client has open: a root of collections and each collection of it, opened and closed as often as asked."""
+"""The connection of a client: a root of collections and each collection of it, opened and closed as often as asked."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Connection:
     def collection_store(self, name: str) -> CollectionStore | None:
         """Return the arrays of a collection, None when it is not there; FormatError for a damaged one."""
         found = self.reader.collection_store(name)
-        if found is not None and not found.exists():
+        if found is not None and not found.exists():  # another process removed it, or made it anew
             self.reader.refresh("")
             found = self.reader.collection_store(name)
         return found
@@ -210,11 +210,6 @@ class OpenCollection:
         return self._opened
 
     @property
-    def session(self) -> OpenDataset:
-        """The open root; ClientError when the client is closed."""
-        return self.connection.session
-
-    @property
     def store(self) -> CollectionStore:
         """The arrays of the collection; CollectionNotFound, ClientError."""
         return self._now[1]
@@ -227,10 +222,11 @@ class OpenCollection:
     def required_store(self) -> CollectionStore:
         """Return the arrays of the collection, which was asked for and is there: CollectionNotFound when it was
         deleted."""
-        store = self.store
-        if not store.exists():
-            raise self.not_found_error()
-        return store
+        with self.locate_errors():
+            store = self.store
+            if not store.exists():
+                raise self.not_found_error()
+            return store
 
     @contextmanager
     def locate_errors(self, id: str = "") -> Iterator[None]:
@@ -295,7 +291,7 @@ def make_folder(place: str) -> None:
     """Make the folder of collections at a place in the file system, and those above it. ClientError where a file
     or a dataset of Zarr is."""
     root = local_folder(place)
-    if root is None or _is_archive(root):
+    if root is None or (root.suffix.lower() == ".zip" and root.is_file()):
         return
     folder = root / "collections"
     if not os.path.isdir(folder) and any(os.path.isfile(root / name) for name in OF_ZARR):
@@ -309,8 +305,3 @@ def make_folder(place: str) -> None:
         raise ReadOnly(f"the folder cannot be made: {error.strerror}", url=place, remedy=_PERMITTED) from error
     except (OSError, ValueError) as error:
         raise StorageError(f"the folder cannot be made: {error}", url=place) from error
-
-
-def _is_archive(folder: Path) -> bool:
-    """Return whether it is a zip file."""
-    return folder.suffix.lower() == ".zip" and folder.is_file()

@@ -40,17 +40,18 @@ _BATCH = 1024
 _THREADS = 8
 
 
+# Times that a refresh looks again while others make arrays; then it takes what it has: with writers that never rest it
+# would look for ever.
 _LOOKS = 8
-"""Times that a refresh looks again while others make arrays; then it takes what it has."""
 
 
+# Rows that must have changed for an index to be stored again, and a sixteenth of all of them.
 _WORTH_KEEPING = 256
-"""Rows that must have changed for an index to be stored again, and a sixteenth of all of them."""
 
 
 @dataclass(slots=True)
 class _News:
-    """What a look at the collection found: parts anew, and by id rows, records that are not committed, what is gone."""
+    """The findings of one look: parts that changed; by id rows, records that are not committed, and what is gone."""
 
     parts: dict[str, ListedPart] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -62,10 +63,11 @@ class AttributeIndex:
     """The attributes of a collection's arrays, for queries from any thread.
 
     Where the collection's document says ``"index": "stored"`` it is kept in the store, for whoever opens it next.
+    ``unread``: the number of arrays that the last refresh left out, since their records could not be read.
     """
 
     def __init__(self, store: CollectionStore) -> None:
-        self._store = store
+        self.store = store
         self._columns = AttributeColumns(store.document.schema)
         self._keeper = store if store.stores_index else None
         self._begin()
@@ -78,13 +80,8 @@ class AttributeIndex:
         self._loose: set[str] = set()
         self._table = Table(self._columns)
         self._changes = 0
-        self._unread = 0
+        self.unread = 0
         self._is_loaded = self._keeper is None
-
-    @property
-    def store(self) -> CollectionStore:
-        """The arrays that it is of."""
-        return self._store
 
     def count(self) -> int:
         """Return how many arrays there are now."""
@@ -98,11 +95,6 @@ class AttributeIndex:
             self._refresh()
             return self._table.find_rows(query)
 
-    @property
-    def unread(self) -> int:
-        """The number of arrays that the last refresh left out, since their records could not be read."""
-        return self._unread
-
     # -- following changes ------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
@@ -111,10 +103,10 @@ class AttributeIndex:
         if not self._is_loaded:
             self._load()
         for _ in range(_LOOKS):
-            stamps = self._store.generations()
+            stamps = self.store.generations()
             has_more = self._follow({part: _stamp_digest(stamp) for part, stamp in stamps.items()})
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
-            if not has_more or unversioned or self._store.generations() == stamps:
+            if not has_more or unversioned or self.store.generations() == stamps:
                 break
 
     def _follow(self, stamps: Mapping[str, int]) -> bool:
@@ -122,14 +114,22 @@ class AttributeIndex:
         that were not there before."""
         news = _News()
         self._look_at_parts(stamps, news)
-        loose = self._look_at_unsettled(news)
-        self._look_at_pending(news)
-        self._look_again(news)
+        # Documents whose writer may have died before it said that they changed; also those that were found so once,
+        # and that no listing has told of since.
+        loose = {*self.store.unsettled_ids(), *self._loose}.difference(news.rows, news.gone)
+        self._read(loose, news)
+        # Arrays whose creation was not completed when they were looked at last.
+        self._take_committed({id: each for id, each in self._pending.items() if id not in news.pending}, news)
+        # When one of those that are made together was committed by now, all are: look again at what was not a moment
+        # ago, in this look or an earlier one.
+        if news.rows:
+            self._take_committed({**self._pending, **news.pending}, news)
         self._parts = {part: news.parts.get(part) or self._parts[part] for part in stamps}
-        self._loose = {id for id in loose if id not in news.gone and not self._is_listed(id)}
+        listed = {id for part in self._parts.values() for id in loose if id in part.marks}
+        self._loose = loose.difference(listed, news.gone)
         self._pending = {id: each for id, each in self._pending.items() if id not in news.gone and id not in news.rows}
         self._pending.update(news.pending)
-        self._unread = self._left_unread(news.gone)
+        self.unread = self._forget_unread(news.gone)
         several = len(news.rows.keys() - self._table.rows.keys()) > 1
         self._table.change(news.gone | news.pending.keys(), news.rows)
         self._changes += len(news.gone) + len(news.rows)
@@ -137,9 +137,9 @@ class AttributeIndex:
             self._keep()
         return several
 
-    def _left_unread(self, gone: Collection[str]) -> int:
-        """Return how many are listed and could not be read, for now or because they are damaged: the next look reads
-        them."""
+    def _forget_unread(self, gone: Collection[str]) -> int:
+        """Forget what is listed and could not be read, for now or because it is damaged, so that the next look reads
+        it; return how many arrays those are."""
         count = 0
         for part in self._parts.values():
             if unread := part.marks.keys() & gone:
@@ -149,15 +149,17 @@ class AttributeIndex:
                     del part.marks[id]
         return count
 
-    def _is_listed(self, id: str) -> bool:
-        return any(id in part.marks for part in self._parts.values())
-
     def _look_at_parts(self, stamps: Mapping[str, int], news: _News) -> None:
         """Read the documents of parts whose stamps changed: those that are new, changed or gone."""
         for part in self._parts.keys() - stamps.keys():
             news.gone.update(self._parts[part].marks)
         stale = [part for part, stamp in stamps.items() if part not in self._parts or self._parts[part].stamp != stamp]
-        listings = self._listings(stale)
+        listings: dict[str, dict[str, int]] = {}
+
+        def list_part(part: str) -> None:
+            listings[part] = {id: _stamp_digest(stamp) for id, stamp in self.store.list_part(part).items()}
+
+        each_if_many(list_part, stale, _THREADS)
         changed: list[str] = []
         for part in stale:
             marks = listings[part]
@@ -167,44 +169,19 @@ class AttributeIndex:
             changed += [id for id, mark in marks.items() if before.get(id) != mark]
         self._read(changed, news)
 
-    def _listings(self, parts: Collection[str]) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
-
-        def look(part: str) -> None:
-            found[part] = {id: _stamp_digest(stamp) for id, stamp in self._store.list_part(part).items()}
-
-        each_if_many(look, parts, _THREADS)
-        return found
-
-    def _look_at_unsettled(self, news: _News) -> set[str]:
-        """Documents whose writer may have died before it said that they changed; also those that were found so once,
-        and that no listing has told of since."""
-        ids = {id for id in {*self._store.unsettled_ids(), *self._loose} if id not in news.rows and id not in news.gone}
-        self._read(ids, news)
-        return ids
-
-    def _look_at_pending(self, news: _News) -> None:
-        """Arrays whose creation was not completed when they were looked at last."""
-        known = {*news.gone, *news.pending, *news.rows}
-        waiting = [record for id, record in self._pending.items() if id not in known]
-        for record in self._store.filter_committed(waiting) if waiting else ():
-            news.rows[record.id] = self._columns.row(record, record.id)
-
-    def _look_again(self, news: _News) -> None:
-        """Arrays that were not committed a moment ago, in this look or an earlier one: when one of those made together
-        was by now, all are."""
-        pending = {**self._pending, **news.pending}
+    def _take_committed(self, pending: Mapping[str, Record], news: _News) -> None:
+        """Take over the rows of those of the ``pending`` records whose arrays exist by now."""
         left = [record for id, record in pending.items() if id not in news.rows and id not in news.gone]
-        for record in self._store.filter_committed(left) if news.rows and left else ():
+        for record in self.store.filter_committed(left) if left else ():
             news.rows[record.id] = self._columns.row(record, record.id)
             news.pending.pop(record.id, None)
 
     def _read(self, ids: Collection[str], news: _News) -> None:
         """Records by their ids; what is not there, or damaged, is gone for now."""
-        records = self._store.records(ids) if ids else ()
+        records = self.store.records(ids) if ids else ()
         left = {id: id for id in ids}
         for batch in batched(records, _BATCH):
-            committed = {record.id for record in self._store.filter_committed(batch)}
+            committed = {record.id for record in self.store.filter_committed(batch)}
             for record in batch:
                 id = left.pop(record.id, record.id)  # one text for all that is known of it
                 if id in committed:
@@ -223,15 +200,15 @@ class AttributeIndex:
             data = self._keeper.read_index() if self._keeper else None
         found = parse_index(data, self._columns.attributes) if data else None
         if found is not None:
-            self._parts = found.parts
-            self._table.change((), found.rows)
+            self._parts, rows = found
+            self._table.change((), rows)
 
     def _keep(self) -> None:
         """Store it, where that is wanted and can be."""
         self._changes = 0
         if self._keeper is not None:
             with suppress(ReadOnly, StorageError):  # it is a cache: the next one may write it
-                data = index_bytes(StoredIndex(self._parts, self._table.rows), self._columns.attributes)
+                data = index_bytes(self._parts, self._table.rows, self._columns.attributes)
                 self._keeper.write_index(data)
 
 
@@ -265,8 +242,8 @@ Row = tuple[Any, ...]
 _FEW = 64
 
 
+# How many times as long it takes to put a row into a sorted list as to sort it with all others.
 _COSTLIER = 16
-"""How many times as long it takes to put a row into a sorted list as to sort it with all others."""
 
 
 class AttributeColumns:
@@ -373,8 +350,8 @@ class Table:
 _MAGIC = b"hyperslab index 1 "
 
 
+# Bytes of JSON: of some two million arrays.
 _LARGEST = 1 << 29
-"""Bytes of JSON: of some two million arrays."""
 
 
 UNSURE = 0
@@ -389,62 +366,47 @@ class ListedPart:
     marks: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredIndex:
-    """What an index knows."""
-
-    parts: dict[str, ListedPart]
-    rows: dict[str, Row]
-
-
-def index_bytes(stored: StoredIndex, attributes: Sequence[AttributeSchema]) -> bytes:
+def index_bytes(
+    listed: Mapping[str, ListedPart], rows: Mapping[str, Row], attributes: Sequence[AttributeSchema]
+) -> bytes:
     """Return an index as bytes; of parts in which an array is not committed, or damaged, only what is sure."""
     parts: dict[str, tuple[int, dict[str, int]]] = {}
-    for name, part in stored.parts.items():
-        known = {id: mark for id, mark in part.marks.items() if id in stored.rows}
+    for name, part in listed.items():
+        known = {id: mark for id, mark in part.marks.items() if id in rows}
         parts[name] = (part.stamp if len(known) == len(part.marks) else UNSURE, known)
-    rows = {id: [value_to_json(value) for value in stored.rows[id][1:]] for _, marks in parts.values() for id in marks}
-    said = {"attributes": _described(attributes), "parts": parts, "rows": rows}
-    body = zlib.compress(json.dumps(said, separators=(",", ":")).encode(), 1)
+    values = {id: [value_to_json(value) for value in rows[id][1:]] for _, marks in parts.values() for id in marks}
+    doc = {"attributes": [each.as_dict for each in attributes], "parts": parts, "rows": values}
+    body = zlib.compress(json.dumps(doc, separators=(",", ":")).encode(), 1)
     return _MAGIC + blake2b(body, digest_size=16).hexdigest().encode() + b"\n" + body
 
 
-def parse_index(data: bytes, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
-    """Return the index; None where it is damaged, of another schema or too large."""
+def parse_index(
+    data: bytes, attributes: Sequence[AttributeSchema]
+) -> tuple[dict[str, ListedPart], dict[str, Row]] | None:
+    """Return the parts and rows of an index; None where it is damaged, of another schema or too large."""
     head, _, body = data.partition(b"\n")
     if head != _MAGIC + blake2b(body, digest_size=16).hexdigest().encode():
         return None
     try:
         reader = zlib.decompressobj()
         text = reader.decompress(body, _LARGEST)
-        return _parse_stored(json.loads(text), attributes) if reader.eof else None
+        doc = json.loads(text)
+        if not reader.eof or doc["attributes"] != [each.as_dict for each in attributes]:
+            return None
+        parts = {
+            name: ListedPart(_whole(stamp), {id: _whole(mark) for id, mark in marks.items()})
+            for name, (stamp, marks) in doc["parts"].items()
+        }
+        rows: dict[str, Row] = {}
+        for id, values in doc["rows"].items():
+            pairs = zip(attributes, values, strict=True)
+            rows[id] = (id, *[None if value is None else value_from_json(known.dtype, value) for known, value in pairs])
     except (zlib.error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return None
+    return (parts, rows) if rows.keys() == {id for part in parts.values() for id in part.marks} else None
 
 
-def _parse_stored(said: object, attributes: Sequence[AttributeSchema]) -> StoredIndex | None:
-    if not isinstance(said, dict) or said["attributes"] != _described(attributes):
-        return None
-    parts = {name: ListedPart(_whole(stamp), _parse_marks(marks)) for name, (stamp, marks) in said["parts"].items()}
-    rows = {id: (id, *_values(values, attributes)) for id, values in said["rows"].items()}
-    listed = {id for part in parts.values() for id in part.marks}
-    return StoredIndex(parts, rows) if rows.keys() == listed else None
-
-
-def _whole(said: object) -> int:
-    if type(said) is not int:
+def _whole(value: object) -> int:
+    if type(value) is not int:
         raise TypeError("no whole number")
-    return said
-
-
-def _parse_marks(said: Mapping[str, object]) -> dict[str, int]:
-    return {id: _whole(mark) for id, mark in said.items()}
-
-
-def _values(said: Sequence[object], attributes: Sequence[AttributeSchema]) -> list[object]:
-    pairs = zip(attributes, said, strict=True)
-    return [None if value is None else value_from_json(known.dtype, value) for known, value in pairs]
-
-
-def _described(attributes: Sequence[AttributeSchema]) -> list[dict[str, object]]:
-    return [attribute.as_dict for attribute in attributes]
+    return value

@@ -1,4 +1,4 @@
-"""What a query finds: arrays that are looked for in the index, read again, checked, and given in order.
+"""Results of queries: arrays that are looked for in the index, read again, checked, and given in order.
 
 The candidates are those of the moment of the query. They are read some at a time, as far as they are asked for; one
 that was removed or changed meanwhile, so that it fits no more, is left out.
@@ -19,9 +19,10 @@ from hyperslab.database.connection import OpenCollection
 from hyperslab.database.index import AttributeIndex
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError
 from hyperslab.formats.collections.base import CollectionStore
-from hyperslab.model.schemas import Record, TimeDimensionSchema
+from hyperslab.model.schemas import Record
 from hyperslab.model.schemas.arrays import check_id, check_key
 
+# Whoever wants the first of a million hits waits for few records; whoever wants all, for few rounds of requests.
 _FIRST, _MOST = 16, 512
 """Records that are read together: few at first, then twice as many each time."""
 
@@ -156,18 +157,16 @@ class Hits(Sequence[Record]):
     def __getitem__(self, place: slice) -> list[Record]: ...
 
     def __getitem__(self, place: int | slice) -> Record | list[Record]:
-        if isinstance(place, slice):
-            return self._part(place)
+        match place:
+            case slice(step=int(step)) if step < 0:
+                return self._read(None)[place]
+            case slice(start=int(start), stop=stop) if start < 0 and (stop is None or stop < 0):
+                return self._read_last(-start)[place]
+            case slice(start=start, stop=int(stop)) if stop >= 0 and (start is None or start >= 0):
+                return self._read(stop)[place]
+            case slice():
+                return self._read(None)[place]
         return (self._read(place + 1) if place >= 0 else self._read_last(-place))[place]
-
-    def _part(self, place: slice) -> list[Record]:
-        start, stop = place.start, place.stop
-        if place.step is not None and place.step < 0:
-            return self._read(None)[place]
-        if start is not None and start < 0 and (stop is None or stop < 0):
-            return self._read_last(-start)[place]
-        known = stop is not None and stop >= 0 and (start is None or start >= 0)
-        return self._read(stop if known else None)[place]
 
 
 class QueryResult(Sequence[Array]):
@@ -221,15 +220,14 @@ class QueryResult(Sequence[Array]):
             along = self._along(stack)
             records = list(self._hits)
             if not records:
-                raise Invalid(
-                    f"no array of {self._collection.name!r} was found to stack", remedy="ask for some that are there"
-                )
+                message = f"no array of {self._collection.name!r} was found to stack"
+                raise Invalid(message, remedy="ask for some that are there")
             names = [attribute.name for attribute in self._collection.schema.attributes]
             columns = {name: [record.values[name] for record in records] for name in names}
             starts = {
                 each.name: each.attribute
-                for each in self._collection.schema.dimensions
-                if isinstance(each, TimeDimensionSchema) and each.attribute is not None
+                for each in self._collection.schema.time_dimensions
+                if each.attribute is not None
             }
             arrays = [array_of(self._collection, record).array for record in records]
             return stacked(Stack(self._collection.name, arrays, along, columns, starts, dim), chunks)
@@ -239,8 +237,8 @@ class QueryResult(Sequence[Array]):
             return stack
         schema = self._collection.schema
         if not schema.attributes:
-            said = f"the arrays of {self._collection.name!r} have no attribute to stack them along"
-            raise SchemaError(said, remedy="array.array.to_xarray() makes a DataArray of one")
+            message = f"the arrays of {self._collection.name!r} have no attribute to stack them along"
+            raise SchemaError(message, remedy="array.array.to_xarray() makes a DataArray of one")
         primary = [attribute.name for attribute in schema.primary_attributes]
         if len(primary) != 1:
             names = ", ".join(repr(attribute.name) for attribute in schema.attributes)

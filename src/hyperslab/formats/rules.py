@@ -14,7 +14,7 @@ from typing import Any
 
 from hyperslab.errors import Problem
 
-Act = Callable[[], None]
+Act = Callable[[], object]
 Plan = tuple[str, Act] | None
 """What mends a problem: the action in words, and the deed; None where nothing does."""
 

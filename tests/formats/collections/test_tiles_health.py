@@ -16,7 +16,7 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError
-from hyperslab.formats.collections.own.orphans import tile_orphans
+from hyperslab.formats.collections.own.tiles import tile_orphans
 from hyperslab.selection.positional import select
 from hyperslab.stores.buckets import wrapped
 from hyperslab.stores.directory import DirectoryStore

@@ -1,4 +1,4 @@
-"""What a collection is: its document, and the abstract classes that a layout of collections implements.
+"""The document of a collection, and the abstract classes that a layout of collections implements.
 
 The document, as both layouts store it: ``{"name", "type": "array" | "varray", "schema": {"dimensions", "dtype",
 "attributes", "fill_value"[, "vgrid"]}, "options", "storage_adapter", "metadata_version": "0.2"}``; our own layout adds
@@ -54,7 +54,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class CollectionDocument:
-    """What a collection is. ``extra`` and ``schema_extra`` are keys that are not ours, kept as they stand.
+    """The document of a collection. ``extra`` and ``schema_extra`` are keys that are not ours, kept as they stand.
 
     ``strict``: datetime attributes are always set. SchemaError when ``layout`` cannot hold the schema.
     """
@@ -90,35 +90,30 @@ class CollectionDocument:
 
     @property
     def kind(self) -> Literal["array", "varray"]:
-        """Return whether its arrays are cut into tiles."""
+        """Return ``varray`` for arrays that are cut into tiles, else ``array``."""
         return "varray" if isinstance(self.schema, VArraySchema) else "array"
 
     @property
     def as_dict(self) -> dict[str, object]:
-        """The document as JSON values."""
-        return document_to_json(self)
-
-
-def document_to_json(document: CollectionDocument) -> dict[str, object]:
-    """Return the JSON values, their keys in the order in which they are written."""
-    own: dict[str, Any] = {} if document.layout == "deker" else {"layout": document.layout}
-    if not document.strict:
-        own["strict"] = False
-    return {
-        "name": document.name,
-        "type": document.kind,
-        "schema": document.schema.as_dict | dict(document.schema_extra),
-        "options": None if document.options is None else document.options.as_dict,
-        "storage_adapter": document.storage_adapter,
-        "metadata_version": document.metadata_version,
-        **own,
-        **document.extra,
-    }
+        """The document as JSON values, their keys in the order in which they are written."""
+        own: dict[str, Any] = {} if self.layout == "deker" else {"layout": self.layout}
+        if not self.strict:
+            own["strict"] = False
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "schema": self.schema.as_dict | dict(self.schema_extra),
+            "options": None if self.options is None else self.options.as_dict,
+            "storage_adapter": self.storage_adapter,
+            "metadata_version": self.metadata_version,
+            **own,
+            **self.extra,
+        }
 
 
 def document_bytes(document: CollectionDocument) -> bytes:
     """Return the bytes of a document: exactly those that the peer writes for the same collection."""
-    return json.dumps(document_to_json(document)).encode("ascii")
+    return json.dumps(document.as_dict).encode("ascii")
 
 
 def parse_document(doc: object, name: str) -> CollectionDocument:
@@ -144,9 +139,9 @@ def read_document_into(doc: object, name: str, problems: Problems) -> Collection
         problems.fatal("document", f"the document is {shorten(doc)}, not an object")
         return None
     if doc.get("name") != name:
-        said = shorten(doc.get("name"))
+        value = shorten(doc.get("name"))
         if "name" in doc:
-            problems.warn("name", f"name is {said}, the place says {name!r}, which counts")
+            problems.warn("name", f"name is {value}, the place says {name!r}, which counts")
         else:
             problems.fatal("name", "name is missing")
     kind = doc.get("type")
@@ -160,19 +155,9 @@ def read_document_into(doc: object, name: str, problems: Problems) -> Collection
     options = _catch_schema_error("options", lambda: options_from_json(doc.get("options")), problems)
     if schema is None or problems.is_fatal:
         return None
-    return _catch_schema_error("schema", lambda: _parse_valid(doc, name, schema, options, layout), problems)
-
-
-def _parse_valid(
-    doc: Mapping[str, Any],
-    name: str,
-    schema: ArraySchema | VArraySchema,
-    options: HDF5Options | None,
-    layout: LayoutName,
-) -> CollectionDocument:
     adapter = doc.get("storage_adapter")
-    known: set[str] = set(schema.as_dict)
-    return CollectionDocument(
+    make = partial(
+        CollectionDocument,
         name,
         schema,
         options,
@@ -181,88 +166,84 @@ def _parse_valid(
         storage_adapter=adapter if isinstance(adapter, str) else "HDF5StorageAdapter",
         metadata_version=doc["metadata_version"],
         extra={key: value for key, value in doc.items() if key not in _KEYS},
-        schema_extra={key: value for key, value in doc["schema"].items() if key not in known | _SCHEMA_KEYS},
+        schema_extra={key: value for key, value in doc["schema"].items() if key not in _SCHEMA_KEYS},
     )
+    return _catch_schema_error("schema", make, problems)
 
 
 def _check_version(doc: Mapping[str, object], problems: Problems) -> None:
-    said = doc.get("metadata_version")
-    parts = said.split(".") if isinstance(said, str) else []
+    value = doc.get("metadata_version")
+    parts = value.split(".") if isinstance(value, str) else []
     if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-        problems.fatal("metadata_version", f"metadata_version is {shorten(said)}, not a version such as {VERSION!r}")
+        problems.fatal("metadata_version", f"metadata_version is {shorten(value)}, not a version such as {VERSION!r}")
     elif [*map(int, parts), 0, 0] > [*_NEWEST, *(0 for _ in parts)]:
-        problems.fatal("metadata_version", f"metadata_version is {said}, {VERSION} is the newest that is known")
+        problems.fatal("metadata_version", f"metadata_version is {value}, {VERSION} is the newest that is known")
 
 
 def parse_schema(
-    kind: Literal["array", "varray"], said: object, problems: Problems
+    kind: Literal["array", "varray"], value: object, problems: Problems
 ) -> ArraySchema | VArraySchema | None:
     """Return the schema of a document's ``schema``; None when it cannot be made."""
-    if not isinstance(said, Mapping):
-        problems.fatal("schema", f"schema is {shorten(said)}, not an object")
+    if not isinstance(value, Mapping):
+        problems.fatal("schema", f"schema is {shorten(value)}, not an object")
         return None
-    dimensions = _parse_list("schema.dimensions", said.get("dimensions"), _parse_dimension, problems)
-    attributes = _parse_list("schema.attributes", said.get("attributes"), _parse_attribute, problems)
-    dtype = _catch_schema_error("schema.dtype", lambda: dtype_of(said.get("dtype")), problems)
+    dimensions = _parse_list("schema.dimensions", value.get("dimensions"), _parse_dimension, problems)
+    attributes = _parse_list("schema.attributes", value.get("attributes"), _parse_attribute, problems)
+    dtype = _catch_schema_error("schema.dtype", lambda: dtype_of(value.get("dtype")), problems)
     fill = None
-    if "fill_value" not in said:
+    if "fill_value" not in value:
         problems.fatal("schema.fill_value", "schema.fill_value is missing")
     elif dtype is not None:
-        fill = _catch_schema_error("schema.fill_value", lambda: fill_of(said["fill_value"], dtype), problems)
-    for key in said:
+        fill = _catch_schema_error("schema.fill_value", lambda: fill_of(value["fill_value"], dtype), problems)
+    for key in value:
         if key not in _SCHEMA_KEYS:
             problems.warn("unknown-key", f"schema.{key} is not known: kept as it stands")
     if problems.is_fatal:
         return None
     if kind == "array":
         return _catch_schema_error("schema", lambda: ArraySchema(dimensions, dtype, attributes, fill), problems)
-    return _catch_schema_error(
-        "schema", lambda: VArraySchema(dimensions, dtype, attributes, fill, **_grid(said)), problems
-    )
+    # The peer's documents have ``vgrid`` alone; where the shape of the tiles is there, it counts.
+    tile = value.get("arrays_shape")
+    vgrid = value.get("vgrid") if tile is None else None
+    make = partial(VArraySchema, dimensions, dtype, attributes, fill, vgrid, tile)
+    return _catch_schema_error("schema", make, problems)
 
 
-def _grid(said: Mapping[str, object]) -> dict[str, Any]:
-    """Return how the arrays are cut: ``vgrid`` alone in the peer's documents, the shape of the tiles where that is
-    there."""
-    name = "arrays_shape" if said.get("arrays_shape") is not None else "vgrid"
-    return {name: said.get(name)}
-
-
-def _parse_dimension(said: Mapping[str, Any]) -> AnyDimensionSchema:
-    match said.get("type"):
+def _parse_dimension(value: Mapping[str, Any]) -> AnyDimensionSchema:
+    match value.get("type"):
         case "generic":
-            labels, scale = said.get("labels"), said.get("scale")
-            return DimensionSchema(_required_field(said, "name"), _required_field(said, "size"), labels, scale)
+            labels, scale = value.get("labels"), value.get("scale")
+            return DimensionSchema(_required_field(value, "name"), _required_field(value, "size"), labels, scale)
         case "time":
-            start = _required_field(said, "start_value")
+            start = _required_field(value, "start_value")
             if not isinstance(start, str):
                 raise SchemaError(f"start_value is {shorten(start)}, not text")
-            step = step_from_json(_required_field(said, "step"))
-            return TimeDimensionSchema(_required_field(said, "name"), _required_field(said, "size"), start, step)
+            step = step_from_json(_required_field(value, "step"))
+            return TimeDimensionSchema(_required_field(value, "name"), _required_field(value, "size"), start, step)
         case kind:
             raise SchemaError(f"type is {shorten(kind)}, not 'generic' or 'time'")
 
 
-def _parse_attribute(said: Mapping[str, object]) -> AttributeSchema:
+def _parse_attribute(value: Mapping[str, object]) -> AttributeSchema:
     return AttributeSchema(
-        _required_field(said, "name"), type_of(_required_field(said, "dtype")), _required_field(said, "primary")
+        _required_field(value, "name"), type_of(_required_field(value, "dtype")), _required_field(value, "primary")
     )
 
 
-def _required_field(said: Mapping[str, Any], name: str) -> Any:
-    if name not in said:
+def _required_field(value: Mapping[str, Any], name: str) -> Any:
+    if name not in value:
         raise SchemaError(f"{name} is missing")
-    return said[name]
+    return value[name]
 
 
 def _parse_list(
-    kind: str, said: object, make: Callable[[Mapping[str, object]], Made], problems: Problems
+    kind: str, value: object, make: Callable[[Mapping[str, object]], Made], problems: Problems
 ) -> list[Made]:
-    if not isinstance(said, Sequence) or isinstance(said, str):
-        problems.fatal(kind, f"{kind} is {shorten(said)}, not a list")
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        problems.fatal(kind, f"{kind} is {shorten(value)}, not a list")
         return []
     found = []
-    for place, part in enumerate(said):
+    for place, part in enumerate(value):
         if not isinstance(part, Mapping):
             problems.fatal(kind, f"{kind}[{place}] is {shorten(part)}, not an object")
         elif (made := _catch_schema_error(f"{kind}[{place}]", partial(make, part), problems)) is not None:
@@ -327,11 +308,11 @@ class CollectionStore(ABC):
     """The arrays of one collection. Errors name the collection and the array; what is gone by now is NotFound."""
 
     document: CollectionDocument
-    """What the collection is, as it was when this was opened: a schema never changes."""
+    """The collection's document, as it was when this was opened: a schema never changes."""
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return whether the collection is still there."""
+        """Return True if the collection is still there."""
 
     # -- records ----------------------------------------------------------------------------------------------------
 

@@ -64,8 +64,8 @@ OF_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
 """Documents that tell a dataset of Zarr."""
 
 
+# Collections that are looked at to find out how a root is laid out.
 _FEW = 8
-"""Collections that are looked at to find out how a root is laid out."""
 
 
 class CollectionTreeFormat(Format):
@@ -78,18 +78,15 @@ class CollectionTreeFormat(Format):
         """Return the layouts that it opens; what is new gets the first."""
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is a root of collections, or a collection's folder."""
+        """Return True if the place is a root of collections, or a collection's folder."""
         if probe.where.is_file() or any(probe.get(key) is not None for key in OF_ZARR):
             return False
         inner = collection_at(probe.where, probe.get)
         kinds = _layout_names(probe) if inner is None else inner[2]
-        return kinds is not None and self._is_for(kinds)
-
-    def _is_for(self, kinds: Sequence[str]) -> bool:
-        """Return whether this is the format for collections of these layouts: DEKER's where all are its."""
-        if self.only is not None:
-            return {self.only}.issuperset(kinds)
-        return set(kinds) != {"deker"}
+        if kinds is None:
+            return False
+        # A root of DEKER's collections alone is of its format; any other is of the one that has both layouts.
+        return set(kinds) != {"deker"} if self.only is None else {self.only}.issuperset(kinds)
 
     traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times")
 
@@ -141,10 +138,10 @@ class CollectionTreeFormat(Format):
         """Make a new root, or return with mode ``a`` the one that is there."""
         writer = self._writer(where, settings)
         store = writer.store
-        taken = has_keys(store)
-        if taken and mode == "a":
+        is_taken = has_keys(store)
+        if is_taken and mode == "a":
             return writer
-        if taken and mode == "x":
+        if is_taken and mode == "x":
             writer.close()
             raise already_exists(where.url)
         if mode == "w":
@@ -204,7 +201,7 @@ def _document_names(name: str) -> tuple[tuple[str, str], ...]:
 
 
 def _has_document(probe: Probe, key: str) -> bool:
-    """Return whether the document of a collection is there; one that cannot be read keeps nobody from the others."""
+    """Return True if the document of a collection is there; one that cannot be read keeps nobody from the others."""
     try:
         return probe.get(key) is not None
     except FormatError:

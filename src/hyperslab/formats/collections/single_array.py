@@ -19,7 +19,6 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import VlenString, describe
 from hyperslab.model.schemas import (
-    AnyArraySchema,
     ArraySchema,
     DimensionSchema,
     HDF5Options,
@@ -41,13 +40,8 @@ MOST_IN_DOCUMENT = 16 << 20
 _LONGEST = 200
 
 
+# Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves.
 _SMALL = 1 << 16
-"""Bytes of a tile of DEKER's below which a filter takes more of its HDF5 file than it saves."""
-
-
-def is_record(attrs: Mapping[str, Any]) -> bool:
-    """Return whether attributes are those of an array of a collection."""
-    return set(attrs) == set(RECORD)
 
 
 def record_attrs(attrs: Mapping[str, Any]) -> dict[str, object]:
@@ -58,10 +52,8 @@ def record_attrs(attrs: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _is_json(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
     try:
-        return isinstance(json.loads(value), dict)
+        return isinstance(value, str) and isinstance(json.loads(value), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -71,7 +63,7 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
 
     Of an array that is one of many its attributes alone count, for the rest is as the schema says.
     """
-    if is_record(spec.attrs):
+    if set(spec.attrs) == set(RECORD):
         return spec.evolve(attrs=record_attrs(spec.attrs))
     dtype = spec.dtype
     if is_small_kind(spec):
@@ -91,7 +83,7 @@ def new_array(spec: ArraySpec, format: str) -> ArraySpec:
 
 
 def is_small_kind(spec: ArraySpec) -> bool:
-    """Return whether no schema has such arrays, whose cells stand in the document of the root then: those without
+    """Return True if no schema has such arrays, whose cells stand in the document of the root then: those without
     dimensions, text, truths, times, rows.
     """
     dtype = spec.dtype
@@ -142,21 +134,15 @@ def document_of(
     whole = layout != "deker" or (filter is None and (_divides(spec) or not _is_cut(spec)))
     chunks = None if whole else _tile(spec, ())
     options = None if filter is None and whole else HDF5Options(chunks, filter)
-    return CollectionDocument(name, _schema(spec, labels, unlimited, layout), options, layout)
-
-
-def _schema(
-    spec: ArraySpec, labels: Mapping[str, Index], unlimited: Collection[str], layout: LayoutName
-) -> AnyArraySchema:
-    names = dimension_names(spec.dims)
     dimensions = [
         dimension_schema(name, None if dim in unlimited else length, labels.get(name))
-        for name, dim, length in zip(names, spec.dims, spec.shape, strict=True)
+        for name, dim, length in zip(dimension_names(spec.dims), spec.dims, spec.shape, strict=True)
     ]
-    said: dict[str, Any] = {"dimensions": dimensions, "dtype": spec.dtype, "fill_value": spec.fill_cell()[()]}
+    schema = ArraySchema(dimensions, spec.dtype, fill_value=spec.fill_cell()[()])
     if unlimited or (_is_cut(spec) and (layout != "deker" or _divides(spec))):
-        return VArraySchema(**said, arrays_shape=_tile(spec, unlimited))
-    return ArraySchema(**said)
+        tile = _tile(spec, unlimited)
+        schema = VArraySchema(dimensions, spec.dtype, fill_value=schema.fill_value, arrays_shape=tile)
+    return CollectionDocument(name, schema, options, layout)
 
 
 def dimension_names(dims: Sequence[str | None]) -> list[str]:
@@ -176,7 +162,7 @@ def _tile(spec: ArraySpec, unlimited: Collection[str]) -> tuple[int, ...]:
 
 
 def _is_cut(spec: ArraySpec) -> bool:
-    """Return whether the array has several chunks."""
+    """Return True if the array has several chunks."""
     return any(cut < length for cut, length in zip(_lengths(spec.chunks), spec.shape, strict=True))
 
 
@@ -190,6 +176,7 @@ def _divides(spec: ArraySpec) -> bool:
 AnyDimension = DimensionSchema | TimeDimensionSchema
 
 
+# The first day of the Gregorian calendar. CF's standard calendar is the Julian one before it, datetimes are not.
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 
 
@@ -200,8 +187,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAR = 1e-6
 
 
+# Labels of one dimension that stand in a schema at the most: its document is read whole with each opening.
 _MOST = 10_000
-"""Labels of one dimension that stand in a schema at the most."""
 
 
 def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDimension:
@@ -264,10 +251,15 @@ def _regular(values: Values) -> tuple[float, float] | None:
 
 
 def _regular_times(name: str, size: int | None, micros: Values) -> TimeDimensionSchema | None:
+    """Return the times of microseconds since 1970 that are equally far apart, and in years that datetimes have."""
     steps = np.diff(micros)
     if not steps[0] or (steps != steps[0]).any():
         return None
-    return _times(name, size, int(micros[0]), int(steps[0]))
+    try:
+        first, step = _EPOCH + timedelta(microseconds=int(micros[0])), timedelta(microseconds=int(steps[0]))
+    except OverflowError:
+        return None
+    return None if first < _GREGORIAN else TimeDimensionSchema(name, size, start_value=first, step=step)
 
 
 def _counted(name: str, size: int | None, index: CFTime) -> TimeDimensionSchema | None:
@@ -282,13 +274,3 @@ def _counted(name: str, size: int | None, index: CFTime) -> TimeDimensionSchema 
     exact = values.astype("f8") * (unit / 1000) if values.dtype.kind == "f" or unit % 1000 else None
     micros = values.astype("i8") * (unit // 1000) if exact is None else np.rint(exact).astype("i8")
     return _regular_times(name, size, micros + start // 1000)
-
-
-def _times(name: str, size: int | None, start: int, step: int) -> TimeDimensionSchema | None:
-    try:
-        first = _EPOCH + timedelta(microseconds=start)
-        if first < _GREGORIAN:
-            return None
-        return TimeDimensionSchema(name, size, start_value=first, step=timedelta(microseconds=step))
-    except OverflowError:
-        return None

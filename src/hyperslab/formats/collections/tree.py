@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -33,9 +32,9 @@ import numpy as np
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
+from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.base import Reader
-from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, document_to_json
+from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
@@ -97,7 +96,7 @@ class Tree:
         return [name for name in dict.fromkeys(inner) if "/" not in name]
 
     def is_unlimited(self, path: str, dim: str | None) -> bool:
-        """Return whether a dimension of the array at ``path`` was declared to grow: the nearest declaration upwards
+        """Return True if a dimension of the array at ``path`` was declared to grow: the nearest declaration upwards
         counts.
         """
         for group in outward(split(path)[0]):
@@ -140,23 +139,23 @@ def render_tree(tree: Tree) -> bytes:
     """Return the document; Invalid or Unsupported for attributes that JSON cannot hold."""
     groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
     arrays = {path: _array_to_json(entry) for path, entry in tree.arrays.items()}
-    said: dict[str, Any] = {"version": VERSION}
-    said |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
-    return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    doc: dict[str, Any] = {"version": VERSION}
+    doc |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
+    return json.dumps(doc, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _array_to_json(entry: ArrayEntry) -> dict[str, object]:
-    said: dict[str, Any] = {"collection": entry.collection, "id": entry.id} if entry.inline_spec is None else {}
+    doc: dict[str, Any] = {"collection": entry.collection, "id": entry.id} if entry.inline_spec is None else {}
     if entry.inline_spec is not None:
         is_text = isinstance(entry.inline_spec.dtype, VlenString)
         fill = entry.inline_spec.fill_cell()[()]
-        said |= {
+        doc |= {
             "shape": list(entry.inline_spec.shape),
             "dtype": STRING if is_text else dtype_to_json(entry.inline_spec.numpy_dtype),
         }
-        said |= {"chunks": list(entry.inline_spec.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
-        said |= {} if entry.cells is None else cells_to_json(entry.cells)
-    return said | {"dims": list(entry.dims)} | attrs_to_json(entry.attrs)
+        doc |= {"chunks": list(entry.inline_spec.chunks), "fill_value": str(fill) if is_text else cell_to_json(fill)}
+        doc |= {} if entry.cells is None else cells_to_json(entry.cells)
+    return doc | {"dims": list(entry.dims)} | attrs_to_json(entry.attrs)
 
 
 # -- from JSON ----------------------------------------------------------------------------------------------------
@@ -165,11 +164,11 @@ def _array_to_json(entry: ArrayEntry) -> dict[str, object]:
 def parse_tree(data: bytes) -> Tree:
     """Return the tree that a document tells; FormatError for what makes no sense."""
     try:
-        said = json.loads(data)
-        if said.get("version") != VERSION:
-            raise TypeError(f"version {said.get('version')!r}, not {VERSION}")
-        groups = {normalize(path): group_from_json(part) for path, part in _object(said, "groups").items()}
-        arrays = {normalize(path): _array_from_json(part) for path, part in _object(said, "arrays").items()}
+        doc = json.loads(data)
+        if doc.get("version") != VERSION:
+            raise TypeError(f"version {doc.get('version')!r}, not {VERSION}")
+        groups = {normalize(path): group_from_json(part) for path, part in _object(doc, "groups").items()}
+        arrays = {normalize(path): _array_from_json(part) for path, part in _object(doc, "arrays").items()}
         return Tree({"": GroupSpec()} | groups, arrays)
     except FormatError as error:
         raise error.locate(key=KEY) from error.__cause__
@@ -177,32 +176,32 @@ def parse_tree(data: bytes) -> Tree:
         raise FormatError(f"the document of groups and arrays makes no sense: {error}", key=KEY) from error
 
 
-def _object(said: Mapping[str, object], name: str) -> dict[str, Any]:
-    value = said.get(name, {})
+def _object(doc: Mapping[str, object], name: str) -> dict[str, Any]:
+    value = doc.get(name, {})
     if not isinstance(value, dict):
         raise TypeError(f"{name} is no object")
     return value
 
 
-def _array_from_json(said: Mapping[str, Any]) -> ArrayEntry:
-    dims = tuple(said["dims"])
+def _array_from_json(doc: Mapping[str, Any]) -> ArrayEntry:
+    dims = tuple(doc["dims"])
     if any(not isinstance(dim, str | None) for dim in dims):
         raise TypeError(f"dims {dims!r} are no names")
-    if "shape" in said:
-        inline_spec = _empty_from_json(said, dims)
-        cells = cells_from_json(said, inline_spec) if {"cells", "base64"} & set(said) else None
-        return ArrayEntry(dims, attrs_from_json(said), inline_spec=inline_spec, cells=cells)
-    if not isinstance(said["collection"], str) or not isinstance(said["id"], str):
+    if "shape" in doc:
+        inline_spec = _empty_from_json(doc, dims)
+        cells = cells_from_json(doc, inline_spec) if {"cells", "base64"} & set(doc) else None
+        return ArrayEntry(dims, attrs_from_json(doc), inline_spec=inline_spec, cells=cells)
+    if not isinstance(doc["collection"], str) or not isinstance(doc["id"], str):
         raise TypeError("an array without a collection")
-    return ArrayEntry(dims, attrs_from_json(said), said["collection"], said["id"])
+    return ArrayEntry(dims, attrs_from_json(doc), doc["collection"], doc["id"])
 
 
-def _empty_from_json(said: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
-    lengths = [tuple(said["shape"]), tuple(said["chunks"])]
+def _empty_from_json(doc: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
+    lengths = [tuple(doc["shape"]), tuple(doc["chunks"])]
     if any(type(length) is not int or length < 0 for each in lengths for length in each):
-        raise TypeError(f"{said['shape']!r} is no shape")
-    dtype: DataType = VlenString() if said["dtype"] == STRING else np.dtype(dtype_from_json(said["dtype"]))
-    fill = cell_from_json(said["fill_value"], dtype) if isinstance(dtype, np.dtype) else said["fill_value"]
+        raise TypeError(f"{doc['shape']!r} is no shape")
+    dtype: DataType = VlenString() if doc["dtype"] == STRING else np.dtype(dtype_from_json(doc["dtype"]))
+    fill = cell_from_json(doc["fill_value"], dtype) if isinstance(dtype, np.dtype) else doc["fill_value"]
     if isinstance(dtype, VlenString) and not isinstance(fill, str):
         raise TypeError(f"{fill!r} is no text")
     return ArraySpec(shape=lengths[0], dtype=dtype, chunks=lengths[1], dims=dims, fill_value=fill)
@@ -225,8 +224,8 @@ _FEW = 10
 
 def portable_document(document: CollectionDocument) -> str:
     """Return the document as any layout tells it, with the options of the one that it comes from."""
-    said = {key: value for key, value in document_to_json(document).items() if key not in ("layout", KEPT_OPTIONS)}
-    return json.dumps(said | ({"options": document.extra[KEPT_OPTIONS]} if KEPT_OPTIONS in document.extra else {}))
+    doc = {key: value for key, value in document.as_dict.items() if key not in ("layout", KEPT_OPTIONS)}
+    return json.dumps(doc | ({"options": document.extra[KEPT_OPTIONS]} if KEPT_OPTIONS in document.extra else {}))
 
 
 class CollectionTreeReader(Reader):
@@ -254,7 +253,7 @@ class CollectionTreeReader(Reader):
 
     @property
     def writable(self) -> bool:
-        """Return whether changes are taken."""
+        """Return True if changes are taken."""
         return False
 
     # -- collections ------------------------------------------------------------------------------------------------
@@ -284,7 +283,7 @@ class CollectionTreeReader(Reader):
     def _required_store(self, name: str, path: str) -> CollectionStore:
         found = self.collection_store(name)
         if found is None:
-            raise self._not_found_error(path)
+            raise node_not_found(path, self.url)
         return found
 
     def members(self, path: str) -> list[str]:
@@ -345,21 +344,18 @@ class CollectionTreeReader(Reader):
             return more.evolve(attrs={DOCUMENT_ATTRIBUTE: portable_document(found.document), **more.attrs})
         if path in tree.groups:
             return tree.groups[path]
-        return self._parent_store(above, path).spec(name)
+        if (parent := self._shown_collection(above)) is None:
+            raise node_not_found(path, self.url)
+        return parent.spec(name)
 
     def _entry_spec(self, path: str, entry: ArrayEntry) -> ArraySpec:
         if entry.inline_spec is not None:
             return entry.inline_spec.evolve(attrs=dict(entry.attrs))
         store = self._required_store(str(entry.collection), path)
-        with self._locate_errors(path):
+        try:
             return entry.apply_to(store.spec(str(entry.id)))
-
-    def _parent_store(self, collection: str, path: str) -> CollectionStore:
-        """Return the collection that the array at a path is in."""
-        found = self._shown_collection(collection)
-        if found is None:
-            raise self._not_found_error(path)
-        return found
+        except HyperslabError as error:
+            raise error.locate(url=self.url, node=path) from error.__cause__
 
     def chunks(self, path: str) -> ChunkSource:
         """Return the cells of an array. NodeNotFound; Unsupported when they cannot be decoded."""
@@ -398,24 +394,27 @@ class CollectionTreeReader(Reader):
     # -- health -----------------------------------------------------------------------------------------------------
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
-        """Yield the same with what mends them; of an array that its collection is there for, under the name it has
-        here."""
-        names = self._names_of_members()
-        for finding in self._member_damage(deep):
-            name = names.get(finding.problem.node)
-            yield finding if name is None else replace(finding, problem=replace(finding.problem, node=name))
-
-    def _names_of_members(self) -> dict[str, str]:
-        """Return the paths of arrays that are the only one of a collection, by collection and id."""
+        """Yield the problems of all collections and of ``collections.json`` with what mends them; of an array that its
+        collection is there for, under the name it has here."""
+        arrays: Mapping[str, ArrayEntry] = {}
+        own_problem: Finding | None = None
         try:
             arrays = self._tree().arrays
-        except FormatError:
-            return {}
-        return {
-            f"{entry.collection}/{entry.id}": path for path, entry in arrays.items() if entry.collection is not None
-        }
+        except FormatError as error:
+            own_problem = Finding(Problem("", "invalid-document", error.said), key=KEY)
+        paths = {f"{entry.collection}/{entry.id}": path for path, entry in arrays.items() if entry.collection}
+        for finding in self._collection_damage(deep):
+            path = paths.get(finding.problem.node)
+            yield finding if path is None else replace(finding, problem=replace(finding.problem, node=path))
+        if own_problem is not None:
+            yield own_problem
+        known = set(self.collections())
+        for path, entry in arrays.items():
+            if entry.collection is not None and entry.collection not in known:
+                yield Finding(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
 
-    def _member_damage(self, deep: bool) -> Iterator[Finding]:
+    def _collection_damage(self, deep: bool) -> Iterator[Finding]:
+        """Yield what is wrong with each collection, then what lies beside them, each problem once."""
         known: set[str] = set()
         for name in self.collections():
             try:
@@ -431,19 +430,6 @@ class CollectionTreeReader(Reader):
                 yield from found.find_damage(deep=deep)
         for layout in self._layouts:
             yield from (each for each in layout.find_damage(self._where) if each.problem.message not in known)
-        yield from self._tree_damage()
-
-    def _tree_damage(self) -> Iterator[Finding]:
-        """Yield the problems of ``collections.json``: entries whose collections are gone."""
-        try:
-            tree = self._tree()
-        except FormatError as error:
-            yield Finding(Problem("", "invalid-document", error.said), key=KEY)
-            return
-        known = set(self.collections())
-        for path, entry in tree.arrays.items():
-            if entry.collection is not None and entry.collection not in known:
-                yield Finding(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
 
     def storage(self, path: str) -> Mapping[str, object]:
         """Return the collection and id of an array that is the only one of its collection; nothing for other nodes."""
@@ -454,23 +440,10 @@ class CollectionTreeReader(Reader):
         """Let go of the store; closing twice is fine."""
         self.store.close()
 
-    # -- errors -----------------------------------------------------------------------------------------------------
-
     def _full_path(self, path: str) -> str:
         """Return the path as seen from the root, where a part of it was opened."""
         path = normalize(path)
         return "/".join(part for part in (self._base, path) if part)
-
-    def _not_found_error(self, path: str) -> NodeNotFound:
-        return node_not_found(path, self.url)
-
-    @contextmanager
-    def _locate_errors(self, path: str) -> Iterator[None]:
-        """Add the URL and the node to errors of the block."""
-        try:
-            yield
-        except HyperslabError as error:
-            raise error.locate(url=self.url, node=path) from error.__cause__
 
 
 def all_ids(store: CollectionStore) -> Iterator[str]:

@@ -33,14 +33,13 @@ from hyperslab.formats.single_array.coordinates import DocumentCells, resize_cel
 from hyperslab.model.dims import Coordinate, Index
 from hyperslab.model.paths import outward, split
 from hyperslab.model.refs import Link
-from hyperslab.model.schemas import ArraySchema
-from hyperslab.model.schemas.arrays import Record, new_id
+from hyperslab.model.schemas.arrays import Record, allows_shape, new_id
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
+# Cells of an array that is read for the labels of others, at the most: all of them are in memory then.
 _MOST_LABELS = 1 << 20
-"""Cells of an array that is read for the labels of others, at the most."""
 
 
 class CollectionTreeWriter(CollectionTreeReader, Writer):
@@ -61,7 +60,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     @property
     def writable(self) -> bool:
-        """Return whether changes are taken."""
+        """Return True if changes are taken."""
         return True
 
     # -- collections ------------------------------------------------------------------------------------------------
@@ -108,16 +107,14 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                 self._cached_tree = change(self._tree())
                 self._changes.append(change)
                 return
-        with self._locked():
-            tree = change(self._read_tree())
-            self._write_tree(tree)
+        with self._locked():  # read under the lock: another writer may have changed the document meanwhile
+            self._write_tree(change(self._read_tree()))
 
     def _write_tree(self, tree: Tree) -> None:
         store = self.store
         data = render_tree(tree)
-        if (
-            data == render_tree(Tree()) and self._where.scheme == "file"
-        ):  # elsewhere it is what an empty root is known by
+        # Elsewhere than in folders the document is what an empty root is known by.
+        if data == render_tree(Tree()) and self._where.scheme == "file":
             store.delete(KEY, durable=self._settings.durable)
         else:
             store.put(KEY, data, durable=self._settings.durable)
@@ -242,11 +239,11 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     def _document(self, path: str, spec: GroupSpec) -> CollectionDocument | None:
         """Return the document that a group's attributes hold; None for those of a plain group."""
-        said = spec.attrs.get(DOCUMENT_ATTRIBUTE)
-        if not path or "/" in path or not isinstance(said, str | Mapping):
+        value = spec.attrs.get(DOCUMENT_ATTRIBUTE)
+        if not path or "/" in path or not isinstance(value, str | Mapping):
             return None
         try:
-            doc = json.loads(said) if isinstance(said, str) else said
+            doc = json.loads(value) if isinstance(value, str) else value
         except (ValueError, RecursionError):
             return None
         if not isinstance(doc, Mapping) or not {"type", "schema"} <= set(doc):
@@ -274,7 +271,6 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     def _put_record(self, store: CollectionStore, path: str, id: str, spec: ArraySpec) -> None:
         """Make an array of a collection, or change its attributes or shape."""
-        name = store.document.name
         if more := [each for each in spec.attrs if each not in single_array.RECORD]:
             remedy = "add custom attributes to the schema of a new collection, or keep it beside its group's attributes"
             message = f"an array of a collection has the attributes of its schema, and no {more[0]!r}"
@@ -283,17 +279,24 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
             message = f"an array of a collection without the attribute {missing[0]!r}"
             remedy = "make it with hyperslab.database: collection.create(...)"
             raise Invalid(message, url=self.url, node=path, remedy=remedy)
-        if id in self._records.get(name, ()):
+        if id in self._records.get(store.document.name, ()):
             self._flush_records()
-        if self._has_array(store, id):
+        try:
+            store.spec(id)
+        except NodeNotFound:
+            self._put_new_record(store, path, id, spec)
+        else:
             store.put_spec(id, spec)
-            return
+
+    def _put_new_record(self, store: CollectionStore, path: str, id: str, spec: ArraySpec) -> None:
+        """Make an array of a collection, in a batch together with the others that it makes."""
+        name = store.document.name
         record = record_of(store.document, single_array.record_attrs(spec.attrs))
         if record.id != id:
             remedy = f"put it at {name}/{record.id}"
             raise Invalid(f"an array with the id {record.id!r}", url=self.url, node=path, remedy=remedy)
         schema = store.document.schema
-        if not _fits(spec.shape, schema):
+        if not allows_shape(schema, spec.shape):
             message = f"shape {spec.shape} in a collection of arrays of shape {schema.shape}"
             raise Invalid(message, url=self.url, node=path, remedy="convert it by its path, as an array of its own")
         self._records.setdefault(name, {})[id] = record
@@ -301,13 +304,6 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
             self._flush_records()
         if schema.unlimited and spec.shape != schema.shape:
             store.put_spec(id, store.spec(id).evolve(shape=spec.shape))
-
-    def _has_array(self, store: CollectionStore, id: str) -> bool:
-        try:
-            store.spec(id)
-        except NodeNotFound:
-            return False
-        return True
 
     # -- arrays that are collections --------------------------------------------------------------------------------
 
@@ -377,18 +373,15 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if entry.cells is not None and entry.inline_spec is not None and same:
             spec = single_array.new_array(spec, self._format)
             cells, inline_spec = resize_cells(entry.cells, spec), spec.evolve(attrs={}, indexes={})
-            self._edit(
-                lambda tree: tree.with_array(
-                    path, ArrayEntry(spec.dims, dict(spec.attrs), inline_spec=inline_spec, cells=cells)
-                )
-            )
+            resized = ArrayEntry(spec.dims, dict(spec.attrs), inline_spec=inline_spec, cells=cells)
+            self._edit(lambda tree: tree.with_array(path, resized))
             return
         if entry.inline_spec is not None or not same or limited:
             if before.shape != spec.shape and same and entry.inline_spec is None:
                 remedy = "declare the dimension unlimited before the array is made, or convert to zarr3"
                 message = "another size of a dimension that is not unlimited"
                 raise Unsupported(message, url=self.url, node=path, remedy=remedy)
-            self._drop_collections([entry])
+            self._drop_collection(entry.collection)
             made = self._create_entry(path, spec)
             self._edit(lambda tree: tree.with_array(path, made))
             return
@@ -402,26 +395,25 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
     def _inline_cells(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> ChunkSource:
         if entry.cells is None:
             return super()._inline_cells(path, entry, spec)
-        return DocumentCells(spec, entry.cells, lambda cells: self._replace_cells(path, cells))
 
-    def _replace_cells(self, path: str, cells: Block) -> None:
-        self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))
+        def store_cells(cells: Block) -> None:
+            self._edit(lambda tree: tree.with_array(path, replace(tree.arrays[path], cells=cells)))
+
+        return DocumentCells(spec, entry.cells, store_cells)
 
     def _may_become(self, entry: ArrayEntry, spec: ArraySpec) -> bool:
-        """Return whether the array may grow or shrink to another shape where it is."""
+        """Return True if the array may grow or shrink to another shape where it is."""
         if entry.collection is None:
             return False
-        return _fits(spec.shape, self._required_store(entry.collection, entry.collection).document.schema)
+        schema = self._required_store(entry.collection, entry.collection).document.schema
+        return allows_shape(schema, spec.shape)
 
-    def _drop_collections(self, gone: Iterable[ArrayEntry]) -> None:
-        for entry in gone:
-            if entry.collection is not None and (found := self.collection_store(entry.collection)) is not None:
-                self._drop_collection(entry.collection, found)
-
-    def _drop_collection(self, name: str, store: CollectionStore) -> None:
-        store.drop()
-        with self._mutex:
-            self._collection_stores.pop(name, None)
+    def _drop_collection(self, name: str | None) -> None:
+        """Remove a collection, if there is one of this name."""
+        if name is not None and (store := self.collection_store(name)) is not None:
+            store.drop()
+            with self._mutex:
+                self._collection_stores.pop(name, None)
 
     def drop(self, path: str) -> None:
         """Remove a collection, one of its arrays, a group with all below it, or an array with its collection."""
@@ -429,10 +421,11 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         self._flush_records()
         tree = self._tree()
         collections = [name for name in self.collections() if name not in tree.collections] if not path else [path]
-        self._drop_collections(tree.entries_within(path))
+        for entry in tree.entries_within(path):
+            self._drop_collection(entry.collection)
         for name in collections:
-            if (found := self._shown_collection(name)) is not None:
-                self._drop_collection(name, found)
+            if self._shown_collection(name) is not None:
+                self._drop_collection(name)
         above, id = split(path)
         if (found := self._shown_collection(above)) is not None and path not in tree.arrays:
             found.remove(id)
@@ -453,11 +446,3 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
             self.put(inner, spec)
             return self.chunks(inner)
         return self._required_store(collection, path).chunks(id, spec)
-
-
-def _fits(shape: tuple[int, ...], schema: ArraySchema) -> bool:
-    """Return whether an array of the schema may have this shape."""
-    sizes = [dimension.size for dimension in schema.dimensions]
-    if len(shape) != len(sizes):
-        return False
-    return all(size is None or size == length for size, length in zip(sizes, shape, strict=True))

@@ -39,7 +39,7 @@ MOST_DIMENSIONS = 64
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class ArraySchema:
-    """What all arrays of a collection have in common.
+    """The schema of a collection: what all its arrays have in common.
 
     ``dtype`` is ``int``, ``float``, ``complex``, a NumPy type of numbers or its dtype. ``fill_value`` is what cells
     without data read as: the lowest whole number or NaN unless one is given. SchemaError says what does not hold.
@@ -72,19 +72,15 @@ class ArraySchema:
         object.__setattr__(self, "custom_attributes", tuple(known for known in self.attributes if not known.primary))
         times = tuple(dimension for dimension in self.dimensions if isinstance(dimension, TimeDimensionSchema))
         object.__setattr__(self, "time_dimensions", times)
+        types = {known.name: known.dtype for known in self.attributes}
         for dimension in times:
-            self._check_start(dimension)
-
-    def _check_start(self, dimension: TimeDimensionSchema) -> None:
-        if dimension.attribute is None:
-            return
-        attribute = next((known for known in self.attributes if known.name == dimension.attribute), None)
-        if attribute is None or attribute.dtype is not datetime:
-            found = "there is none" if attribute is None else f"it is of the type {attribute.dtype.__name__}"
-            raise SchemaError(
-                f"dimension {dimension.name!r} starts at the attribute {dimension.attribute!r}, but {found}",
-                remedy=f"add AttributeSchema({dimension.attribute!r}, datetime, ...) to the schema",
-            )
+            name = dimension.attribute
+            if name is not None and types.get(name) is not datetime:
+                found = f"it is of the type {types[name].__name__}" if name in types else "there is none"
+                raise SchemaError(
+                    f"dimension {dimension.name!r} starts at the attribute {name!r}, but {found}",
+                    remedy=f"add AttributeSchema({name!r}, datetime, ...) to the schema",
+                )
 
     def _key(self) -> tuple[object, ...]:
         return self.dimensions, self.dtype.char, self.attributes, fill_text(self.fill_value)
@@ -177,39 +173,34 @@ class VArraySchema(ArraySchema):
             raise SchemaError("a VArraySchema takes vgrid or arrays_shape", remedy="give one of the two")
         if vgrid is not None:
             tiles = _counts("vgrid", vgrid, self)
-            shape = self._divided(tiles)
+            for dimension, count in zip(self.dimensions, tiles, strict=True):
+                if dimension.size is None:
+                    message = f"vgrid for the unlimited dimension {dimension.name!r}"
+                    raise SchemaError(message, remedy="give arrays_shape")
+                if dimension.size % count:
+                    raise SchemaError(
+                        f"vgrid {tiles} does not divide the shape {self.shape}: {count} tiles along {dimension.name!r}",
+                        remedy="give numbers of tiles that divide the shape, or arrays_shape",
+                    )
+            shape = tuple(size // count for size, count in zip(self.shape, tiles, strict=True))
         else:
             shape = _counts("arrays_shape", arrays_shape, self)
-            tiles = self._covered(shape)
+            for dimension, length in zip(self.dimensions, shape, strict=True):
+                if dimension.size is not None and length > dimension.size:
+                    raise SchemaError(
+                        f"arrays_shape {shape}: a tile is longer than the dimension {dimension.name!r}",
+                        remedy=f"the shape is {self.shape}",
+                    )
+            tiles = tuple(-(-size // length) for size, length in zip(self.shape, shape, strict=True))
         object.__setattr__(self, "vgrid", tiles)
         object.__setattr__(self, "arrays_shape", shape)
-
-    def _divided(self, tiles: tuple[int, ...]) -> tuple[int, ...]:
-        for dimension, count in zip(self.dimensions, tiles, strict=True):
-            if dimension.size is None:
-                raise SchemaError(f"vgrid for the unlimited dimension {dimension.name!r}", remedy="give arrays_shape")
-            if dimension.size % count:
-                raise SchemaError(
-                    f"vgrid {tiles} does not divide the shape {self.shape}: {count} tiles along {dimension.name!r}",
-                    remedy="give numbers of tiles that divide the shape, or arrays_shape",
-                )
-        return tuple(size // count for size, count in zip(self.shape, tiles, strict=True))
-
-    def _covered(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        for dimension, length in zip(self.dimensions, shape, strict=True):
-            if dimension.size is not None and length > dimension.size:
-                raise SchemaError(
-                    f"arrays_shape {shape}: a tile is longer than the dimension {dimension.name!r}",
-                    remedy=f"the shape is {self.shape}",
-                )
-        return tuple(-(-size // length) for size, length in zip(self.shape, shape, strict=True))
 
     def _key(self) -> tuple[object, ...]:
         return (*ArraySchema._key(self), self.vgrid, self.arrays_shape)
 
     @property
     def is_regular(self) -> bool:
-        """Return whether all tiles are of one shape and their number is fixed."""
+        """Return True if all tiles are of one shape and their number is fixed."""
         return not self.unlimited and not any(
             size % length for size, length in zip(self.shape, self.arrays_shape, strict=True)
         )
@@ -221,37 +212,49 @@ class VArraySchema(ArraySchema):
 
     def _to_dict(self) -> dict[str, object]:
         """Return the stored form, with ``arrays_shape`` where ``vgrid`` does not tell it."""
-        said = {**ArraySchema._to_dict(self), "vgrid": list(self.vgrid)}
-        return said if self.is_regular else {**said, "arrays_shape": list(self.arrays_shape)}
+        doc = {**ArraySchema._to_dict(self), "vgrid": list(self.vgrid)}
+        return doc if self.is_regular else {**doc, "arrays_shape": list(self.arrays_shape)}
 
 
 AnyArraySchema = ArraySchema | VArraySchema
 
 
-def _check_dimensions(given: object) -> tuple[AnyDimensionSchema, ...]:
-    if not isinstance(given, list | tuple) or not given:
-        raise SchemaError(f"dimensions is {given!r}", remedy="give a list or tuple of dimension schemas, also for one")
-    for dimension in given:
+def allows_shape(schema: ArraySchema, shape: tuple[int, ...]) -> bool:
+    """Return True if an array of the schema may have this shape: only unlimited dimensions are of any size."""
+    sizes = [dimension.size for dimension in schema.dimensions]
+    if len(shape) != len(sizes):
+        return False
+    return all(size is None or size == length for size, length in zip(sizes, shape, strict=True))
+
+
+def _check_dimensions(dimensions: object) -> tuple[AnyDimensionSchema, ...]:
+    if not isinstance(dimensions, list | tuple) or not dimensions:
+        raise SchemaError(
+            f"dimensions is {dimensions!r}", remedy="give a list or tuple of dimension schemas, also for one"
+        )
+    for dimension in dimensions:
         if not isinstance(dimension, DimensionSchema | TimeDimensionSchema):
             raise SchemaError(
                 f"{dimension!r} is no dimension schema", remedy="give DimensionSchema or TimeDimensionSchema objects"
             )
-    if len(given) > MOST_DIMENSIONS:
-        raise SchemaError(f"{len(given)} dimensions", remedy=f"at most {MOST_DIMENSIONS} are possible")
-    _check_unique([dimension.name for dimension in given], "dimensions")
-    return tuple(given)
+    if len(dimensions) > MOST_DIMENSIONS:
+        raise SchemaError(f"{len(dimensions)} dimensions", remedy=f"at most {MOST_DIMENSIONS} are possible")
+    _check_unique([dimension.name for dimension in dimensions], "dimensions")
+    return tuple(dimensions)
 
 
-def _check_attributes(given: object) -> tuple[AttributeSchema, ...]:
-    if given is None:
+def _check_attributes(attributes: object) -> tuple[AttributeSchema, ...]:
+    if attributes is None:
         return ()
-    if not isinstance(given, list | tuple):
-        raise SchemaError(f"attributes is {given!r}", remedy="give a list or tuple of AttributeSchema, also for one")
-    for attribute in given:
+    if not isinstance(attributes, list | tuple):
+        raise SchemaError(
+            f"attributes is {attributes!r}", remedy="give a list or tuple of AttributeSchema, also for one"
+        )
+    for attribute in attributes:
         if not isinstance(attribute, AttributeSchema):
             raise SchemaError(f"{attribute!r} is no attribute schema", remedy="give AttributeSchema objects")
-    _check_unique([attribute.name for attribute in given], "attributes")
-    return tuple(given)
+    _check_unique([attribute.name for attribute in attributes], "attributes")
+    return tuple(attributes)
 
 
 def _check_unique(names: list[str], what: str) -> None:
@@ -260,14 +263,14 @@ def _check_unique(names: list[str], what: str) -> None:
         raise SchemaError(f"several {what} have the name {', '.join(map(repr, twice))}", remedy="names are unique")
 
 
-def _counts(word: str, given: Any, schema: ArraySchema) -> tuple[int, ...]:
+def _counts(word: str, numbers: Any, schema: ArraySchema) -> tuple[int, ...]:
     """Return one positive whole number per dimension."""
-    whole = isinstance(given, list | tuple) and all(is_whole_number(count) and count > 0 for count in given)
+    whole = isinstance(numbers, list | tuple) and all(is_whole_number(count) and count > 0 for count in numbers)
     if not whole:
-        raise SchemaError(f"{word} is {given!r}", remedy="give a tuple of whole numbers from 1 on")
-    if len(given) != len(schema.dimensions):
-        raise SchemaError(f"{word} has {len(given)} numbers for {len(schema.dimensions)} dimensions")
-    return tuple(int(count) for count in given)
+        raise SchemaError(f"{word} is {numbers!r}", remedy="give a tuple of whole numbers from 1 on")
+    if len(numbers) != len(schema.dimensions):
+        raise SchemaError(f"{word} has {len(numbers)} numbers for {len(schema.dimensions)} dimensions")
+    return tuple(int(count) for count in numbers)
 
 
 # -- records: the attributes of one array -----------------------------------------------------------------------------
@@ -384,16 +387,21 @@ def canonical_value(value: object) -> object:
             return tuple(_canonical_member(part) for part in value)
         case float():
             return NAN if isnan(value) else value + 0.0
-    return value + 0j if isinstance(value, complex) else value
+        case complex():
+            return value + 0j
+    return value
 
 
 NAN = float("nan")
 
 
 def _canonical_member(value: object) -> object:
-    if isinstance(value, complex):
-        return str(value)
-    return iso_text(value) if isinstance(value, datetime) else canonical_value(value)
+    match value:
+        case complex():
+            return str(value)
+        case datetime():
+            return iso_text(value)
+    return canonical_value(value)
 
 
 def check_component(text: str) -> str:

@@ -99,7 +99,7 @@ _REAL = re.compile(_NUMBER, re.IGNORECASE | re.ASCII)
 
 
 def is_numeric(kind: object) -> bool:
-    """Return whether this is a NumPy scalar type of whole, real or complex numbers (no abstract one, no bool)."""
+    """Return True if this is a NumPy scalar type of whole, real or complex numbers (no abstract one, no bool)."""
     return isinstance(kind, type) and kind in _NUMBER_TYPES
 
 
@@ -130,12 +130,12 @@ def dtype_of(name: object) -> np.dtype[np.generic]:
 
 
 def is_extended(dtype: np.dtype[np.generic]) -> bool:
-    """Return whether cells of this type are floats of 80 bits, or pairs of them."""
+    """Return True if cells of this type are floats of 80 bits, or pairs of them."""
     return dtype.char in "gG"
 
 
 def reads_extended(cells: type[np.floating[Any]] = np.longdouble) -> bool:
-    """Return whether a type of this platform, its long double, is the 80-bit float of x86 in 16 bytes."""
+    """Return True if a type of this platform, its long double, is the 80-bit float of x86 in 16 bytes."""
     return np.finfo(cells).nmant == 63 and np.dtype(cells).itemsize == 16
 
 
@@ -165,7 +165,8 @@ def require_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic:
             cell = _cell(value, dtype)
         except OverflowError:
             raise _no_fill(value, dtype) from None
-    if not _same_finiteness(value, cell):
+    parts = (value.real, cell.real), (value.imag, cell.imag)
+    if any(np.isinf(there) and abs(here) != np.inf for here, there in parts):  # a finite part has become infinite
         raise _no_fill(value, dtype)
     return cell if cell == cell else default_fill(dtype)
 
@@ -177,12 +178,6 @@ def _whole_fill(value: Any, dtype: np.dtype[np.generic], *, is_complex: bool) ->
     if not limits.min <= int(value) <= limits.max:
         raise _no_fill(value, dtype)
     return _cell(int(value), dtype)
-
-
-def _same_finiteness(value: Any, cell: np.generic) -> bool:
-    """Return whether no finite part of the value has become infinite."""
-    parts = (value.real, cell.real), (value.imag, cell.imag)
-    return not any(np.isinf(there) and abs(here) != np.inf for here, there in parts)
 
 
 def _no_fill(value: object, dtype: np.dtype[np.generic]) -> SchemaError:
@@ -204,21 +199,21 @@ def fill_text(fill: np.generic) -> str | None:
     return None if fill != fill else str(fill)
 
 
-def fill_of(said: object, dtype: np.dtype[np.generic]) -> np.generic:
+def fill_of(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value from a document: null, text or a number; SchemaError. Text is read with the type's own
     precision."""
-    if said is None:
+    if value is None:
         return default_fill(dtype)
-    if not isinstance(said, str):
-        return require_fill(said, dtype)
-    text = said.strip().removeprefix("(").removesuffix(")").strip()
+    if not isinstance(value, str):
+        return require_fill(value, dtype)
+    text = value.strip().removeprefix("(").removesuffix(")").strip()
     if dtype.kind in "iu":
         if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-            raise _no_fill(said, dtype)
+            raise _no_fill(value, dtype)
         return require_fill(int(text), dtype)
     if dtype.kind == "f" and not _REAL.fullmatch(text):
-        raise _no_fill(said, dtype)
-    cell = _float(text, dtype) if dtype.kind == "f" else _complex(text, said, dtype)
+        raise _no_fill(value, dtype)
+    cell = _float(text, dtype) if dtype.kind == "f" else _complex(text, value, dtype)
     return cell if cell == cell else default_fill(dtype)
 
 
@@ -232,7 +227,7 @@ def _float(text: str, dtype: np.dtype[np.generic]) -> np.generic:
     return cell
 
 
-def _complex(text: str, said: str, dtype: np.dtype[np.generic]) -> np.generic:
+def _complex(text: str, value: str, dtype: np.dtype[np.generic]) -> np.generic:
     part = np.zeros((), dtype).real.dtype
     pair = np.zeros(2, part)
     if _REAL.fullmatch(text):
@@ -241,7 +236,7 @@ def _complex(text: str, said: str, dtype: np.dtype[np.generic]) -> np.generic:
         pair[0] = _float(found["real"] or "0", part)
         pair[1] = _float(found["imag"], part)
     else:
-        raise _no_fill(said, dtype)
+        raise _no_fill(value, dtype)
     return _cell(pair.view(dtype)[0], dtype)
 
 
@@ -312,17 +307,14 @@ def convert_value(attribute: AttributeSchema, value: object) -> object:
     try:
         made = make(value) if make else _numpy_number(value, np.dtype(kind))
     except (TypeError, ValueError, OverflowError) as error:
-        said, remedy = (error.message, error.remedy) if isinstance(error, SchemaError) else (f"{error}", None)
+        reason, remedy = (error.message, error.remedy) if isinstance(error, SchemaError) else (f"{error}", None)
+        text = repr(value)
+        shown = f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(value).__name__}"
         raise SchemaError(
-            f"attribute {attribute.name!r} takes {type_name(kind)}, not {_shown(value)} ({said})",
+            f"attribute {attribute.name!r} takes {type_name(kind)}, not {shown} ({reason})",
             remedy=remedy or f"give a value of the type {type_name(kind)}",
         ) from None
     return made
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(value).__name__}"
 
 
 def _is_number(value: object, *kinds: type) -> bool:
@@ -382,13 +374,16 @@ def _to_tuple_member(value: object) -> object:
 
 def with_complex(value: tuple[object, ...]) -> tuple[object, ...]:
     """Return a stored tuple with the numbers for the texts inside it that spell complex numbers."""
-    return tuple(map(_with_complex, value))
 
+    def with_number(member: object) -> object:
+        match member:
+            case tuple():
+                return with_complex(member)
+            case str() if _spells_complex(member):
+                return complex(member)
+        return member
 
-def _with_complex(member: object) -> object:
-    if isinstance(member, tuple):
-        return with_complex(member)
-    return complex(member) if isinstance(member, str) and _spells_complex(member) else member
+    return tuple(map(with_number, value))
 
 
 def _spells_complex(text: str) -> bool:

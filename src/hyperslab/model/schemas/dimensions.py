@@ -81,7 +81,11 @@ class DimensionSchema:
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name, size))
         object.__setattr__(self, "scale", None if scale is None else _check_scale(scale, name, size))
-        object.__setattr__(self, "_names", _names_of(self.labels))
+        # Made once: the labels of every array of the collection are the same object.
+        texts = tuple(label for label in self.labels or () if isinstance(label, str))
+        numbers = tuple(label for label in self.labels or () if isinstance(label, float))
+        names = dims.Labels(texts) if texts else dims.FloatLabels(numbers) if numbers else None
+        object.__setattr__(self, "_names", names)
 
     @property
     def step(self) -> int:
@@ -147,7 +151,11 @@ class TimeDimensionSchema:
             "size": self.size,
             "type": "time",
             "start_value": self.start_value if isinstance(self.start_value, str) else iso_text(self.start_value),
-            "step": step_to_json(self.step),
+            "step": {
+                "days": self.step.days,
+                "seconds": self.step.seconds,
+                "microseconds": self.step.microseconds,
+            },
         }
 
     def start_of(self, values: Mapping[str, Any]) -> datetime | None:
@@ -190,13 +198,6 @@ def _check_labels(labels: object, name: str, size: int | None) -> tuple[str, ...
     return found
 
 
-def _names_of(labels: tuple[str, ...] | tuple[float, ...] | None) -> dims.Labels | dims.FloatLabels | None:
-    if labels is None:
-        return None
-    texts = tuple(label for label in labels if isinstance(label, str))
-    return dims.Labels(texts) if texts else dims.FloatLabels(tuple(map(float, labels)))
-
-
 def _check_scale(scale: object, name: str, size: int | None) -> Scale:
     if isinstance(scale, Mapping):
         if not {"start_value", "step"} <= set(scale) <= _SCALE_KEYS:
@@ -229,6 +230,7 @@ def _check_distinct(scale: Scale, name: str, size: int | None) -> None:
         raise SchemaError(f"dimension {name!r} has a scale of step 0", remedy="give a step that is not zero")
     last = scale.start_value + ((size or 1) - 1) * scale.step
     largest = max(abs(scale.start_value), abs(last))
+    # Two units in the last place: with less, rounding may give two neighbours one value.
     if size != 1 and not (isfinite(largest) and abs(scale.step) > 2 * ulp(largest)):
         raise SchemaError(
             f"dimension {name!r}: floats cannot tell {size or 'the'} cells from {scale.start_value} to {last} apart "
@@ -258,8 +260,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+# Microseconds around 1970 that datetime64[ns] can tell.
 _NANOSECONDS = 2**63 // 1000
-"""Microseconds around 1970 that datetime64[ns] can tell."""
 
 
 _STEP_PARTS = ("days", "seconds", "microseconds")
@@ -270,7 +272,11 @@ def get_utc(value: datetime | str) -> datetime:
     if type(value) is datetime and value.tzinfo is UTC:
         return value
     if isinstance(value, str):
-        value = _parse_iso(value)
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            remedy = "ISO 8601 text is needed, such as '2023-01-01T00:00:00+00:00'"
+            raise SchemaError(f"{value!r} is no time", remedy=remedy) from None
     if not isinstance(value, datetime):
         raise SchemaError(f"{value!r} is no datetime", remedy="give a datetime.datetime or ISO 8601 text")
     nanosecond = getattr(value, "nanosecond", 0)
@@ -297,15 +303,6 @@ def as_moment(value: date | str | np.datetime64) -> datetime:
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
-def _parse_iso(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise SchemaError(
-            f"{text!r} is no time", remedy="ISO 8601 text is needed, such as '2023-01-01T00:00:00+00:00'"
-        ) from None
-
-
 def iso_text(moment: datetime) -> str:
     """``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
     return get_utc(moment).isoformat()
@@ -324,21 +321,16 @@ def as_nanoseconds(times: Values) -> Values:
     return times.astype("M8[ns]") if near else times
 
 
-def step_to_json(step: timedelta) -> dict[str, int]:
-    """Return the three parts of a normalised timedelta."""
-    return {"days": step.days, "seconds": step.seconds, "microseconds": step.microseconds}
-
-
-def step_from_json(said: object) -> timedelta:
+def step_from_json(value: object) -> timedelta:
     """Return a timedelta from its parts, each a whole number, any of them left out; SchemaError."""
-    if not isinstance(said, Mapping) or not set(said) <= set(_STEP_PARTS):
-        raise SchemaError(f"a step of {said!r}", remedy=f"it has the keys {', '.join(_STEP_PARTS)}")
-    if not all(type(part) is int for part in said.values()):
-        raise SchemaError(f"a step of {dict(said)!r}", remedy="its parts are whole numbers")
+    if not isinstance(value, Mapping) or not set(value) <= set(_STEP_PARTS):
+        raise SchemaError(f"a step of {value!r}", remedy=f"it has the keys {', '.join(_STEP_PARTS)}")
+    if not all(type(part) is int for part in value.values()):
+        raise SchemaError(f"a step of {dict(value)!r}", remedy="its parts are whole numbers")
     try:
-        return timedelta(**said)
+        return timedelta(**value)
     except OverflowError:
-        raise SchemaError(f"a step of {dict(said)!r} is too long", remedy="at most 999999999 days") from None
+        raise SchemaError(f"a step of {dict(value)!r} is too long", remedy="at most 999999999 days") from None
 
 
 def check_span(name: str, start: datetime, step: timedelta, size: int | None) -> None:

@@ -11,12 +11,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError
@@ -27,6 +26,7 @@ from hyperslab.formats.collections.deker.data_file import (
     Stamp,
     file_stamp,
     open_file,
+    stamp_of,
 )
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite
 from hyperslab.formats.collections.deker.folder import translate_errors
@@ -36,8 +36,8 @@ from hyperslab.stores.files import READ, pread_into, read_error, write_errors
 
 # Files that are kept open: each takes a descriptor, of which a process has few.
 _MOST_OPEN = 64
+# Files in one piece of which it is remembered where their cells lie.
 _MOST_FLAT = 1 << 14
-"""Files in one piece of which it is remembered where their cells lie."""
 
 
 class OpenFiles:
@@ -50,7 +50,7 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def get(self, path: str) -> DekerFile:
-        """Return the file as it is now; the errors of :func:`~.opened.open_file`."""
+        """Return the file as it is now; the errors of :func:`.open_file`."""
         stamp = file_stamp(path)
         with self._lock:
             known = self._files.get(path)
@@ -62,17 +62,11 @@ class OpenFiles:
             self._files[path] = opened
             while len(self._files) > _MOST_OPEN:
                 self._files.popitem(last=False)
-            if isinstance(opened.cells, ContiguousDekerCells):
-                self._remember(path, opened.stamp, *opened.cells.where)
+            if isinstance(opened.cells, ContiguousDekerCells) and opened.cells.offset is not None:
+                if len(self._contiguous) >= _MOST_FLAT:
+                    self._contiguous.clear()
+                self._contiguous[path] = opened.stamp, opened.cells.offset, opened.shape, opened.dtype
         return opened
-
-    def _remember(
-        self, path: str, stamp: Stamp, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-    ) -> None:
-        if len(self._contiguous) >= _MOST_FLAT:
-            self._contiguous.clear()
-        if offset is not None:
-            self._contiguous[path] = stamp, offset, shape, dtype
 
     def read_contiguous(self, path: str, out: Block) -> bool:
         """Read all cells of a file into ``out``, without opening it as one of HDF5; False where that takes more: the
@@ -86,9 +80,8 @@ class OpenFiles:
         except OSError:
             return False
         try:
-            found = os.fstat(descriptor)
             stamp, offset, *_ = known
-            if (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) != stamp:
+            if stamp_of(os.fstat(descriptor)) != stamp:
                 return False
             pread_into(descriptor, cells.reshape(-1).view(np.uint8).data, offset)
         except (OSError, CorruptChunk):
@@ -133,7 +126,9 @@ class FileCells(ChunkReader):
 
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a piece into ``out``; False without ``data``."""
-        return self.read_box(shift_box(self._form.grid, coords, within), out)
+        origin = self._form.grid.origin(coords)
+        box = [slice(a + part.start, a + part.stop, part.step) for a, part in zip(origin, within, strict=True)]
+        return self.read_box(tuple(box), out)
 
     def read_box(self, box: Box, out: Block) -> bool:
         """Read a part of the whole array into ``out``; False without ``data``."""
@@ -154,6 +149,8 @@ class FileCells(ChunkReader):
         return opened.read(extent, out[inside], self._settings)
 
     def _retry_if_changed(self, work: Callable[[], bool]) -> bool:
+        # A writer of the peer changes a file in place: what is damaged may be half-written, and is read anew when the
+        # file's stamp tells of a change.
         for _ in range(3):
             path = self.opened.path
             try:
@@ -169,19 +166,9 @@ class FileCells(ChunkReader):
         return work()
 
 
-def shift_box(grid: Grid, coords: Coords, within: Box) -> Box:
-    """Return a box within a piece as a box of the array."""
-    return tuple(
-        slice(first + part.start, first + part.stop, part.step)
-        for first, part in zip(grid.origin(coords), within, strict=True)
-    )
-
-
 @translate_errors(lambda cells: "")
 class ArrayCells(ChunkSource):
     """The cells of the Array whose file ``path`` tells (NodeNotFound when it is gone)."""
-
-    traits = SourceTraits(fetches=True, transacts=True, lists_chunks=True)
 
     def __init__(
         self,
@@ -193,6 +180,8 @@ class ArrayCells(ChunkSource):
         writable: Callable[[], None],
     ) -> None:
         self.grid = form.grid
+        # Of cells in one piece any part is read alone; a chunk is decoded whole.
+        self.traits = SourceTraits(fetches=True, transacts=True, lists_chunks=True, reads_parts=form.chunks is None)
         self._files = files
         self._path = path
         self._form = form
@@ -205,6 +194,14 @@ class ArrayCells(ChunkSource):
     def fetch(self, coords: Sequence[Coords]) -> FileCells:
         """Return the file as it is now."""
         return FileCells(self._files, self._path(), self._form, self._fill, self._settings)
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
+        """Return the file as it is now."""
+        return self.fetch(())
+
+    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
+        """Read the cells ``within`` a piece into ``out``; False when nothing was ever written."""
+        return self.fetch([coords]).read_part(coords, within, out)
 
     def read(self, coords: Coords) -> Block | None:
         """Return a piece, as the write that is going on made it; None when nothing was ever written."""
@@ -234,24 +231,19 @@ class ArrayCells(ChunkSource):
         try:
             if self._written is not None:  # within another one of this thread
                 yield
-            else:
-                with ExitStack() as stack:
-                    with write_errors("", ""):
-                        stack.enter_context(lock_file(self._path, timeout))
-                    stack.enter_context(self._collect_writes())
+                return
+            with ExitStack() as stack:
+                with write_errors("", ""):
+                    stack.enter_context(lock_file(self._path, timeout))
+                self._written = {}
+                try:
                     yield
+                    if self._written:
+                        self._commit(self._written)
+                finally:
+                    self._written = None
         finally:
             self._busy.release()
-
-    @contextmanager
-    def _collect_writes(self) -> Iterator[None]:
-        self._written = {}
-        try:
-            yield
-            if self._written:
-                self._commit(self._written)
-        finally:
-            self._written = None
 
     def _commit(self, written: dict[Coords, Block]) -> None:
         path = self._path()
@@ -275,18 +267,3 @@ class ArrayCells(ChunkSource):
     def stored_coords(self) -> Iterator[Coords]:
         """Return every piece, where the file has ``data``."""
         return iter(self.grid) if self.fetch(()).opened.cells is not None else iter(())
-
-
-@translate_errors(lambda cells: "")
-class FlatArrayCells(ArrayCells):
-    """Cells in one piece, any part of which is read alone."""
-
-    traits = replace(ArrayCells.traits, reads_parts=True)
-
-    def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
-        """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""
-        return self.fetch([coords]).read_part(coords, within, out)
-
-    def fetch_parts(self, wanted: Sequence[tuple[Coords, Box | None]]) -> FileCells:
-        """Return the file as it is now."""
-        return self.fetch(())

@@ -34,12 +34,12 @@ from hyperslab.errors import (
     HyperslabError,
     MissingLibrary,
     NodeNotFound,
-    ReadOnly,
     Unsupported,
 )
 from hyperslab.formats.collections.deker.hdf5_parser import parse_data_file
 from hyperslab.formats.collections.deker.locks import is_locked_elsewhere
 from hyperslab.formats.documents import LIMITS
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, open_chunk_source
 from hyperslab.formats.hdf5.filters import codec_from_filter, load_filter_plugin, read_filters
 from hyperslab.formats.hdf5.lock import LOCK
@@ -56,12 +56,13 @@ Box = tuple[slice, ...]
 Stamp = tuple[int, ...]
 
 
+# Errors of the system that say nothing about the file itself: it is not damaged by them.
 _OF_THE_SYSTEM = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE})
-"""What says nothing about the file itself."""
 
 
+# The peer changes a file in place: what is opened meanwhile may be half-written.
+# Seconds before a file that a writer is at is opened again.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
-"""Seconds before a file that a writer is at is opened again."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -141,10 +142,11 @@ def file_stamp(path: str) -> Stamp:
         found = os.stat(path)
     except OSError as error:
         raise _open_error(error, path) from error
-    return _stamp(found)
+    return stamp_of(found)
 
 
-def _stamp(found: os.stat_result) -> Stamp:
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file by its status."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -159,11 +161,11 @@ def open_file(path: str) -> DekerFile:
         except FormatError as error:
             if not is_locked_elsewhere(path) and time.time() - os.stat(path).st_mtime > 1:
                 raise
-            said = error
+            damage = error
         time.sleep(pause)
     if is_locked_elsewhere(path):
         remedy = "try again, or end the writer"
-        raise Conflict(f"a writer is at the file; {said.message}", url=path, remedy=remedy) from said
+        raise Conflict(f"a writer is at the file; {damage.message}", url=path, remedy=remedy) from damage
     return _open(path)
 
 
@@ -173,16 +175,16 @@ def _open(path: str) -> DekerFile:
         descriptor = os.open(path, READ)
     except OSError as error:
         raise _open_error(error, path) from error
-    opened = DekerFile(path, _stamp(os.fstat(descriptor)))
+    opened = DekerFile(path, stamp_of(os.fstat(descriptor)))
     finalize(opened, os.close, descriptor)
     with _damage(path):
-        if not _fill_quickly(opened, descriptor):
+        if not _fill_by_parser(opened, descriptor):
             with LOCK, h5_file(descriptor) as file:
-                _fill(opened, file, descriptor)
+                _fill_by_library(opened, file, descriptor)
     return opened
 
 
-def _fill_quickly(opened: DekerFile, descriptor: int) -> bool:
+def _fill_by_parser(opened: DekerFile, descriptor: int) -> bool:
     """Fill ``opened`` without the library; False for a file that is not as the peer writes it."""
     found = parse_data_file(descriptor)
     if found is None:
@@ -207,7 +209,7 @@ def _fill_quickly(opened: DekerFile, descriptor: int) -> bool:
     return True
 
 
-def _fill(opened: DekerFile, file: h5py.File, descriptor: int) -> None:
+def _fill_by_library(opened: DekerFile, file: h5py.File, descriptor: int) -> None:
     """Fill ``opened`` with what the file holds and where."""
     meta, count, data = (file.get(name) for name in ("meta", "empty_cells", "data"))
     if meta is not None:
@@ -263,19 +265,19 @@ def _damage(path: str) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
             raise read_error(error, path, "") from error
-        said = str(error).strip().partition("\n")[0]
-        raise FormatError(f"the HDF5 file is damaged: {said}", url=path) from error
+        message = str(error).strip().partition("\n")[0]
+        raise FormatError(f"the HDF5 file is damaged: {message}", url=path) from error
 
 
 # -- cells in one piece -----------------------------------------------------------------------------------------------
 
 
+# Bytes that are read at once though few of them may be wanted: less than another call costs.
 _GAP = 64 << 10
-"""Bytes that are read at once though few of them may be wanted: less than another call costs."""
 
 
+# Bytes of the blocks that a large array is read and written by, so that threads share the work.
 _BLOCK = 4 << 20
-"""Bytes of the blocks that a large array is read and written by, so that threads share the work."""
 
 
 def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -296,9 +298,9 @@ class ContiguousDekerCells(ContiguousCells):
     traits = SourceTraits(reads_parts=True)
 
     @property
-    def where(self) -> tuple[int | None, tuple[int, ...], np.dtype[np.generic]]:
-        """The byte that the cells begin at, their shape, and their type as it is stored."""
-        return self._offset, self._spec.shape, self._stored
+    def offset(self) -> int | None:
+        """The byte that the cells begin at; None where nothing was ever written."""
+        return self._offset
 
     def read_part(self, coords: Coords, within: tuple[slice, ...], out: Block) -> bool:
         """Read the cells ``within`` a block into ``out``; False when nothing was ever written."""
@@ -332,12 +334,12 @@ class ContiguousDekerCells(ContiguousCells):
 # -- chunks, and cells that only the library reads --------------------------------------------------------------------
 
 
+# Filters that come with the library and h5py.
 _IN_HDF5 = frozenset({1, 2, 3, 4, 5, 6, 32000})
-"""Filters that come with the library and h5py."""
 
 
 class _Named(NamedTuple):
-    """What chunks need to know of a dataset besides where they are."""
+    """The attributes of an h5py dataset that chunks at known places use."""
 
     chunks: tuple[int, ...]
     name: str = "/data"
@@ -415,7 +417,7 @@ def h5_file(descriptor: int) -> h5py.File:
     return h5py.File(_Bytes(descriptor), "r")
 
 
-class LibraryCells(ChunkSource):
+class LibraryCells(ReadOnlyChunks):
     """Cells read by h5py, one thread at a time; the file is open for as long as these are used. Read-only."""
 
     traits = SourceTraits(reads_parts=True)
@@ -465,14 +467,6 @@ class LibraryCells(ChunkSource):
         out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, out)
         return out
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
-        raise ReadOnly("a file is replaced, never changed", url=self._url)
-
-    def erase(self, coords: Coords) -> None:
-        """Refused."""
-        raise ReadOnly("a file is replaced, never changed", url=self._url)
 
 
 _OPEN: WeakSet[LibraryCells] = WeakSet()

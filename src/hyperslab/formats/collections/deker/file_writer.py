@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from hyperslab.stores.keys import temporary_name
 if TYPE_CHECKING:
     import h5py
 
-# Bytes of room that the peer leaves after ``meta``.
+# Bytes of room that the peer leaves after ``meta``, as its files show.
 _PADDING = 33
 
 
@@ -143,17 +144,9 @@ def _in_memory() -> Iterator[h5py.File]:
         yield file
 
 
-def empty_file(text: str, count: int) -> bytes:
-    """Return a file without ``data``, for an array of ``count`` cells."""
-    return _filled(text, count, None, b"")
-
-
-def small_file(text: str, count: int, form: DatasetForm, cells: Block) -> bytes:
-    """Return a file whose ``data`` lies in one piece, of which ``count`` cells hold the fill value."""
-    return _filled(text, count, form, cells.tobytes())
-
-
-def _filled(text: str, count: int, form: DatasetForm | None, cells: bytes) -> bytes:
+def file_bytes(text: str, count: int, form: DatasetForm | None = None, cells: bytes = b"") -> bytes:
+    """Return a file of which ``count`` cells hold the fill value; without a form it has no ``data``, with one that lies
+    in one piece."""
     meta = text.encode("ascii")
     places, image = _image(len(meta) + _PADDING, form and form.shape, form and form.dtype)
     whole = bytearray(image)
@@ -220,8 +213,12 @@ def _copy_others(h5py: Any, old: str, file: h5py.File) -> None:
 # -- changed files ----------------------------------------------------------------------------------------------------
 
 
+# Bytes of cells up to which a file is put together in memory, without the library.
 _SMALL = 1 << 16
-"""Bytes of cells up to which a file is put together in memory, without the library."""
+
+
+# Bytes of cells up to which one thread does all the work.
+_WORTH_THREADS = 1 << 20
 
 
 def count_fill(cells: Block, fill: Block) -> int:
@@ -247,7 +244,7 @@ class FileRewrite:
 
     def run(self, text: str) -> None:
         """Write the file with this ``meta``; without ``data`` when every cell is fill."""
-        size = int(np.prod(self.form.shape, dtype=object))
+        size = prod(self.form.shape)
         has_foreign_objects = self.old is not None and self.old.has_foreign_objects
         if self.form.chunks is None and size * self.form.dtype.itemsize <= _SMALL and not has_foreign_objects:
             self._write_small(text, size)
@@ -261,7 +258,7 @@ class FileRewrite:
         if has_foreign_objects:
             self._write(text, size, bare=True)
         else:
-            put_file(self.path, empty_file(text, size), durable=self.settings.durable)
+            put_file(self.path, file_bytes(text, size), durable=self.settings.durable)
 
     def _write_small(self, text: str, size: int) -> None:
         """Write few cells in one piece, put together in memory."""
@@ -272,7 +269,7 @@ class FileRewrite:
             extent = self.form.grid.extent(coords)
             cells[extent] = block[tuple(slice(0, part.stop - part.start) for part in extent)]
         empty = count_fill(cells, self.fill)
-        body = empty_file(text, size) if empty == size else small_file(text, empty, self.form, cells)
+        body = file_bytes(text, size) if empty == size else file_bytes(text, empty, self.form, cells.tobytes())
         put_file(self.path, body, durable=self.settings.durable)
 
     def _write(self, text: str, size: int, *, bare: bool = False) -> None:
@@ -289,13 +286,10 @@ class FileRewrite:
         with LOCK:
             data = self.form.create(file)
         counts: list[int] = []
-        batches = iter(self.form.grid)
-        each_batch(lambda coords: counts.append(self._piece(data, coords)), batches, self._workers())
+        nbytes = prod(self.form.shape) * self.form.dtype.itemsize
+        workers = min(self.settings.threads, self.form.grid.size) if nbytes > _WORTH_THREADS else 1
+        each_batch(lambda coords: counts.append(self._piece(data, coords)), iter(self.form.grid), workers)
         return sum(counts)
-
-    def _workers(self) -> int:
-        nbytes = int(np.prod(self.form.shape, dtype=object)) * self.form.dtype.itemsize
-        return min(self.settings.threads, self.form.grid.size) if nbytes > 1 << 20 else 1
 
     def _piece(self, data: h5py.Dataset, coords: Coords) -> int:
         """Write one piece; how many of its cells within the array hold the fill value."""
@@ -304,9 +298,12 @@ class FileRewrite:
         block = self.written.get(coords)
         stored: tuple[Any, int] | None = None
         if block is None:
-            block = self._old_block(coords)
-            if self.old is not None and self._copies:
-                stored = self.old.raw(coords)
+            block = np.full(self.form.grid.chunk_shape(coords), self.fill, self.form.dtype)
+            if self.old is not None:
+                one = Settings(workers=1, memory_limit=self.settings.memory_limit)
+                self.old.read(extent, block[inside], one)
+                # A chunk that nobody wrote to is read all the same: empty_cells must tell what it holds.
+                stored = self.old.raw(coords) if self._copies(self.old) else None
         if stored is None and self.form.chain is not None:
             stored = (self.form.chain.encode(np.ascontiguousarray(block, self.form.dtype)), 0)
         with LOCK:
@@ -316,23 +313,7 @@ class FileRewrite:
                 data.id.write_direct_chunk(tuple(part.start for part in extent), bytes(stored[0]), stored[1])
         return count_fill(block[inside], self.fill)
 
-    @property
-    def _copies(self) -> bool:
-        """Return whether chunks of the old file are what they would be in the new one."""
-        old, form = self.old, self.form
-        return (
-            old is not None
-            and old.cells is not None
-            and old.cells.grid == form.grid
-            and old.dtype == form.dtype
-            and old.codecs == form.codecs
-        )
-
-    def _old_block(self, coords: Coords) -> Block:
-        """Return a piece as it was, the fill value where nothing was."""
-        extent = self.form.grid.extent(coords)
-        block = np.full(self.form.grid.chunk_shape(coords), self.fill, self.form.dtype)
-        if self.old is not None:
-            inside = tuple(slice(0, part.stop - part.start) for part in extent)
-            self.old.read(extent, block[inside], Settings(workers=1, memory_limit=self.settings.memory_limit))
-        return block
+    def _copies(self, old: DekerFile) -> bool:
+        """Return True if chunks of the old file are what they would be in the new one."""
+        grid = None if old.cells is None else old.cells.grid
+        return (grid, old.dtype, old.codecs) == (self.form.grid, self.form.dtype, self.form.codecs)

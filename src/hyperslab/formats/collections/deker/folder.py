@@ -36,9 +36,6 @@ Kind = Literal["array", "varray"]
 SUFFIXES: dict[Kind, str] = {"array": ".hdf5", "varray": ".json"}
 
 
-READ_LOCK, TILE_LOCK = ".arrayreadlock", ".varraylock"
-
-
 FOLDERS = ("array_data", "array_symlinks", "varray_data", "varray_symlinks")
 
 
@@ -85,7 +82,7 @@ def check_parts(values: Iterable[object]) -> None:
 
 
 def are_safe(values: Iterable[object]) -> bool:
-    """Return whether a link below these values lies where it should: in as many folders as there are values."""
+    """Return True if a link below these values lies where it should: in as many folders as there are values."""
     try:
         check_parts(values)
     except SchemaError:
@@ -96,8 +93,8 @@ def are_safe(values: Iterable[object]) -> bool:
 # -- files by walking the folders -------------------------------------------------------------------------------------
 
 
+# Folders between ``array_data`` and a file.
 _DEPTH = 9
-"""Folders between ``array_data`` and a file."""
 
 
 def data_files(folder: str, kind: Kind) -> Iterator[tuple[str, os.stat_result]]:
@@ -222,7 +219,7 @@ def read_json_file(path: str) -> object:
 # -- files that are replaced whole ------------------------------------------------------------------------------------
 
 
-# Attempts to use a folder that others remove whenever they see it empty.
+# Attempts to use a folder that others remove whenever they see it empty: each attempt makes it anew.
 _ATTEMPTS = 100
 
 
@@ -306,19 +303,9 @@ def _make_folder(folder: str) -> None:
 Class = TypeVar("Class", bound=type[Any])
 
 
-@contextmanager
-def read_errors(url: str) -> Iterator[None]:
-    """Raise :func:`read_error` for an error of the system within the block; errors of ours stay what they are."""
-    try:
-        yield
-    except HyperslabError:
-        raise
-    except OSError as error:
-        raise read_error(error, str(error.filename or url), "") from error
-
-
 def translate_errors(url: Callable[[Any], str], *, bare: Collection[str] = ()) -> Callable[[Class], Class]:
-    """Return a decorator of classes: their public methods, generators too, run under :func:`read_errors`.
+    """Return a decorator of classes: their public methods, generators too, raise :func:`read_error` for an error of the
+    system; errors of ours stay what they are.
 
     ``url`` is of the instance. ``bare``: methods that only other methods call, or that only call others, for a call
     more counts where a tile is small. What writes does the same by ``write_errors``, which knows a medium without
@@ -337,7 +324,7 @@ def translate_errors(url: Callable[[Any], str], *, bare: Collection[str] = ()) -
 def _function(method: Callable[..., object], url: Callable[[Any], str]) -> Callable[..., object]:
     @wraps(method)
     def call(self: object, *args: object, **options: Any) -> object:
-        try:  # not read_errors, which costs more than the rest where a cell is read
+        try:
             return method(self, *args, **options)
         except HyperslabError:
             raise
@@ -350,7 +337,11 @@ def _function(method: Callable[..., object], url: Callable[[Any], str]) -> Calla
 def _generator(method: Callable[..., Any], url: Callable[[Any], str]) -> Callable[..., object]:
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> object:
-        with read_errors(url(self)):
+        try:
             yield from method(self, *args, **options)
+        except HyperslabError:
+            raise
+        except OSError as error:
+            raise read_error(error, str(error.filename or url(self)), "") from error
 
     return call

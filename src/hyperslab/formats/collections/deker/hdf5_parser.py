@@ -1,7 +1,11 @@
 """The objects of an HDF5 file as DEKER writes it, found without the library, and by many threads.
 
-To open and read 1,000 tiles of 64 x 64 float64 takes 65 ms of processor time, and 1,040 ms when h5py parses them, which
-lets one thread in at a time.
+Why there is a parser of our own: to open 1,000 tiles of 64 x 64 float64 takes 0.15 s of processor time, and 2.7 s when
+h5py opens them as the library is used here: one thread at a time, through an open descriptor. (h5py's low-level calls
+with the path of each file, which does not tie it to one version of the file, take 0.42 s.) A client that has just
+opened a store of DEKER's reads 1,024 such tiles in 0.62 s instead of 10.2 s, 64 tiles of 1 MiB in 93 ms instead of
+621 ms, and finds 100 arrays by their keys in 66 ms instead of 687 ms (two cores, files in the system's cache). Where
+all files are open already it gives little: 60 ms instead of 71 ms for 64 tiles.
 
 Superblock 0, one node of symbols below the root, object headers of version 1, chunks in a B-tree of version 1 (the HDF5
 File Format Specification). Whatever else a file has, damage included, makes this give None: the library is asked then.
@@ -140,13 +144,13 @@ class Hdf5Parser:
         return found
 
     def _dataset(self, place: int) -> DatasetHeader:
-        said = dict(self._messages(place, _KNOWN))
-        space = said[_SPACE]
+        messages = dict(self._messages(place, _KNOWN))
+        space = messages[_SPACE]
         version, rank = space[0], space[1]
         if version != 1 or rank > 32:
             raise _UnusualFile
-        made = DatasetHeader(unpack_from(f"<{rank}Q", space, 8), said[_TYPE], None, fill=_fill(said[_FILL]))
-        layout = said[_LAYOUT]
+        made = DatasetHeader(unpack_from(f"<{rank}Q", space, 8), messages[_TYPE], None, fill=_fill(messages[_FILL]))
+        layout = messages[_LAYOUT]
         if layout[0] != 3 or layout[1] not in (1, 2):
             raise _UnusualFile
         if layout[1] == 1:
@@ -156,7 +160,7 @@ class Hdf5Parser:
             (tree,) = unpack_from("<Q", layout, 3)
             *chunks, made.itemsize = unpack_from(f"<{rank + 1}I", layout, 11)
             made.chunks = tuple(chunks)
-            made.filters = tuple(_filters(said[_FILTERS])) if _FILTERS in said else ()
+            made.filters = tuple(_filters(messages[_FILTERS])) if _FILTERS in messages else ()
             if tree != _NOWHERE:
                 self._chunks(tree, rank, made.chunks, made.table, 8)
         return made
@@ -218,7 +222,7 @@ def dtype_of(message: bytes) -> np.dtype[np.generic] | None:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """What was found in a file."""
+    """The objects of a data file, as far as it has them."""
 
     text: bytes | None
     empty_cells: int | None
@@ -240,7 +244,7 @@ def parse_data_file(descriptor: int) -> ParsedFile | None:
 
 
 def _is_whole(data: DatasetHeader, dtype: np.dtype[np.generic], file: Hdf5Parser) -> bool:
-    """Return whether all cells of a dataset in one piece are in the file, and its chunks are of this type."""
+    """Return True if all cells of a dataset in one piece are in the file, and its chunks are of this type."""
     if data.chunks is not None:
         return data.itemsize == dtype.itemsize and len(data.fill) in (0, dtype.itemsize)
     return data.offset is None or (

@@ -1,7 +1,7 @@
 """Symbolic links of a DEKER collection: made, followed by their names, and made anew after a move.
 
 The peer writes the absolute path of the file, spelled as its client's URI is, and follows that. Here a link is followed
-by its name and the rule of :mod:`.paths`, so that a moved or copied collection just works; only what is not found so
+by its name and the rule of :mod:`.folder`, so that a moved or copied collection just works; only what is not found so
 is looked for where the link leads.
 """
 
@@ -26,6 +26,7 @@ def expected_target(folder: str, kind: Kind, place: str, id: str, *, relative: b
 
 def put_link(folder: str, kind: Kind, place: str, id: str, *, relative: bool, alone: bool = False) -> None:
     """Make the link of ``id`` in the folder ``place``, or make it anew; ``alone``: in place of all others there."""
+    # A link is made beside its name and renamed: who follows it finds the old one or the new one, never none.
     head, name = f"{folder}/{place}", f"{id}{SUFFIXES[kind]}"
     temporary = f"{head}/{temporary_name(name)}"
     target = expected_target(folder, kind, place, id, relative=relative)
@@ -141,7 +142,7 @@ def plain_file(folder: str, kind: Kind, place: str) -> str | None:
 
 
 def leaves_root(folder: str, path: str) -> bool:
-    """Return whether a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
+    """Return True if a symbolic link on the way from the collection's folder to a file of it leads out of the root."""
     place = folder
     for part in path[len(folder) + 1 :].split("/"):
         place = f"{place}/{part}"

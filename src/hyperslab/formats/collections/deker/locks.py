@@ -15,29 +15,30 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import partial
 
 from hyperslab.errors import Conflict, NodeNotFound
-from hyperslab.formats.collections.deker.folder import READ_LOCK, TILE_LOCK
 from hyperslab.stores import locks
 from hyperslab.stores.attempts import kept_waiting
 
+# Endings of the peer's lock files: of its readers, and of its writers of a tile.
+READ_LOCK, TILE_LOCK = ".arrayreadlock", ".varraylock"
 _holder = re.compile(
     rf"(?P<id>[^:]+)(?::[^:]+:(?P<reader>[0-9]+):[0-9]+\{READ_LOCK}|\.hdf5:(?P<writer>[0-9]+)\{TILE_LOCK})"
 ).fullmatch
 # Seconds between looks at a lock file: it is no lock of the kernel, and nobody is woken when it goes.
 _SHORTEST, _LONGEST = 0.005, 0.1
+# Seconds by which a clock of the system may differ from that of its processes.
 _SLACK = 2.0
-"""Seconds by which a clock of the system may differ from that of its processes."""
 
 _LOCKED_HERE: list[str] = []
 """Files that this process holds: it never leaves one half-written."""
 
 
 def is_lock(name: str) -> bool:
-    """Return whether a file is named as the peer's lock files are."""
+    """Return True if a file is named as the peer's lock files are."""
     return name.endswith((READ_LOCK, TILE_LOCK))
 
 
 def is_live(path: str) -> bool:
-    """Return whether the process that a lock file of the peer names is alive, and is the one that made it."""
+    """Return True if the process that a lock file of the peer names is alive, and is the one that made it."""
     match = _holder(os.path.basename(path))
     if match is None:
         return False
@@ -101,14 +102,15 @@ def lock_file(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
 
 @contextmanager
 def lock_files(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
-    """Hold data files as :func:`hold` does one; those that are gone are passed over.
+    """Hold data files as :func:`lock_file` does one; those that are gone are passed over.
 
     While one of them is held by another none is: a writer of the peer's keeps those that it has while it waits.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    with ExitStack() as held:
+    with ExitStack() as stack:
         pause = _SHORTEST
-        while not _take_all(held, paths, deadline):
+        # All or none: held one by one, two writers of the peer and of ours could each wait for what the other holds.
+        while not _take_all(stack, paths, deadline):
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST)
         for path in paths:
@@ -117,7 +119,7 @@ def lock_files(paths: Sequence[str], timeout: float | None) -> Iterator[None]:
             yield
 
 
-def _take_all(held: ExitStack, paths: Sequence[str], deadline: float | None) -> bool:
+def _take_all(stack: ExitStack, paths: Sequence[str], deadline: float | None) -> bool:
     """Hold files at once, all or none; ``Conflict`` after the deadline."""
     with ExitStack() as taken:
         for path in paths:
@@ -129,7 +131,7 @@ def _take_all(held: ExitStack, paths: Sequence[str], deadline: float | None) -> 
                 if deadline is not None and time.monotonic() >= deadline:
                     raise error.locate(url=path) from None
                 return False
-        held.push(taken.pop_all())
+        stack.push(taken.pop_all())
         return True
 
 
@@ -159,10 +161,10 @@ def _present(path: Callable[[], str]) -> str:
 def _wait(path: str, deadline: float | None, kind: str = "") -> None:
     """Wait for those that have a lock file, of a kind, until the deadline."""
     pause = _SHORTEST
-    while held := [each for each in live_locks(path) if each.endswith(kind)]:
+    while others := [each for each in live_locks(path) if each.endswith(kind)]:
         left = pause if deadline is None else deadline - time.monotonic()
         if left <= 0:
-            error = kept_waiting(url=path, key=os.path.basename(held[0]))
+            error = kept_waiting(url=path, key=os.path.basename(others[0]))
             error.remedy = "wait longer (lock_timeout), or end the process that made this lock file"
             raise error
         time.sleep(min(pause, left))
@@ -170,7 +172,7 @@ def _wait(path: str, deadline: float | None, kind: str = "") -> None:
 
 
 def is_locked_elsewhere(path: str) -> bool:
-    """Return whether another process holds a file at this moment, and may change it in place, which none of ours
+    """Return True if another process holds a file at this moment, and may change it in place, which none of ours
     ever does.
     """
     if path in _LOCKED_HERE:

@@ -1,4 +1,4 @@
-"""What a check finds in a DEKER collection, with what mends it: documents, files, links, tiles, locks, strays.
+"""Rules and damage of a DEKER collection: documents, files, links, tiles, locks, strays.
 
 Nothing that is damaged keeps the rest from being looked at. What the peer's own check finds at its levels 1 to 4 is
 found here too; besides, links to nothing, tiles without links, and what is left of processes that died.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, NotFound, Problem
-from hyperslab.formats.collections.base import CollectionDocument, document_problems
+from hyperslab.formats.collections.base import document_problems
 from hyperslab.formats.collections.deker import links, locks
-from hyperslab.formats.collections.deker.arrays import DekerSources, Records
+from hyperslab.formats.collections.deker.arrays import StoredArrays
 from hyperslab.formats.collections.deker.data_file import DekerFile, open_file
 from hyperslab.formats.collections.deker.file_writer import FileRewrite, count_fill
 from hyperslab.formats.collections.deker.folder import (
     FOLDERS,
-    CollectionFolder,
     Kind,
     are_safe,
     data_files,
@@ -40,7 +39,7 @@ from hyperslab.formats.collections.deker.folder import (
 )
 from hyperslab.formats.collections.deker.tiles import Place, parse_tile_position
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.rules import Finding, Rule, Rules
+from hyperslab.formats.rules import Act, Finding, Rule, Rules
 from hyperslab.model.schemas.arrays import Record
 from hyperslab.stores.files import remove_tree, write_errors
 from hyperslab.stores.keys import has_no_writer, is_temporary
@@ -49,13 +48,13 @@ from hyperslab.stores.locks import hold_file
 
 @dataclass(frozen=True)
 class FolderLink:
-    """A link in the folder ``place``, the node that it is of, and what it says."""
+    """A link in the folder ``place``, the node that it is of, and the path that it leads to."""
 
     kind: Kind
     place: str
     id: str
     node: str
-    said: str
+    target: str
 
 
 @translate_errors(lambda survey: survey.folder.path)
@@ -63,10 +62,7 @@ class FolderLink:
 class CollectionSurvey:
     """One look through a collection; ``deep`` reads every cell besides."""
 
-    folder: CollectionFolder
-    document: CollectionDocument
-    stored: Records
-    cells: DekerSources
+    arrays: StoredArrays
     deep: bool
     records: dict[str, Record] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
@@ -74,9 +70,9 @@ class CollectionSurvey:
     """By the kind of problem: links that hyperslab follows and DEKER does not."""
 
     def __post_init__(self) -> None:
+        self.folder = self.arrays.folder
         self._path = self.folder.path
         self._name = self.folder.name
-        self._files = FileProblems(self.folder, self.cells, self.deep)
 
     def run(self) -> Iterator[Finding]:
         """Yield every problem with what mends it."""
@@ -96,18 +92,19 @@ class CollectionSurvey:
         message: str,
         place: str,
         action: str | None = None,
-        act: Callable[[], object] | None = None,
+        act: Act | None = None,
         *,
         part: str = "",
     ) -> Finding:
-        """Return a problem of the file or link at ``place`` in the collection's folder."""
-        key = f"collections/{self._name}/{place}".rstrip("/")
-        done = None if act is None else partial(self._do, act)
-        return Finding(Problem(node, kind, f"{message} [key={key}]"), action, done, key=key, part=part)
+        """Return a problem of the file or link at ``place`` in the collection's folder; ``act`` runs as a change."""
 
-    def _do(self, act: Callable[[], object]) -> None:
-        with self.folder.modify():
-            act()
+        def modify(act: Act) -> None:
+            with self.folder.modify():
+                act()
+
+        key = f"collections/{self._name}/{place}".rstrip("/")
+        done = None if act is None else partial(modify, act)
+        return Finding(Problem(node, kind, f"{message} [key={key}]"), action, done, key=key, part=part)
 
     def _node(self, id: str) -> str:
         return f"{self._name}/{id}"
@@ -125,12 +122,8 @@ class CollectionSurvey:
             yield self._finding(self._name, problem.kind, problem.message, place)
         if not os.path.isfile(self.folder.lock):
             message = "the collection has no lock file, which DEKER's check asks for"
-            yield self._finding(
-                self._name, "no-lock-file", message, f"../{self._name}.lock", "make it", self._make_lock
-            )
-
-    def _make_lock(self) -> None:
-        make_empty(self.folder.lock)
+            place, make = f"../{self._name}.lock", partial(make_empty, self.folder.lock)
+            yield self._finding(self._name, "no-lock-file", message, place, "make it", make)
 
     def _arrays(self) -> Iterator[Finding]:
         kind = self.folder.kind
@@ -140,18 +133,18 @@ class CollectionSurvey:
             try:
                 if kind == "array":
                     opened = open_file(self.folder.data(id))
-                text = self.stored.text(id) if opened is None else opened.text
+                text = self.arrays.text(id) if opened is None else opened.text
                 yield from self._record(id, place, text)
             except HyperslabError as error:
                 self.damaged.add(id)
                 yield self._finding(self._node(id), "unreadable-node", error.said, place)
                 continue
             if opened is not None:
-                yield from self._files.examine(self._node(id), place, opened)
+                yield from self._examine_file(self._node(id), place, opened)
 
     def _record(self, id: str, place: str, text: str | None) -> Iterator[Finding]:
         problems = Problems(self._node(id))
-        record = self.stored.parse(id, text or "", problems)
+        record = self.arrays.parse(id, text or "", problems)
         for problem in problems:
             yield self._finding(problem.node, problem.kind, problem.message, place)
         if problems.is_fatal:
@@ -177,7 +170,7 @@ class CollectionSurvey:
                 linked.add(id)
                 seen.setdefault(place, []).append(id)
         for place, ids in seen.items():
-            if len(ids) > 1 and self.document.schema.primary_attributes:
+            if len(ids) > 1 and self.arrays.document.schema.primary_attributes:
                 message = f"{len(ids)} arrays have one key: {', '.join(ids)}"
                 yield self._finding(self._name, "duplicate-key", message, place)
         for id, record in self.records.items():
@@ -186,11 +179,11 @@ class CollectionSurvey:
 
     def _missing_link(self, id: str, record: Record) -> Finding:
         key = tuple(record.primary.values())
-        place = self.stored.place(key)
+        place = self.arrays.place(key)
         message = "no link leads to the array: it is not found by its key"
         if not are_safe(key):
             return self._finding(self._node(id), "missing-link", message, place)
-        if key and self.stored.existing_ids(place):
+        if key and self.arrays.existing_ids(place):
             message = "another array has the same key, and the link of it"
             return self._finding(self._node(id), "duplicate-key", message, place)
         act = partial(self._put_link, self.folder.kind, place, id)
@@ -200,28 +193,27 @@ class CollectionSurvey:
         links.put_link(self._path, kind, place, id, relative=self.folder.relative)
 
     def _fits(self, place: str, record: Record) -> bool:
-        """Return whether a link lies in the folder of a record's key, as far as its tuples tell what they were."""
-        parts = place.split("/")[1:]
-        values = list(record.primary.values())
+        """Return True if a link lies in the folder of a record's key, as far as its tuples tell what they were."""
+        parts, values = place.split("/")[1:], tuple(record.primary.values())
         if not are_safe(values):
-            return place == self.stored.place(tuple(values))
+            return place == self.arrays.place(values)
         return len(parts) == len(values) and all(
             isinstance(value, tuple) or path_component(value) == part for part, value in zip(parts, values, strict=True)
         )
 
     def _link(self, kind: Kind, place: str, id: str, node: str) -> Iterator[Finding]:
         """Yield the problems of a link's target."""
-        said = links.link_text(self._path, kind, place, id)
+        target = links.link_text(self._path, kind, place, id)
         if links.follow(self._path, kind, place, id) is None:
             act = partial(self._remove_dangling, kind, place, id)
-            message = f"a link leads to nothing: {said}"
+            message = f"a link leads to nothing: {target}"
             yield self._finding(node, "dangling-link", message, place, "remove the link", act, part="links")
         elif not os.path.isfile(self.folder.data(id, kind)):
-            yield self._finding(node, "misplaced-file", f"the file is not where its id says, but at {said}", place)
-        elif said != links.expected_target(self._path, kind, place, id, relative=self.folder.relative):
-            relative = said is not None and not os.path.isabs(said) and not self.folder.relative
+            yield self._finding(node, "misplaced-file", f"the file is not where its id says, but at {target}", place)
+        elif target != links.expected_target(self._path, kind, place, id, relative=self.folder.relative):
+            relative = target is not None and not os.path.isabs(target) and not self.folder.relative
             what = "relative-link" if relative else "moved-link"
-            self.odd.setdefault(what, []).append(FolderLink(kind, place, id, node, str(said)))
+            self.odd.setdefault(what, []).append(FolderLink(kind, place, id, node, str(target)))
 
     def _odd_links(self, what: str, found: list[FolderLink]) -> Finding:
         """Return all links of one kind at once: after a move that is every link of the collection."""
@@ -229,16 +221,17 @@ class CollectionSurvey:
         node = self._name if more else one.node
         if what == "moved-link":
             many = f"{len(found):,} links, the first of them to" if more else "a link to"
-            message = f"DEKER will not follow {many} {one.said}"
+            message = f"DEKER will not follow {many} {one.target}"
         else:
             many = f"{len(found):,} links are relative, the first of them" if more else "a link is relative"
-            message = f"{many}: {one.said}"
-        action = f"make the link{'s' if more else ''} anew, as hyperslab db relink does"
-        return self._finding(node, what, message, one.place, action, partial(self._put_links, found), part="links")
+            message = f"{many}: {one.target}"
 
-    def _put_links(self, found: list[FolderLink]) -> None:
-        for each in found:
-            self._put_link(each.kind, each.place, each.id)
+        def relink() -> None:
+            for each in found:
+                self._put_link(each.kind, each.place, each.id)
+
+        action = f"make the link{'s' if more else ''} anew, as hyperslab db relink does"
+        return self._finding(node, what, message, one.place, action, relink, part="links")
 
     def _remove_dangling(self, kind: Kind, place: str, id: str) -> None:
         timeout = self.folder.settings.lock_timeout
@@ -270,7 +263,6 @@ class CollectionSurvey:
         self, id: str, place: str, opened: DekerFile, linked: str | None, first: dict[Place, str]
     ) -> Iterator[Finding]:
         belongs = parse_tile_position(opened.text)
-        remove: Callable[[], object] = partial(self._remove_tile, id, linked)
         if belongs is None:
             yield self._finding(self._name, "unreadable-tile", "its meta does not say which tile it is", place)
             return
@@ -282,10 +274,13 @@ class CollectionSurvey:
                 message = f"its meta says that the tile is of {vid}, its link that it is of {above[0]}"
                 yield self._finding(self._node(above[0]), "wrong-meta", message, place)
             elif vid not in self.damaged:
-                message = f"a tile of the array {vid}, which is not there"
+                message, remove = (
+                    f"a tile of the array {vid}, which is not there",
+                    partial(self._remove_tile, id, linked),
+                )
                 yield self._finding(self._name, "orphan-tile", message, place, "remove the tile", remove)
             return
-        schema: Any = self.document.schema
+        schema: Any = self.arrays.document.schema
         if len(coords) != len(schema.vgrid) or any(a >= n for a, n in zip(coords, schema.vgrid, strict=False)):
             message = f"a tile at {coords}, outside the grid {schema.vgrid}: its meta, or the schema, is in question"
             yield self._finding(node, "outside-tile", message, place)
@@ -299,7 +294,7 @@ class CollectionSurvey:
             yield self._finding(node, "missing-link", message, place, "make the link", act, part="links")
         elif linked != wanted:
             yield self._finding(node, "wrong-link", f"the link of the tile {coords} is at {linked}", place)
-        yield from self._files.examine(node, place, opened)
+        yield from self._examine_file(node, place, opened)
 
     def _remove_tile(self, id: str, linked: str | None) -> None:
         links.remove_file(self._path, "array", self.folder.data(id, "array"))
@@ -307,60 +302,12 @@ class CollectionSurvey:
             links.remove_link(self._path, "array", linked, id)
             links.prune(self._path, linked)
 
-    # -- what is none of these --------------------------------------------------------------------------------------
+    # -- the HDF5 file of an Array or tile; it is mended by writing it anew ------------------------------------------
 
-    def _strays(self) -> Iterator[Finding]:
-        yield from self._doomed()
-        for name, path, _ in walk(self._path, 100):
-            place = os.path.relpath(path, self._path)
-            remove = partial(os.unlink, path)
-            if is_temporary(place.partition("/")[0]) and "/" in place:
-                continue
-            if locks.is_lock(name):
-                if not locks.is_live(path):
-                    message = "a lock of a process that is dead"
-                    yield self._finding(self._name, "stale-lock", message, place, "remove it", remove)
-            elif is_temporary(name):
-                if is_abandoned(path):
-                    message = "an unfinished write was left"
-                    yield self._finding(self._name, "temporary", message, place, "remove it", remove)
-            elif not self._is_known(name, place):
-                yield self._finding(self._name, "alien-file", "the file is no part of a collection", place)
-
-    def _doomed(self) -> Iterator[Finding]:
-        """Folders that were being removed as a whole."""
-        with os.scandir(self._path) as entries:
-            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-        for path in filter(is_abandoned, folders):
-            place, act = os.path.basename(path), partial(remove_tree, path)
-            yield self._finding(self._name, "temporary", "a removal was not completed", place, "complete it", act)
-
-    def _is_known(self, name: str, place: str) -> bool:
-        top = place.partition("/")[0]
-        if place == f"{self._name}.json":
-            return True
-        if top not in FOLDERS:
-            return False
-        kind: Kind = "array" if top.startswith("array") else "varray"
-        id = id_in(kind, name)
-        return id is not None and (top.endswith("_symlinks") or place == data_path(kind, id))
-
-
-# -- what is wrong with the HDF5 file of an Array or tile --------------------------------------------------------------
-
-
-class FileProblems:
-    """Problems of the HDF5 files of one collection; ``deep`` reads every cell. A file is mended by writing it anew."""
-
-    def __init__(self, folder: CollectionFolder, cells: DekerSources, deep: bool) -> None:
-        self._folder = folder
-        self._cells = cells
-        self._deep = deep
-
-    def examine(self, node: str, place: str, opened: DekerFile) -> Iterator[Finding]:
+    def _examine_file(self, node: str, place: str, opened: DekerFile) -> Iterator[Finding]:
         """Yield the problems of one file; ``place`` in the folder of the collection."""
-        key = f"collections/{self._folder.name}/{place}"
-        form = self._cells.form
+        key = f"collections/{self.folder.name}/{place}"
+        form = self.arrays.form
 
         def found(kind: str, message: str, *, mends: bool = True, sound: bool = False) -> Finding:
             action = "write the file anew" if mends else None
@@ -380,9 +327,9 @@ class FileProblems:
             yield found("byte-order", f"data is stored as {opened.dtype.str}", sound=True)
         if opened.empty_cells is None:
             yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
-        if self._deep and opened.cells is not None:
+        if self.deep and opened.cells is not None:
             try:
-                count = self._count(opened)
+                count = sum(count_fill(block, self.arrays.fill) for block in self._blocks(opened, form.dtype))
             except HyperslabError as error:
                 yield found("unreadable-cells", error.said, mends=False)
                 return
@@ -393,57 +340,81 @@ class FileProblems:
     @cached_property
     def _fits_no_file(self) -> bool:
         """True if the schema tells the type of the cells of no file: it is wrong then, and not the files."""
-        form = self._cells.form
-        for id, _ in data_files(self._folder.path, "array"):
+        form = self.arrays.form
+        for id, _ in data_files(self.folder.path, "array"):
             with suppress(HyperslabError):
-                opened = open_file(self._folder.data(id, "array"))
+                opened = open_file(self.folder.data(id, "array"))
                 if opened.cells is not None and opened.dtype.newbyteorder("=") == form.dtype:
                     return False
         return True
 
     def _require_fit(self, opened: DekerFile) -> None:
         """Raise Conflict where the cells of a file are none of the type that the schema says."""
-        form = self._cells.form
+        form = self.arrays.form
         if opened.cells is None or opened.dtype.newbyteorder("=") == form.dtype:
             return
-        grid = Grid.of(form.shape, form.piece_shape)
-        for coords in grid:
-            box = grid.extent(coords)
-            shape = [part.stop - part.start for part in box]
-            stored, cast = np.empty(shape, opened.dtype), np.empty(shape, form.dtype)
-            for block in (stored, cast):
-                opened.read(box, block, self._folder.settings)
+        for stored, cast in zip(self._blocks(opened, opened.dtype), self._blocks(opened, form.dtype), strict=True):
             if not np.array_equal(cast, stored, equal_nan=form.dtype.kind in "fc" and stored.dtype.kind in "fc"):
                 message = f"cells of type {opened.dtype} are not all of type {form.dtype}"
                 raise Conflict(message, url=opened.path, remedy="look which is right, the schema or the file")
 
-    def _count(self, opened: DekerFile) -> int:
-        """Return the cells that hold the fill value; every cell is read."""
-        form, fill = self._cells.form, self._cells.fill
-        grid = Grid.of(form.shape, form.piece_shape)
-        count = 0
-        for coords in grid:
-            box = grid.extent(coords)
-            block = np.empty([part.stop - part.start for part in box], form.dtype)
-            opened.read(box, block, self._folder.settings)
-            count += count_fill(block, fill)
-        return count
+    def _blocks(self, opened: DekerFile, dtype: np.dtype[np.generic]) -> Iterator[Block]:
+        """Yield all cells of a file as ``dtype``, piece by piece."""
+        grid = self.arrays.form.grid
+        for box in map(grid.extent, grid):
+            block = np.empty([part.stop - part.start for part in box], dtype)
+            opened.read(box, block, self.folder.settings)
+            yield block
 
     def _rewrite(self, path: str) -> None:
         """Write a file as it should be, with the cells that it has."""
-        cells, settings = self._cells, self._folder.settings
-        with self._folder.modify(), locks.lock_file(partial(str, path), settings.lock_timeout):
-            opened = cells.files.get(path)
+        arrays, settings = self.arrays, self.folder.settings
+        with self.folder.modify(), locks.lock_file(partial(str, path), settings.lock_timeout):
+            opened = arrays.files.get(path)
             self._require_fit(opened)
-            FileRewrite(path, cells.form, cells.fill, settings, opened).run(opened.text or "")
-        cells.files.forget(path)
+            FileRewrite(path, arrays.form, arrays.fill, settings, opened).run(opened.text or "")
+        arrays.files.forget(path)
+
+    # -- what is none of these --------------------------------------------------------------------------------------
+
+    def _strays(self) -> Iterator[Finding]:
+        with os.scandir(self._path) as entries:
+            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+        for path in filter(is_abandoned, folders):
+            place, act = os.path.basename(path), partial(remove_tree, path)
+            yield self._finding(self._name, "temporary", "a removal was not completed", place, "complete it", act)
+        for name, path, _ in walk(self._path, 100):
+            place = os.path.relpath(path, self._path)
+            remove = partial(os.unlink, path)
+            if is_temporary(place.partition("/")[0]) and "/" in place:
+                continue
+            if locks.is_lock(name):
+                if not locks.is_live(path):
+                    message = "a lock of a process that is dead"
+                    yield self._finding(self._name, "stale-lock", message, place, "remove it", remove)
+            elif is_temporary(name):
+                if is_abandoned(path):
+                    message = "an unfinished write was left"
+                    yield self._finding(self._name, "temporary", message, place, "remove it", remove)
+            elif not self._is_known(name, place):
+                yield self._finding(self._name, "alien-file", "the file is no part of a collection", place)
+
+    def _is_known(self, name: str, place: str) -> bool:
+        top = place.partition("/")[0]
+        if place == f"{self._name}.json":
+            return True
+        if top not in FOLDERS:
+            return False
+        kind: Kind = "array" if top.startswith("array") else "varray"
+        id = id_in(kind, name)
+        return id is not None and (top.endswith("_symlinks") or place == data_path(kind, id))
 
 
 # -- what lies beside the collections of a root -----------------------------------------------------------------------
 
 
 def is_abandoned(path: str) -> bool:
-    """Return whether a file or folder has a temporary name, and nobody is at work on it."""
+    """Return True if a file or folder has a temporary name, and nobody is at work on it."""
     name = os.path.basename(path)
     if not is_temporary(name):
         return False
@@ -461,9 +432,8 @@ def root_orphans(folder: str, names: Collection[str], known: Collection[str]) ->
             continue  # the other layout tells of its own
         if is_temporary(name):
             if is_abandoned(path):
-                yield _root_finding(
-                    "temporary", "an unfinished change was left", path, "remove it", partial(_remove, path)
-                )
+                remove = partial(_remove, path)
+                yield _root_finding("temporary", "an unfinished change was left", path, "remove it", remove)
         elif _is_unfinished(path):
             message = f"the collection {name} was not made or not removed to the end"
             yield _root_finding("temporary", message, path, "remove its folder", partial(_remove_unfinished, path))
@@ -472,17 +442,16 @@ def root_orphans(folder: str, names: Collection[str], known: Collection[str]) ->
         elif name.endswith(".lock"):
             if name.removesuffix(".lock") not in known:
                 message = "the lock file of a collection that is not there"
-                empty = os.path.isfile(path) and not os.path.getsize(path)
-                empty = empty and not os.path.lexists(path.removesuffix(".lock"))
-                yield _root_finding(
-                    "stray-lock", message, path, *(("remove it", partial(_unlock, path)) if empty else ())
-                )
+                if os.path.isfile(path) and not os.path.getsize(path) and not os.path.lexists(path[: -len(".lock")]):
+                    yield _root_finding("stray-lock", message, path, "remove it", partial(_unlock, path))
+                else:
+                    yield _root_finding("stray-lock", message, path)
         else:
             yield _root_finding("alien-file", f"{name} is no part of a collection", path)
 
 
 def _is_unfinished(path: str) -> bool:
-    """Return whether a folder holds nothing but the temporary files of writers that died."""
+    """Return True if a folder holds nothing but the temporary files of writers that died."""
     try:
         return not os.path.islink(path) and all(is_abandoned(f"{path}/{name}") for name in os.listdir(path))
     except OSError:
@@ -499,9 +468,7 @@ def _remove_unfinished(path: str) -> None:
             os.rmdir(path)
 
 
-def _root_finding(
-    kind: str, message: str, path: str, action: str | None = None, act: Callable[[], None] | None = None
-) -> Finding:
+def _root_finding(kind: str, message: str, path: str, action: str | None = None, act: Act | None = None) -> Finding:
     key = f"collections/{os.path.basename(path)}"
     return Finding(Problem("", kind, f"{message} [key={key}]"), action, act, key=key)
 

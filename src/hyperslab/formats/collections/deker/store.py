@@ -13,13 +13,12 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from math import prod
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import (
     AlreadyExists,
     FormatError,
@@ -41,8 +40,9 @@ from hyperslab.formats.collections.base import (
 )
 from hyperslab.formats.collections.deker import links, locks
 from hyperslab.formats.collections.deker.array_cells import FileCells
-from hyperslab.formats.collections.deker.arrays import DekerSources, Key, Records
-from hyperslab.formats.collections.deker.file_writer import FileRewrite, empty_file
+from hyperslab.formats.collections.deker.arrays import StoredArrays
+from hyperslab.formats.collections.deker.data_file import stamp_of
+from hyperslab.formats.collections.deker.file_writer import FileRewrite, file_bytes
 from hyperslab.formats.collections.deker.folder import (
     FOLDERS,
     CollectionFolder,
@@ -113,12 +113,18 @@ class DekerLayout(Layout):
                 remedy='choose layout="hyperslab", which is format="collections"',
             )
         holding = DekerCollectionStore(os.path.dirname(folder), document, settings, writable=True)
-        holding.cells.form.check_creatable()  # options that HDF5 cannot have are refused before anything is stored
+        holding.form.check_creatable()  # options that HDF5 cannot have are refused before anything is stored
         path, lock = holding.folder.path, holding.folder.lock
+
+        def lock_path() -> str:
+            make_empty(lock)
+            return lock
+
         with write_errors(where.url, f"collections/{document.name}"):
             os.makedirs(folder, exist_ok=True)
-            with hold_file(partial(_make_lock_file, lock), settings.lock_timeout):
-                if os.path.lexists(path) and not _is_left_over(path):
+            with hold_file(lock_path, settings.lock_timeout):
+                # An empty folder is what a creation left that was not completed.
+                if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
                     raise AlreadyExists(f"the collection {document.name!r} exists", url=where.url)
                 _publish(path, document_bytes(document), settings)
         return holding
@@ -152,27 +158,17 @@ def _entries(folder: str) -> list[str]:
 
 
 def _has_document(folder: str, name: str) -> bool:
-    """Return whether a folder holds the document of a collection, and not one of our own layout that is called so."""
+    """Return True if a folder holds the document of a collection, and not one of our own layout that is called so."""
     path = f"{folder}/{name}/{name}.json"
     if not os.path.isfile(path):
         return False
     if name != "collection":
         return True
     try:
-        said = read_json_file(path)
+        doc = read_json_file(path)
     except FormatError:
         return not os.path.isdir(f"{folder}/{name}/arrays")
-    return not (isinstance(said, dict) and said.get("layout") == "hyperslab")
-
-
-def _make_lock_file(lock: str) -> str:
-    make_empty(lock)
-    return lock
-
-
-def _is_left_over(path: str) -> bool:
-    """Return whether a folder is empty: its creation was not completed."""
-    return os.path.isdir(path) and not os.listdir(path)
+    return not (isinstance(doc, dict) and doc.get("layout") == "hyperslab")
 
 
 def _publish(path: str, body: bytes, settings: Settings) -> None:
@@ -199,32 +195,25 @@ LOGGER = logging.getLogger("hyperslab.database")
 
 
 @translate_errors(lambda holding: holding.folder.path)
-class DekerCollectionStore(CollectionStore):
+class DekerCollectionStore(StoredArrays, CollectionStore):
     """The collection ``document`` below ``root``, an absolute path."""
 
     def __init__(self, root: str, document: CollectionDocument, settings: Settings, *, writable: bool) -> None:
         path = f"{root}/collections/{document.name}"
         relative = document.extra.get(RELATIVE) is True
-        self.folder = CollectionFolder(path, document.kind, settings, writable, relative)
-        self.stored = Records(self.folder, document)
-        self.cells = DekerSources(self.folder, document, self.stored)
-        self.document = document
+        super().__init__(CollectionFolder(path, document.kind, settings, writable, relative), document)
 
     def exists(self) -> bool:
-        """Return whether the collection is still there."""
+        """Return True if the collection is still there."""
         return os.path.isfile(self.folder.document)
 
     # -- records ----------------------------------------------------------------------------------------------------
-
-    def record(self, id: str) -> Record:
-        """Return one array's record as it is stored now; NodeNotFound, FormatError, Conflict."""
-        return self.stored.read(id)
 
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
         """Yield the records of these arrays; those that are gone or damaged are left out, and damage is logged."""
         for id in ids:
             try:
-                record = self.stored.read(id)
+                record = self.record(id)
             except NodeNotFound:
                 continue
             except HyperslabError as error:
@@ -232,24 +221,16 @@ class DekerCollectionStore(CollectionStore):
                 continue
             yield record
 
-    def id_of(self, key: Key) -> str | None:
-        """Return the array with these values of its primary attributes; None when there is none."""
-        return self.stored.id_of(tuple(key))
-
     def create(self, records: Sequence[Record]) -> None:
         """Make arrays, all of them or none; AlreadyExists, SchemaError for a key that cannot be a path."""
         with self.folder.modify():
-            DekerCreation(self.folder, self.stored, self._size).run(records)
-
-    @property
-    def _size(self) -> int:
-        return prod(self.document.schema.shape)
+            DekerCreation(self).run(records)
 
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
         """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
-        path = self.stored.path(id)
+        path = self.path(id)
         with self.folder.modify(), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
-            old = self.stored.read(id)
+            old = self.record(id)
             new = change(old)
             if new.id != id or dict(new.primary) != dict(old.primary):
                 raise Invalid("the id and the primary attributes of an array never change", url=path)
@@ -257,28 +238,28 @@ class DekerCollectionStore(CollectionStore):
             if self.folder.kind == "varray":
                 put_file(path, body, durable=self.folder.settings.durable)
                 return new
-            form, fill = self.cells.form, self.cells.fill
-            opened = FileCells(self.cells.files, path, form, fill, self.folder.settings).opened
+            form, fill = self.form, self.fill
+            opened = FileCells(self.files, path, form, fill, self.folder.settings).opened
             FileRewrite(path, form, fill, self.folder.settings, opened).run(body.decode())
-            self.cells.files.forget(path)
+            self.files.forget(path)
         return new
 
     def remove(self, id: str) -> None:
         """Remove an array; one that is gone is fine."""
-        path = self.stored.path(id)
+        path = self.path(id)
         found: list[tuple[str, str]] | None = None
         with self.folder.modify():
             with suppress(NodeNotFound), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
                 try:
-                    found = self.stored.links_of(self.stored.read(id))
+                    found = self.links_of(self.record(id))
                 except (FormatError, StorageError):
-                    found = self.stored.links_to(id)
+                    found = self.links_to(id)
                 links.remove_file(self.folder.path, self.folder.kind, path, durable=self.folder.settings.durable)
             for place, _ in found or ():
                 remove_link_locked(self.folder, place, id)
             if self.folder.kind == "varray" and found is not None:
                 self._remove_tiles(id)
-            self.cells.files.forget(path)
+            self.files.forget(path)
 
     def _remove_tiles(self, id: str) -> None:
         """Remove the files of all tiles of a VArray, and what leads to them, once their writers are done."""
@@ -296,10 +277,11 @@ class DekerCollectionStore(CollectionStore):
     def clear(self) -> None:
         """Remove all arrays of the collection: nothing but its document is left."""
         with self.folder.modify():
-            data = f"{self.folder.kind}_data"  # by whose files arrays are there, or not
+            # The data first: an array exists by its file, so that a process that dies on the way leaves links alone.
+            data = f"{self.folder.kind}_data"
             for name in (data, *FOLDERS):
                 self._discard(f"{self.folder.path}/{name}")
-            self.cells.unlinked.forget()
+            self.unlinked.forget()
 
     def drop(self) -> None:
         """Remove the collection with its lock file; one that is gone is fine."""
@@ -336,10 +318,7 @@ class DekerCollectionStore(CollectionStore):
 
     def list_part(self, part: str) -> Mapping[str, Stamp]:
         """Return the ids of all arrays with the stamps of their files."""
-        return {
-            id: (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-            for id, found in data_files(self.folder.path, self.folder.kind)
-        }
+        return {id: stamp_of(found) for id, found in data_files(self.folder.path, self.folder.kind)}
 
     def ids(self, part: str) -> Iterable[str]:
         """Return the ids of all arrays, sorted: a file makes one exist, whatever is in it."""
@@ -355,10 +334,6 @@ class DekerCollectionStore(CollectionStore):
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def spec(self, id: str) -> ArraySpec:
-        """Return an array's spec; NodeNotFound, FormatError."""
-        return self.cells.spec(id)
-
     def put_spec(self, id: str, spec: ArraySpec) -> None:
         """Store other custom attributes of an array; Unsupported for another shape."""
         if spec.shape != self.document.schema.shape:
@@ -370,14 +345,6 @@ class DekerCollectionStore(CollectionStore):
         record = record_of(self.document, spec.attrs)
         self.update(id, lambda old: Record(id, record.primary, record.custom))
 
-    def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
-        """Return the cells of an array under a spec."""
-        return self.cells.source(id, spec)
-
-    def stamp(self, id: str) -> Stamp | None:
-        """Return a value that identifies the present version of an array's record."""
-        return self.stored.stamp(id)
-
     def nbytes_stored(self) -> int:
         """Return bytes of all files of the collection."""
         return total_size(self.folder.path)
@@ -386,11 +353,11 @@ class DekerCollectionStore(CollectionStore):
 
     def find_damage(self, *, deep: bool) -> Iterable[Finding]:
         """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
-        return map(RULES.with_rule, CollectionSurvey(self.folder, self.document, self.stored, self.cells, deep).run())
+        return map(RULES.with_rule, CollectionSurvey(self, deep).run())
 
     def document_problems(self) -> Iterable[Problem]:
         """Return every problem of the collection itself, whatever its arrays are like."""
-        survey = CollectionSurvey(self.folder, self.document, self.stored, self.cells, False)
+        survey = CollectionSurvey(self, False)
         return (finding.problem for finding in survey.examine_document())
 
     def clear_locks(self) -> None:
@@ -419,16 +386,16 @@ class DekerCollectionStore(CollectionStore):
 # -- creation of arrays -----------------------------------------------------------------------------------------------
 
 
+# What ``link`` says on file systems without hard links, and for a file that has as many as it may.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 class DekerCreation:
-    """Arrays of ``size`` cells (VArrays: any) that are made together."""
+    """Arrays that are made together."""
 
-    def __init__(self, folder: CollectionFolder, records: Records, size: int) -> None:
-        self._folder = folder
-        self._records = records
-        self._size = size
+    def __init__(self, arrays: StoredArrays) -> None:
+        self._arrays = arrays
+        self._folder = arrays.folder
         self._made: list[tuple[Record, str]] = []
 
     def run(self, new: Sequence[Record]) -> None:
@@ -441,26 +408,33 @@ class DekerCreation:
                 self._create(record)
         except BaseException:
             for record, place in reversed(self._made):
-                self._undo(record.id, place)
+                with suppress(OSError):
+                    links.remove_file(self._folder.path, self._folder.kind, self._folder.data(record.id))
+                    remove_link_locked(self._folder, place, record.id)
             raise
 
     def _create(self, record: Record) -> None:
         path = links.require_inside(self._folder.path, self._folder.data(record.id))
-        key = tuple(record.primary.values())
-        place = self._records.place(key)
+        place = self._arrays.place(tuple(record.primary.values()))
         linked = links.require_inside(self._folder.path, f"{self._folder.path}/{place}")
         durable = self._folder.settings.durable
         if os.path.lexists(path):
             raise self._taken(f"the id {record.id}")
         text = records.record_to_bytes(record)
-        body = empty_file(text.decode(), self._size) if self._folder.kind == "array" else text
+        body = (
+            file_bytes(text.decode(), prod(self._arrays.document.schema.shape))
+            if self._folder.kind == "array"
+            else text
+        )
         head = os.path.dirname(path)
         missing = first_missing(head) if durable else head
         temporary = with_folder(head, lambda: write_beside(path, body, durable=durable))
         try:
             absent = first_missing(linked) if durable else linked
             try:
-                with self._lock_key(place, key):
+                # Without primary attributes all links lie in one folder, and nobody is kept out.
+                made = partial(with_folder, linked, partial(str, linked))
+                with hold_folder(made, self._folder.settings.lock_timeout) if record.primary else nullcontext():
                     self._link(record, place, temporary, path)
             finally:
                 discard(temporary)
@@ -475,8 +449,9 @@ class DekerCreation:
     def _link(self, record: Record, place: str, temporary: str, path: str) -> None:
         folder, kind = self._folder, self._folder.kind
         keyed = bool(record.primary)
-        if keyed and self._records.existing_ids(place):
+        if keyed and self._arrays.existing_ids(place):
             raise self._taken(f"the key {dict(record.primary)}")
+        # The link before the file, whose name makes the array exist: who dies between leaves a link that holds no key.
         links.put_link(folder.path, kind, place, record.id, relative=folder.relative, alone=keyed)
         try:
             _name_new(temporary, path)
@@ -487,18 +462,6 @@ class DekerCreation:
             if isinstance(error, FileExistsError):
                 raise self._taken(f"the id {record.id}") from error
             raise
-
-    def _lock_key(self, place: str, key: Key) -> AbstractContextManager[None]:
-        """Hold the folder of a key; without primary attributes all links lie in one folder, and nobody is kept out."""
-        path = f"{self._folder.path}/{place}"
-        made = partial(with_folder, path, partial(str, path))
-        return hold_folder(made, self._folder.settings.lock_timeout) if key else nullcontext()
-
-    def _undo(self, id: str, place: str) -> None:
-        folder, kind = self._folder.path, self._folder.kind
-        with suppress(OSError):
-            links.remove_file(folder, kind, self._folder.data(id))
-            remove_link_locked(self._folder, place, id)
 
     def _taken(self, what: str) -> AlreadyExists:
         return AlreadyExists(f"{what} is taken", url=self._folder.path, node=self._folder.name)

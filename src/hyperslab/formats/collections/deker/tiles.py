@@ -15,18 +15,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from math import prod
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.errors import HyperslabError, MissingChunks, NodeNotFound
 from hyperslab.formats.collections.deker import links
 from hyperslab.formats.collections.deker.array_cells import FileCells, OpenFiles
 from hyperslab.formats.collections.deker.data_file import Box, DekerFile, file_stamp
-from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite, count_fill, empty_file
+from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite, count_fill, file_bytes
 from hyperslab.formats.collections.deker.folder import (
     SUFFIXES,
     CollectionFolder,
@@ -48,7 +47,7 @@ from hyperslab.stores.files import write_errors
 _PAUSES = (0.01, 0.05, 0.2)
 
 
-@translate_errors(lambda tiles: tiles.folder, bare=("find", "read_into"))
+@translate_errors(lambda tiles: tiles.place.path, bare=("find", "read_into"))
 @dataclass(frozen=True)
 class TileCells(ChunkSource):
     """The tiles of the VArray ``id`` of the collection at ``place``. ``meta`` makes the text of a new tile."""
@@ -63,16 +62,6 @@ class TileCells(ChunkSource):
     files: OpenFiles
     unlinked: UnlinkedTiles
     meta: Callable[[str, Coords], str]
-
-    @property
-    def folder(self) -> str:
-        """The folder of the collection."""
-        return self.place.path
-
-    @property
-    def settings(self) -> Settings:
-        """Settings of writing: durability, timeouts, threads."""
-        return self.place.settings
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -90,7 +79,7 @@ class TileCells(ChunkSource):
         if dangles:
             raise MissingChunks(
                 f"the file of the tile {coords} is gone: its link leads to nothing",
-                url=self.folder,
+                url=self.place.path,
                 key=tile_folder(self.id, coords),
                 remedy="restore the file from a copy, or repair the collection: the tile then reads as fill",
             )
@@ -148,17 +137,14 @@ class TileCells(ChunkSource):
     def stored_coords(self) -> Iterator[Coords]:
         """Return the tiles that have a file, in the order of the grid."""
         found = set(self.unlinked.positions(self.id))
-        with suppress(FileNotFoundError), os.scandir(f"{self.folder}/{tile_folder(self.id)}") as entries:
+        with suppress(FileNotFoundError), os.scandir(f"{self.place.path}/{tile_folder(self.id)}") as entries:
             for entry in entries:
                 coords = position_of(entry.name)
-                if coords is not None and links.linked_ids(self.folder, "array", tile_folder(self.id, coords)):
+                if coords is not None and links.linked_ids(self.place.path, "array", tile_folder(self.id, coords)):
                     found.add(coords)
-        return iter(sorted(coords for coords in found if self.is_inside(coords)))
-
-    def is_inside(self, coords: Coords) -> bool:
-        """Return whether a position is one of the grid."""
         counts = self.grid.counts
-        return len(coords) == len(counts) and all(place < count for place, count in zip(coords, counts, strict=True))
+        known = (coords for coords in found if len(coords) == len(counts))
+        return iter(sorted(c for c in known if all(place < count for place, count in zip(c, counts, strict=True))))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes that the files of these tiles take."""
@@ -181,8 +167,8 @@ class TileCells(ChunkSource):
         self.place.require_writable()
         files: list[str] = []
         with ExitStack() as stack:
-            with write_errors(self.folder, ""):
-                for place in sorted(set(coords)):
+            with write_errors(self.place.path, ""):
+                for place in sorted(set(coords)):  # in order, so that no two writers wait for each other
                     stack.enter_context(locks.hold_folder(partial(self._make, place), timeout))
                     stack.callback(self._forget_empty, place)  # while it is held: who waits for it makes it anew
                     self._require()  # else its removal may have passed this folder by
@@ -194,17 +180,17 @@ class TileCells(ChunkSource):
     def _make(self, coords: Coords) -> str:
         """Return the folder of a tile's link, made where missing."""
         self._require()
-        path = links.require_inside(self.folder, f"{self.folder}/{tile_folder(self.id, coords)}")
+        path = links.require_inside(self.place.path, f"{self.place.path}/{tile_folder(self.id, coords)}")
         return with_folder(path, partial(str, path))
 
     def _require(self) -> None:
         """NodeNotFound when the array is gone."""
-        if not os.path.lexists(f"{self.folder}/{data_path('varray', self.id)}"):
-            raise NodeNotFound("the array was removed", url=self.folder, node=f"{self.place.name}/{self.id}")
+        if not os.path.lexists(f"{self.place.path}/{data_path('varray', self.id)}"):
+            raise NodeNotFound("the array was removed", url=self.place.path, node=f"{self.place.name}/{self.id}")
 
     def _forget_empty(self, coords: Coords) -> None:
         with suppress(OSError):
-            os.rmdir(f"{self.folder}/{tile_folder(self.id, coords)}")
+            os.rmdir(f"{self.place.path}/{tile_folder(self.id, coords)}")
 
     def _find_or_none(self, coords: Coords) -> str | None:
         try:
@@ -222,7 +208,7 @@ class TileCells(ChunkSource):
                 else:
                     self._put(coords, path, block)
         except HyperslabError as error:
-            raise error.locate(url=self.folder, key=tile_folder(self.id, coords)) from error.__cause__
+            raise error.locate(url=self.place.path, key=tile_folder(self.id, coords)) from error.__cause__
 
     def _put(self, coords: Coords, path: str | None, block: Block) -> None:
         place = tile_folder(self.id, coords)
@@ -234,15 +220,15 @@ class TileCells(ChunkSource):
             text = old.text
             if self.unlinked.find(self.id, coords) == path:
                 id = os.path.basename(path).removesuffix(SUFFIXES["array"])
-                links.put_link(self.folder, "array", place, id, relative=self.place.relative)
+                links.put_link(self.place.path, "array", place, id, relative=self.place.relative)
         if path is None or text is None:
             id = new_id()
-            path = f"{self.folder}/{data_path('array', id)}"
-            new = FileRewrite(path, self.form, self.fill, self.settings, None, written)
+            path = f"{self.place.path}/{data_path('array', id)}"
+            new = FileRewrite(path, self.form, self.fill, self.place.settings, None, written)
             with_folder(os.path.dirname(path), partial(new.run, self.meta(id, coords)))
-            links.put_link(self.folder, "array", place, id, relative=self.place.relative, alone=True)
+            links.put_link(self.place.path, "array", place, id, relative=self.place.relative, alone=True)
         else:
-            FileRewrite(path, self.form, self.fill, self.settings, old, written).run(text)
+            FileRewrite(path, self.form, self.fill, self.place.settings, old, written).run(text)
         self.files.forget(path)
 
     def erase(self, coords: Coords) -> None:
@@ -254,26 +240,25 @@ class TileCells(ChunkSource):
         """Remove a tile's file and link. Before the link is gone the file holds nothing any more, so that a process
         that dies between leaves no cells that a later one would find. Each step is on the medium before the next: after
         a power cut no link leads to nothing."""
-        durable = self.settings.durable
+        durable = self.place.settings.durable
         if path is not None:
             with suppress(NodeNotFound):
                 text = self.files.get(path).text or ""
-                size = int(np.prod(self.form.shape, dtype=object))
-                put_file(path, empty_file(text, size), durable=durable)
+                put_file(path, file_bytes(text, prod(self.form.shape)), durable=durable)
         place = tile_folder(self.id, coords)
-        for id in links.linked_ids(self.folder, "array", place):
-            links.remove_link(self.folder, "array", place, id, durable=durable)
+        for id in links.linked_ids(self.place.path, "array", place):
+            links.remove_link(self.place.path, "array", place, id, durable=durable)
         if path is not None:
-            links.remove_file(self.folder, "array", path, durable=durable)
+            links.remove_file(self.place.path, "array", path, durable=durable)
             self.files.forget(path)
 
 
 def _padded(block: Block, form: DatasetForm, part: Coords, fill: Block) -> Block:
     """Return a piece of a tile's own grid, what reaches past its edge with the fill value."""
-    cells: Any = block[form.grid.extent(part)]
+    cells: Block = block[form.grid.extent(part)]
     shape = form.grid.chunk_shape(part)
     if cells.shape == shape:
-        return np.asarray(cells)
+        return cells
     whole = np.full(shape, fill, form.dtype)
     whole[tuple(slice(0, size) for size in cells.shape)] = cells
     return whole
@@ -289,8 +274,8 @@ Place = tuple[str, Coords]
 def parse_tile_position(text: str | None) -> Place | None:
     """Return the tile that a ``meta`` text describes; None when it describes none."""
     try:
-        said = json.loads(text or "")
-        key = said["primary_attributes"]
+        doc = json.loads(text or "")
+        key = doc["primary_attributes"]
         vid, position = key["vid"], key["v_position"]
         if isinstance(vid, str) and all(isinstance(part, int) and part >= 0 for part in position):
             return vid, tuple(position)

@@ -20,5 +20,5 @@ Specification: section "Our own layout" of the page on this format; documents of
 
 Files: ``documents`` (keys, documents of arrays, how arrays are cut), ``store`` (records, key entries, creation),
 ``layout`` (collections below a root, changes of their arrays), ``tiles`` and ``tile_transaction`` (writes over several
-shards show as one), ``rules`` and ``orphans`` (what a check finds, and what mends it).
+shards show as one), ``rules`` (what a check finds, and what mends it).
 """

@@ -37,7 +37,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
 from hyperslab.formats.metadata_json.records import key_to_bytes
 from hyperslab.formats.zarr3.document import NAME, new_array, parse, render, type_to_name
 from hyperslab.model.schemas import VArraySchema
-from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record
+from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record, allows_shape
 from hyperslab.model.schemas.options import check_options
 from hyperslab.model.spec import ArraySpec
 
@@ -148,8 +148,8 @@ def part_of(id: str) -> str:
 Lengths = tuple[int, ...]
 
 
+# Chunks along an unlimited dimension in one shard, which is written whole with each that is appended.
 _MOST_CHUNKS = 256
-"""Chunks along an unlimited dimension in one shard, which is written whole with each that is appended."""
 
 
 def new_spec(document: CollectionDocument) -> ArraySpec:
@@ -173,12 +173,13 @@ def chunk_and_shard_lengths(document: CollectionDocument) -> tuple[Lengths, Leng
     schema = document.schema
     item = schema.dtype.itemsize
     wanted = None if document.options is None else document.options.chunks
-    tiles = isinstance(schema, VArraySchema)
     lengths = schema.arrays_shape if isinstance(schema, VArraySchema) else schema.shape
     chunks = wanted if isinstance(wanted, tuple) else auto_chunks(lengths, item)
     if document.options is not None:
-        check_options(document.options, _at_least(lengths, chunks))
-    if tiles:
+        # An unlimited dimension has no length yet: a chunk of any length fits there.
+        room = [length or chunk for length, chunk in zip(lengths, chunks, strict=False)]
+        check_options(document.options, room if len(lengths) == len(chunks) else lengths)
+    if isinstance(schema, VArraySchema):
         return tuple(map(_divisor, lengths, chunks)), lengths
     shards = [-(-length // chunk) * chunk or chunk for length, chunk in zip(lengths, chunks, strict=True)]
     open_axes = [axis for axis, length in enumerate(lengths) if not length]
@@ -188,22 +189,13 @@ def chunk_and_shard_lengths(document: CollectionDocument) -> tuple[Lengths, Leng
     return chunks, tuple(shards)
 
 
-def _at_least(lengths: Lengths, chunks: Lengths) -> Lengths:
-    """Return the lengths, with room for a chunk along unlimited dimensions."""
-    if len(lengths) != len(chunks):
-        return lengths
-    return tuple(length or chunk for length, chunk in zip(lengths, chunks, strict=True))
-
-
 def _divisor(length: int, chunk: int) -> int:
     """Return the whole part of a length that is nearest to ``chunk``, by their ratio."""
-    found = [chunk] if length % chunk == 0 else _divisors(length)
-    return min(found, key=lambda part: (max(part / chunk, chunk / part), part))
-
-
-def _divisors(length: int) -> list[int]:
+    if length % chunk == 0:
+        return chunk
     small = [part for part in range(1, int(length**0.5) + 1) if length % part == 0]
-    return small + [length // part for part in small]
+    divisors = small + [length // part for part in small]
+    return min(divisors, key=lambda part: (max(part / chunk, chunk / part), part))
 
 
 # -- documents of arrays ----------------------------------------------------------------------------------------------
@@ -302,7 +294,7 @@ class ArrayDocuments:
         return (spec.dtype, spec.chunks, spec.codecs) == (bare.dtype, bare.chunks, bare.codecs)
 
     def is_single_shard(self, spec: ArraySpec) -> bool:
-        """Return whether the array is, and stays, one stored object: what is written to it shows at one stroke."""
+        """Return True if the array is, and stays, one stored object: what is written to it shows at one stroke."""
         if self.document.schema.unlimited:
             return False
         return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))
@@ -327,14 +319,10 @@ class ArrayDocuments:
         if not same or wish.dtype != stored.dtype or wish.chunks != stored.chunks or wish.dims != stored.dims:
             message = "id, primary attributes, type, dimensions and cut of an array of a collection never change"
             raise Invalid(message, remedy="make another array")
-        self._check_shape(shape)
-        return stored.evolve(shape=shape, attrs=attrs)
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        sizes = [dimension.size for dimension in self.document.schema.dimensions]
-        if len(shape) != len(sizes) or any(b is not None and a != b for a, b in zip(shape, sizes, strict=True)):
+        if not allows_shape(self.document.schema, shape):
             message = f"shape {shape} in a collection of arrays of shape {self.document.schema.shape}"
             raise Invalid(message, remedy="only unlimited dimensions grow and shrink")
+        return stored.evolve(shape=shape, attrs=attrs)
 
 
 def _own_attributes(data: bytes) -> Mapping[str, object]:

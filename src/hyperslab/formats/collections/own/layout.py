@@ -50,7 +50,11 @@ class OwnLayout(Layout):
 
     def names(self, where: Location) -> Iterable[str]:
         """Return the collections of this layout, sorted; what is none is passed over."""
-        return sorted(_names(where))
+        try:
+            store = where.store(read_only=True)
+        except NotFound:
+            return []
+        return sorted(name for name in store.list_dir(COLLECTIONS)[1] if _is_name(name) and _is_there(store, name))
 
     def open(self, where: Location, name: str, settings: Settings, *, writable: bool) -> OwnCollectionStore | None:
         """Return a collection; None when there is none of this name and layout; FormatError when its document is
@@ -61,8 +65,15 @@ class OwnLayout(Layout):
             store = where.store(read_only=not writable)
         except NotFound:
             return None
-        data = store.get(CollectionKeys(name).document)
-        return None if data is None else OwnCollectionStore(store, _parsed(store, name, data), data, settings)
+        key = CollectionKeys(name).document
+        data = store.get(key)
+        if data is None:
+            return None
+        try:
+            document = replace(base.parse_document(read_document(data, key), name), layout=NAME)
+        except FormatError as error:
+            raise error.locate(url=store.url, node=name, key=key) from error.__cause__
+        return OwnCollectionStore(store, document, data, settings)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> OwnCollectionStore:
         """Make a new collection; AlreadyExists when the name is taken, Unsupported for filters that we have not."""
@@ -104,31 +115,21 @@ class OwnLayout(Layout):
 LAYOUT = OwnLayout()
 
 
-def _names(where: Location) -> Iterator[str]:
-    with suppress(NotFound):
-        store = where.store(read_only=True)
-        for name in store.list_dir(COLLECTIONS)[1]:
-            if _is_name(name) and _is_there(store, CollectionKeys(name).document):
-                yield name
-
-
 def _is_taken(store: Store, keys: CollectionKeys) -> bool:
-    """Return whether a collection of this name is there, in this layout or in DEKER's."""
+    """Return True if a collection of this name is there, in this layout or in DEKER's."""
     return any(store.size(key) is not None for key in (keys.document, f"{keys.base}/{keys.name}.json"))
 
 
-def _is_there(store: Store, key: str) -> bool:
-    """Return whether the document of a collection is there; of one that cannot be read, opening the collection
-    tells.
-    """
+def _is_there(store: Store, name: str) -> bool:
+    """Return True if a collection has a document; of one that cannot be read, opening the collection tells."""
     try:
-        return store.size(key) is not None
+        return store.size(CollectionKeys(name).document) is not None
     except StorageError:
         return True
 
 
 def _is_left_over(store: Store, name: str) -> bool:
-    """Return whether a folder has parts of a collection, and nothing else."""
+    """Return True if a folder has parts of a collection, and nothing else."""
     names, folders = store.list_dir(CollectionKeys(name).base)
     return bool(folders) and {*names, *folders} <= {*FOLDERS, INDEX}
 
@@ -152,14 +153,6 @@ def _is_name(name: Any) -> bool:
     except SchemaError:
         return False
     return True
-
-
-def _parsed(store: Store, name: str, data: bytes) -> CollectionDocument:
-    try:
-        document = base.parse_document(read_document(data, CollectionKeys(name).document), name)
-        return replace(document, layout=NAME)
-    except FormatError as error:
-        raise error.locate(url=store.url, node=name, key=CollectionKeys(name).document) from error.__cause__
 
 
 def _problems_of(store: Store, name: str) -> Iterator[Problem]:
@@ -228,7 +221,8 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                 new = renewed(data)
             if new is None:
                 return
-            self.store.put(self.keys.unsettled(id), b"", durable=durable)
+            # In this order: who dies on the way leaves the array among the unsettled, which every index reads anew.
+            self._unsettle(id)
             self.store.put(self.keys.array_document(id), new, durable=durable)
             self.store.touch(self.keys.generation(part_of(id)), durable=durable)
             self.store.delete(self.keys.unsettled(id))
@@ -248,26 +242,22 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
     def _remove_if_there(self, id: str) -> bool:
         try:
             with self.lock(id):
-                self._remove(id)
+                data = self.read_document(id)
+                try:
+                    record = self.documents.parse_record(data, id)
+                    if not self.is_committed(record):
+                        return False
+                    self._unsettle(id)
+                    if self.has_key:
+                        self.store.delete(self.key_entry(record), durable=self.settings.durable)
+                except FormatError:  # a damaged document does not tell its key
+                    self._unsettle(id)
+                    for name in self.store.list_dir(self.keys.folder(KEYS))[0]:
+                        self.drop_entry(f"{self.keys.folder(KEYS)}/{name}", id)
+                self.drop_array(id)
         except NodeNotFound:
             return False
         return True
-
-    def _remove(self, id: str) -> None:
-        """Do the work of :meth:`remove` under the lock. A damaged document does not tell its key."""
-        data = self.read_document(id)
-        try:
-            record = self.documents.parse_record(data, id)
-            if not self.is_committed(record):
-                raise self.not_found_error(id)
-            self._unsettle(id)
-            if self.has_key:
-                self.store.delete(self.key_entry(record), durable=self.settings.durable)
-        except FormatError:
-            self._unsettle(id)
-            for name in self.store.list_dir(self.keys.folder(KEYS))[0]:
-                self.drop_entry(f"{self.keys.folder(KEYS)}/{name}", id)
-        self.drop_array(id)
 
     def _unsettle(self, id: str) -> None:
         self.store.put(self.keys.unsettled(id), b"", durable=self.settings.durable)
@@ -288,6 +278,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         timeout = self.settings.lock_timeout
         with _keep_folder(self.store, COLLECTIONS, timeout), self.store.lock_node(self.keys.base, timeout):
             if self.exists():
+                # The document first: without it the collection is gone, and the rest is found as left over.
                 self.store.delete(self.keys.document, durable=self.settings.durable)
                 self.store.delete_prefix(self.keys.base, durable=self.settings.durable)
 
@@ -295,7 +286,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
 
     @property
     def stores_index(self) -> bool:
-        """Return whether the collection's document asks for a stored index."""
+        """Return True if the collection's document asks for a stored index."""
         return self.document.extra.get("index") == "stored"
 
     def read_index(self) -> bytes | None:

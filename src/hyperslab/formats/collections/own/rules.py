@@ -1,4 +1,4 @@
-"""What a check finds in a collection, with what mends it: arrays, key entries, shards (and :mod:`.orphans`).
+"""Rules and damage of a collection of our own layout: arrays, key entries, shards, and what dead writers left.
 
 Every mend looks again before it acts, under the lock of the array or with its key held, so that no living writer
 loses anything.
@@ -9,28 +9,60 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError
-from hyperslab.formats.collections.own.documents import ARRAY, ARRAYS, BATCH, KEYS, is_entry, part_of
-from hyperslab.formats.collections.own.orphans import CollectionOrphans, finding_at, mark_settled
-from hyperslab.formats.collections.own.store import StoredCollection, creation_names, is_dead, is_under_way, read_entry
-from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles
-from hyperslab.formats.rules import Finding, Rule, Rules
+from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError, Unsupported
+from hyperslab.formats.collections.own.documents import (
+    ARRAY,
+    ARRAYS,
+    BATCH,
+    CREATING,
+    DOCUMENT,
+    FOLDERS,
+    GENERATIONS,
+    INDEX,
+    JOURNAL,
+    KEYS,
+    STAGED,
+    UNSETTLED,
+    is_entry,
+    part_of,
+)
+from hyperslab.formats.collections.own.store import (
+    StoredCollection,
+    creation_names,
+    is_dead,
+    is_under_way,
+    read_entry,
+    remove_creation_marker,
+)
+from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles, tile_orphans
+from hyperslab.formats.rules import Act, Finding, Rule, Rules
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
-from hyperslab.model.schemas.arrays import Record, is_id
+from hyperslab.model.schemas.arrays import Record, allows_shape, is_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores import counting
 
+# What a key entry begins with while nobody may complete the array that had no entry.
 _CLAIM = b"taken-by-a-repair-"
-"""What a key entry begins with while nobody may complete the array that had no entry."""
+
+
+def finding_at(
+    node: str,
+    kind: str,
+    message: str,
+    key: str,
+    action: str | None = None,
+    act: Act | None = None,
+    keep: tuple[str, ...] = (),
+) -> Finding:
+    """Return a problem at a key with what mends it, which may lose what lies at the keys ``keep``."""
+    return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, key=key)
 
 
 class CollectionDamage:
@@ -40,7 +72,7 @@ class CollectionDamage:
         self._collection = collection
         self._store = collection.store
         self._keys = collection.keys
-        self._arrays = ArrayDamage(collection, deep=deep)
+        self._deep = deep
         self._has_key = collection.has_key
         self._sound_entries: set[str] = set()
         self._ids_by_wrong_entry: dict[str, list[str]] = {}
@@ -53,13 +85,15 @@ class CollectionDamage:
 
     def find_damage(self) -> Iterator[Finding]:
         """Yield every problem with what mends it. What a living writer is at work on is looked at twice."""
-        orphans = CollectionOrphans(self._collection)
+        # Asked before the arrays are looked at: what a living writer unsettles later is none of a dead one's.
+        unsettled = set(self._collection.unsettled_ids())
         for part in self._store.list_dir(self._keys.folder(ARRAYS))[1]:
             yield from self._examine_part(part)
         yield from self._recheck_uncommitted()
         yield from self._key_entries()
         yield from self._blank_documents()
-        yield from orphans.find_damage(self._ids)
+        yield from self._leftovers(unsettled)
+        yield from self._strays()
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
@@ -71,11 +105,11 @@ class CollectionDamage:
         for name in sorted({*files, *names} - set(ids)):
             yield finding_at(self._keys.name, "stray", "this is no array", f"{folder}/{name}")
         try:
-            listed = self._store.stamp(generation) is not None
+            has_generation = self._store.stamp(generation) is not None
         except StorageError as error:
             yield finding_at(self._keys.name, "missing-generation", error.said, generation)
-            listed = True
-        if not listed and any(self._collection.list_part(part)):
+            has_generation = True
+        if not has_generation and any(self._collection.list_part(part)):
             renew = partial(self._store.touch, generation, durable=True)
             message = f"the arrays {part}… are not listed: their generation is missing"
             yield finding_at(self._keys.name, "missing-generation", message, generation, "make it", renew)
@@ -93,17 +127,15 @@ class CollectionDamage:
         return finding_at(self._collection.node(id), "unreadable-node", error.said, key)
 
     def _without_document(self, id: str) -> Iterator[Finding]:
-        folder = self._keys.array(id)
+        folder, node = self._keys.array(id), self._collection.node(id)
         keys = tuple(self._store.list(folder))
         if keys and id in self._ids_with_entry:
             self._doubtful_ids.add(id)
             message = "the array has lost its document, and its cells are there"
-            yield finding_at(self._collection.node(id), "missing-document", message, self._keys.array_document(id))
+            yield finding_at(node, "missing-document", message, self._keys.array_document(id))
         elif keys:
             act = partial(self._drop_bare, id)
-            yield finding_at(
-                self._collection.node(id), "leftover", "cells without a document", folder, "remove them", act, keys
-            )
+            yield finding_at(node, "leftover", "cells without a document", folder, "remove them", act, keys)
 
     def _drop_bare(self, id: str) -> None:
         if self._store.stamp(self._keys.array_document(id)) is None:
@@ -132,7 +164,7 @@ class CollectionDamage:
             if self._has_key:
                 self._sound_entries.add(self._collection.key_entry(record))
             try:
-                yield from self._arrays.examine(id, data)
+                yield from self._examine_readable_array(id, data)
             except StorageError as error:
                 yield self._unreadable(id, error, error.key or key)
         else:
@@ -149,18 +181,17 @@ class CollectionDamage:
             if id in self._entry_targets:
                 yield from self._unparsed(id, error)
                 continue
-            key, keys = self._keys.array_document(id), tuple(self._store.list(self._keys.array(id)))
+            key, node = self._keys.array_document(id), self._collection.node(id)
             message = "the document is blank and no key leads to it: the array was not made to the end"
-            yield finding_at(
-                self._collection.node(id), "leftover", message, key, "remove it", partial(self._drop_blank, id), keys
-            )
+            keys, act = tuple(self._store.list(self._keys.array(id))), partial(self._drop_blank, id)
+            yield finding_at(node, "leftover", message, key, "remove it", act, keys)
 
     def _drop_blank(self, id: str) -> None:
         with suppress(NodeNotFound), self._collection.lock(id):
             if not _is_blank(self._collection.read_document(id)):
                 return
             self._collection.drop_array(id)
-        mark_settled(self._collection, id)
+        self._mark_settled(id)
 
     def _recheck_uncommitted(self) -> Iterator[Finding]:
         """Arrays that had no key a moment ago: some may have been made, or removed, to the end by now, or are being
@@ -174,7 +205,106 @@ class CollectionDamage:
                 yield from () if under_way else self._examine_uncommitted(record)
             else:
                 self._sound_entries.add(self._collection.key_entry(record))
-                yield from self._arrays.examine(record.id, data)
+                yield from self._examine_readable_array(record.id, data)
+
+    # -- one array: its document beside the schema, its shards and their chunks ----------------------------------------
+
+    def _examine_readable_array(self, id: str, data: bytes) -> Iterator[Finding]:
+        """Yield every problem of an array whose record is sound, with what mends it."""
+        node = self._collection.node(id)
+        key = self._keys.array_document(id)
+        try:
+            spec = self._collection.documents.parse_spec(data, id)
+        except FormatError as error:
+            yield from self._unparsed(id, error)
+            return
+        bare = self._collection.documents.template
+        if not allows_shape(self._collection.document.schema, spec.shape):
+            message = f"the array has the shape {spec.shape}, the schema says {bare.shape}"
+            yield finding_at(node, "wrong-shape", message, key)
+        if spec.dtype != bare.dtype:
+            message = f"the array has cells of type {spec.dtype}, the schema says {bare.dtype}"
+            yield finding_at(node, "wrong-dtype", message, key)
+        if spec.dims != bare.dims:
+            message = f"the array has the dimensions {spec.dims}, the schema says {bare.dims}"
+            yield finding_at(node, "wrong-dimensions", message, key)
+        if spec.problem is None:
+            yield from self._examine_cells(id, spec)
+        else:
+            yield finding_at(node, "unreadable-cells", spec.problem, key)
+
+    def _examine_cells(self, id: str, spec: ArraySpec) -> Iterator[Finding]:
+        """Stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
+        store, folder, node = self._store, self._keys.array(id), self._collection.node(id)
+        keys = ChunkKeys(store, folder, key_of(spec), self._collection.settings)
+        places = list(keys.stored(len(spec.shape)))
+        counts = Grid.of(spec.shape, spec.chunks).counts
+        inside = [place for place in places if all(0 <= i < n for i, n in zip(place, counts, strict=True))]
+        known = {keys.prefix + keys.key_of(place) for place in inside}
+        for key in store.list(folder):
+            if key not in known and key != f"{folder}/{ARRAY}":
+                yield finding_at(node, "stray", "this is no part of the array", key)
+        source = open_chunks(store, folder, key_of(spec), spec, self._collection.settings)
+        if not isinstance(source, ShardedChunks):
+            return
+        writable = self._collection.chunks(id, spec)
+        pending = None
+        if isinstance(writable, Tiles):
+            with suppress(FormatError, StorageError):  # a damaged journal tells of no write that is not settled
+                pending = writable.pending()
+        is_questioned = not self._collection.documents.stores_as_schema(spec)
+        for place in inside:
+            if pending is None or not pending.hides(place):
+                found = self._examine_shard(node, keys.prefix + keys.key_of(place), source, place, writable)
+                yield from map(_without_action, found) if is_questioned else found
+        if pending is not None and self._deep:
+            yield from self._staged_tiles(node, pending)
+
+    def _staged_tiles(self, node: str, pending: PendingTiles) -> Iterator[Finding]:
+        """Tiles of a committed write that do not have their keys yet: once they have, what is damaged is mended."""
+        for place in pending.staged_places():
+            try:
+                for coords in pending.stored_in(place):
+                    pending.read(coords)
+            except HyperslabError as error:
+                yield finding_at(node, "corrupt-chunk", error.said, pending.staged_key(place))
+
+    def _examine_shard(
+        self, node: str, key: str, source: ShardedChunks, place: Coords, writable: ChunkSource
+    ) -> Iterator[Finding]:
+        """Yield the damage of the shard at ``place``. Mends hold it through ``writable``, which settles what dead
+        writers began."""
+        try:
+            stored = list(source.stored_in(place))
+        except HyperslabError as error:
+            act = partial(self._take_out, key, source, place, writable)
+            action = "take it out: its cells read as the fill value"
+            yield finding_at(node, "corrupt-shard", error.said, key, action, act, (key,))
+            return
+        for coords in stored if self._deep else ():
+            try:
+                source.read(coords)
+            except HyperslabError as error:
+                action = "take it out: it reads as the fill value"
+                problem = Problem(node, "corrupt-chunk", f"{error.said} [key={key} inner chunk {coords}]")
+                yield Finding(problem, action, partial(self._erase, source, coords, writable), (key,), key=key)
+        if self._deep and counting.watchers:
+            counting.done(1)
+
+    def _take_out(self, key: str, source: ShardedChunks, place: Coords, writable: ChunkSource) -> None:
+        first = tuple(i * n for i, n in zip(place, source.grid.members, strict=True))
+        with writable.lock([first], self._collection.settings.lock_timeout):
+            try:
+                list(source.stored_in(place))
+            except HyperslabError:
+                self._store.delete(key)
+
+    def _erase(self, source: ShardedChunks, coords: Coords, writable: ChunkSource) -> None:
+        with writable.lock([coords], self._collection.settings.lock_timeout):
+            try:
+                source.read(coords)
+            except HyperslabError:
+                source.erase(coords)
 
     # -- key entries ------------------------------------------------------------------------------------------------
 
@@ -188,7 +318,7 @@ class CollectionDamage:
             found.update(filter(None, self._collection.batches.ids(values)))
         return frozenset(found)
 
-    def _lost_entry(self, record: Record, entry: str, said: bytes | None) -> Iterator[Finding]:
+    def _lost_entry(self, record: Record, entry: str, value: bytes | None) -> Iterator[Finding]:
         """Return the problem of an array whose key does not lead to it though it was made to the end; nothing of any
         other.
 
@@ -198,12 +328,12 @@ class CollectionDamage:
         key = self._keys.array_document(record.id)
         has_cells = any(each != key for each in self._store.list(self._keys.array(record.id)))
         if record.id in self._ids_with_entry:
-            said = said or b""
+            value = value or b""
         elif not has_cells or record.id in self._collection.unsettled_ids() or self._collection.is_committed(record):
             return
         self._doubtful_ids.add(record.id)
         node = self._collection.node(record.id)
-        if said is None:
+        if value is None:
             act = partial(self._restore_entry, record, entry)
             yield finding_at(node, "missing-key", "its key entry is missing", key, "let its key lead to it", act)
         else:
@@ -212,43 +342,35 @@ class CollectionDamage:
 
     def _restore_entry(self, record: Record, entry: str) -> None:
         self._store.put_new([(entry, record.id.encode())], durable=True)
-        mark_settled(self._collection, record.id)
+        self._mark_settled(record.id)
 
     def _examine_uncommitted(self, record: Record) -> Iterator[Finding]:
         """Yield an array that its key does not lead to: it goes, unless its entry makes no sense, which then leads to
         it."""
         entry = self._collection.key_entry(record)
-        said = self._store.get(entry)
-        if said is not None and said.startswith(_CLAIM):
-            said = None
-        other, batch = ("", None) if said is None else read_entry(said)
+        value = self._store.get(entry)
+        if value is not None and value.startswith(_CLAIM):
+            value = None
+        other, batch = ("", None) if value is None else read_entry(value)
         if batch is not None and other == record.id:
-            said = None  # its batch was not committed
-        if said is not None and not self._is_array_of(other, entry):
+            value = None  # its batch was not committed
+        if value is not None and not self._is_array_of(other, entry):
             self._ids_by_wrong_entry.setdefault(entry, []).append(record.id)
             return
-        yield from self._lost_entry(record, entry, said)
+        yield from self._lost_entry(record, entry, value)
         if record.id in self._doubtful_ids:
             return
         message = "no key leads to it: it was not made, or not removed, to the end"
         if creation_names(self._store, self._keys):
             message = "no key leads to it: it was not made to the end, or is being made"
-        if said is not None:
+        if value is not None:
             message = f"its primary attributes are those of {other}, which their key leads to"
-        keys = tuple(self._store.list(self._keys.array(record.id)))
-        act = partial(self._remove_orphan, record)
-        yield finding_at(
-            self._collection.node(record.id),
-            "orphan",
-            message,
-            self._keys.array_document(record.id),
-            "remove it",
-            act,
-            keys,
-        )
+        node, key = self._collection.node(record.id), self._keys.array_document(record.id)
+        keys, act = tuple(self._store.list(self._keys.array(record.id))), partial(self._remove_orphan, record)
+        yield finding_at(node, "orphan", message, key, "remove it", act, keys)
 
     def _is_array_of(self, id: str, entry: str) -> bool:
-        """Return whether an array with this id is there whose key this is; a damaged one may be."""
+        """Return True if the key entry ``entry`` is that of the array ``id``; a damaged array may be its."""
         try:
             data = self._store.get(self._keys.array_document(id)) if is_id(id) else None
             if data is None:
@@ -279,7 +401,7 @@ class CollectionDamage:
         finally:
             if claim and self._store.get(entry) == claim:
                 self._store.delete(entry)
-        mark_settled(self._collection, record.id)
+        self._mark_settled(record.id)
 
     def _key_entries(self) -> Iterator[Finding]:
         folder = self._keys.folder(KEYS)
@@ -288,21 +410,21 @@ class CollectionDamage:
             yield finding_at(self._keys.name, "stray", "this is no key entry", f"{folder}/{name}")
         entries = [f"{folder}/{name}" for name in files if is_entry(name)]
         for batch in batched((entry for entry in entries if entry not in self._sound_entries), BATCH):
-            for entry, said in zip(batch, self._store.get_many(batch), strict=True):
-                if isinstance(said, StorageError):
+            for entry, value in zip(batch, self._store.get_many(batch), strict=True):
+                if isinstance(value, StorageError):
                     self._entry_targets.update(self._blank)  # any of them, for what is known
-                    yield finding_at(self._keys.name, "stray", said.said, entry)
-                elif said is not None:
-                    yield from self._wrong_entry(entry, said)
+                    yield finding_at(self._keys.name, "stray", value.said, entry)
+                elif value is not None:
+                    yield from self._wrong_entry(entry, value)
 
-    def _wrong_entry(self, entry: str, said: bytes) -> Iterator[Finding]:
-        id, batch = read_entry(said)
+    def _wrong_entry(self, entry: str, value: bytes) -> Iterator[Finding]:
+        id, batch = read_entry(value)
         self._entry_targets.add(id)
         if id in self._doubtful_ids:
             return
-        if batch is not None and self._collection.batches.ids([said]) == [None]:
+        if batch is not None and self._collection.batches.ids([value]) == [None]:
             if is_dead(self._store, self._keys, batch):
-                act = partial(self._release_entry, entry, said)
+                act = partial(self._collection.batches.release, entry, value)
                 message = "a writer died, or is at work, while it made the arrays of this key entry"
                 yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", act, (entry,))
             return
@@ -312,138 +434,88 @@ class CollectionDamage:
             return
         ids = self._ids_by_wrong_entry.get(entry, [])
         if len(ids) == 1:
-            message = "the key entry of the array leads elsewhere"
-            act = partial(self._renew_entry, entry, said, ids[0])
-            yield finding_at(
-                self._collection.node(ids[0]), "dangling-key", message, entry, "let it lead to the array", act
-            )
-            return
-        act = partial(self._drop_entry, entry, said)
-        yield finding_at(
-            self._keys.name, "dangling-key", "a key entry leads to no array", entry, "remove it", act, (entry,)
-        )
+            message, node = "the key entry of the array leads elsewhere", self._collection.node(ids[0])
+            renew = partial(self._renew_entry, entry, value, ids[0])
+            yield finding_at(node, "dangling-key", message, entry, "let it lead to the array", renew)
+        else:
+            message, drop = "a key entry leads to no array", partial(self._drop_entry, entry, value)
+            yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", drop, (entry,))
 
-    def _renew_entry(self, entry: str, said: bytes, id: str) -> None:
+    def _renew_entry(self, entry: str, value: bytes, id: str) -> None:
         with self._collection.lock(id):
-            if self._store.get(entry) == said:
+            if self._store.get(entry) == value:
                 self._store.put(entry, id.encode(), durable=True)
         self._store.touch(self._keys.generation(part_of(id)), durable=True)
 
-    def _release_entry(self, entry: str, said: bytes) -> None:
-        self._collection.batches.release(entry, said)
-
-    def _drop_entry(self, entry: str, said: bytes) -> None:
-        if self._store.get(entry) == said and not self._is_array_of(read_entry(said)[0], entry):
+    def _drop_entry(self, entry: str, value: bytes) -> None:
+        if self._store.get(entry) == value and not self._is_array_of(read_entry(value)[0], entry):
             self._store.delete(entry)
+
+    # -- what dead writers left, and keys that are no part of a collection ---------------------------------------------
+
+    def _leftovers(self, unsettled: set[str]) -> Iterator[Finding]:
+        for id in sorted(unsettled.intersection(self._collection.unsettled_ids())):
+            key = self._keys.unsettled(id)
+            act = partial(self._settle, id)
+            message = "a writer died, or is at work, while it changed or removed the array"
+            yield finding_at(self._collection.node(id), "unsettled", message, key, "look at the array anew", act)
+        for name in () if is_under_way(self._store, self._keys) else creation_names(self._store, self._keys):
+            key = f"{self._keys.folder(CREATING)}/{name}"
+            act = partial(remove_creation_marker, self._store, self._keys, name)
+            message = "a writer died, or is at work, while it made many arrays"
+            yield finding_at(self._keys.name, "leftover", message, key, "remove what tells of it", act)
+        tiled = set()
+        for folder, place in ((JOURNAL, 0), (STAGED, 1)):
+            for name in self._store.list_dir(self._keys.folder(folder))[place]:
+                if name in self._ids:
+                    tiled.add(name)
+                else:
+                    key = f"{self._keys.folder(folder)}/{name}"
+                    act, node = partial(self._drop_prefix, name, key), self._collection.node(name)
+                    yield finding_at(node, "leftover", "the array is gone", key, "remove it", act)
+        for id in sorted(tiled):
+            with suppress(NodeNotFound, FormatError, Unsupported):
+                source = self._collection.chunks(id, self._collection.spec(id))
+                if isinstance(source, Tiles):
+                    yield from tile_orphans(source, self._collection.node(id))
+
+    def _mark_settled(self, id: str) -> None:
+        """Have whoever knows an array look at it anew: it is settled."""
+        self._store.touch(self._keys.generation(part_of(id)), durable=True)
+        self._store.delete(self._keys.unsettled(id))
+
+    def _settle(self, id: str) -> None:
+        try:
+            with self._collection.lock(id):
+                self._mark_settled(id)
+        except NodeNotFound:
+            self._mark_settled(id)
+
+    def _drop_prefix(self, id: str, key: str) -> None:
+        if not is_id(id) or self._store.stamp(self._keys.array_document(id)) is None:
+            self._store.delete_prefix(key)
+
+    def _strays(self) -> Iterator[Finding]:
+        """Yield keys that belong to no collection, and unfinished writes."""
+        files, names = self._store.list_dir(self._keys.base)
+        for name in sorted({*files, *names} - {DOCUMENT, INDEX, *FOLDERS}):
+            key = f"{self._keys.base}/{name}"
+            yield finding_at(self._keys.name, "stray", "this is no part of a collection", key)
+        folders = [self._keys.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]
+        arrays = [self._keys.array(id) for id in sorted(self._ids)]
+        for folder in [self._keys.base, *folders, *arrays]:
+            for stray in self._store.strays(folder):
+                key = f"{folder}/{stray.name}"
+                if stray.kind != "temporary":
+                    yield finding_at(self._keys.name, stray.kind, "this is no value", key)
+                elif stray.is_abandoned:
+                    act = partial(self._store.expel, key, None)
+                    yield finding_at(self._keys.name, "unfinished-write", "a writer died", key, "remove it", act)
 
 
 def _is_blank(document: bytes) -> bool:
-    """Return whether it is what a file system leaves of a file whose bytes were never flushed."""
+    """Return True for the zero bytes that a file system leaves of a file whose bytes were never flushed."""
     return not document.strip(b"\0")
-
-
-# -- one array: its document beside the schema, its shards and their chunks -------------------------------------------
-
-
-class ArrayDamage:
-    """The arrays of one collection; ``deep`` reads every cell."""
-
-    def __init__(self, collection: StoredCollection, *, deep: bool) -> None:
-        self._collection = collection
-        self._deep = deep
-
-    def examine(self, id: str, data: bytes) -> Iterator[Finding]:
-        """Yield every problem of an array whose record is sound, with what mends it."""
-        node = f"{self._collection.keys.name}/{id}"
-        key = self._collection.keys.array_document(id)
-        try:
-            spec = self._collection.documents.parse_spec(data, id)
-        except FormatError as error:
-            for problem in error.problems or [Problem(node, "damaged", error.said)]:
-                yield Finding(Problem(node, problem.kind, f"{problem.message} [key={key}]"), key=key)
-            return
-        for kind, message in self._differences(spec):
-            yield Finding(Problem(node, kind, f"{message} [key={key}]"), key=key)
-        if spec.problem is None:
-            yield from self._examine_cells(id, spec)
-
-    def _differences(self, spec: ArraySpec) -> Iterator[tuple[str, str]]:
-        """Yield the kind and message of each difference between array and schema."""
-        bare = self._collection.documents.template
-        sizes = [dimension.size for dimension in self._collection.document.schema.dimensions]
-        if any(size is not None and size != length for size, length in zip(sizes, spec.shape, strict=True)):
-            yield "wrong-shape", f"the array has the shape {spec.shape}, the schema says {bare.shape}"
-        if spec.dtype != bare.dtype:
-            yield "wrong-dtype", f"the array has cells of type {spec.dtype}, the schema says {bare.dtype}"
-        if spec.dims != bare.dims:
-            yield "wrong-dimensions", f"the array has the dimensions {spec.dims}, the schema says {bare.dims}"
-        if spec.problem is not None:
-            yield "unreadable-cells", spec.problem
-
-    def _examine_cells(self, id: str, spec: ArraySpec) -> Iterator[Finding]:
-        """Stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
-        store, folder = self._collection.store, self._collection.keys.array(id)
-        node = f"{self._collection.keys.name}/{id}"
-        keys = ChunkKeys(store, folder, key_of(spec), self._collection.settings)
-        places = list(keys.stored(len(spec.shape)))
-        counts = Grid.of(spec.shape, spec.chunks).counts
-        inside = [place for place in places if all(0 <= i < n for i, n in zip(place, counts, strict=True))]
-        known = {keys.prefix + keys.key_of(place) for place in inside}
-        for key in store.list(folder):
-            if key not in known and key != f"{folder}/{ARRAY}":
-                yield Finding(Problem(node, "stray", f"this is no part of the array [key={key}]"), key=key)
-        source = open_chunks(store, folder, key_of(spec), spec, self._collection.settings)
-        if isinstance(source, ShardedChunks):
-            writable = self._collection.chunks(id, spec)
-            pending = _pending_of(writable)
-            is_questioned = not self._collection.documents.stores_as_schema(spec)
-            for place in inside:
-                if pending is None or not pending.hides(place):
-                    found = self._examine_shard(node, keys.prefix + keys.key_of(place), _Shard(source, place, writable))
-                    yield from map(_without_action, found) if is_questioned else found
-            yield from self._staged_tiles(node, pending) if pending is not None and self._deep else ()
-
-    def _staged_tiles(self, node: str, pending: PendingTiles) -> Iterator[Finding]:
-        """Tiles of a committed write that do not have their keys yet: once they have, what is damaged is mended."""
-        for place in pending.staged_places():
-            try:
-                for coords in pending.stored_in(place):
-                    pending.read(coords)
-            except HyperslabError as error:
-                key = pending.staged_key(place)
-                yield Finding(Problem(node, "corrupt-chunk", f"{error.said} [key={key}]"), key=key)
-
-    def _examine_shard(self, node: str, key: str, shard: _Shard) -> Iterator[Finding]:
-        try:
-            stored = list(shard.stored())
-        except HyperslabError as error:
-            act = partial(self._take_out, key, shard)
-            action = "take it out: its cells read as the fill value"
-            yield Finding(Problem(node, "corrupt-shard", f"{error.said} [key={key}]"), action, act, (key,), key=key)
-            return
-        for coords in stored if self._deep else ():
-            try:
-                shard.source.read(coords)
-            except HyperslabError as error:
-                action = "take it out: it reads as the fill value"
-                problem = Problem(node, "corrupt-chunk", f"{error.said} [key={key} inner chunk {coords}]")
-                yield Finding(problem, action, partial(self._erase, shard, coords), (key,), key=key)
-        if self._deep and counting.watchers:
-            counting.done(1)
-
-    def _take_out(self, key: str, shard: _Shard) -> None:
-        with shard.writable.lock([shard.first], self._collection.settings.lock_timeout):
-            try:
-                list(shard.stored())
-            except HyperslabError:
-                self._collection.store.delete(key)
-
-    def _erase(self, shard: _Shard, coords: Coords) -> None:
-        with shard.writable.lock([coords], self._collection.settings.lock_timeout):
-            try:
-                shard.source.read(coords)
-            except HyperslabError:
-                shard.source.erase(coords)
 
 
 def _without_action(finding: Finding) -> Finding:
@@ -451,33 +523,6 @@ def _without_action(finding: Finding) -> Finding:
     problem = finding.problem
     message = f"{problem.message}: the document, which is not as the schema says, is in question"
     return Finding(Problem(problem.node, problem.kind, message), key=finding.key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    """The shard of ``source`` at a place; ``held`` is the same source as writers hold it, what dead ones began being
-    settled then."""
-
-    source: ShardedChunks
-    place: Coords
-    writable: Any
-
-    @property
-    def first(self) -> Coords:
-        """One of its chunks."""
-        return tuple(i * n for i, n in zip(self.place, self.source.grid.members, strict=True))
-
-    def stored(self) -> Iterator[Coords]:
-        """Its chunks that are written."""
-        return self.source.stored_in(self.place)
-
-
-def _pending_of(source: ChunkSource) -> PendingTiles | None:
-    """Return the tiles as of a committed write that is not settled yet; a damaged journal tells of none."""
-    try:
-        return source.pending() if isinstance(source, Tiles) else None
-    except (FormatError, StorageError):
-        return None
 
 
 # -- the table: all of it is found by the look above ------------------------------------------------------------------
@@ -488,11 +533,7 @@ RULES = Rules(
         "an array of a collection without its document, which its key leads to",
         "cannot be mended; the cells stay",
     ),
-    Rule(
-        ("missing-key",),
-        "an array with cells that no key leads to",
-        "its key leads to it again",
-    ),
+    Rule(("missing-key",), "an array with cells that no key leads to", "its key leads to it again"),
     Rule(
         ("other-key",),
         "an array whose key was made for other primary attributes: these, or the schema, are in question",
@@ -524,11 +565,7 @@ RULES = Rules(
         "a damaged journal of writes over several tiles",
         "removed: a write whose tiles are not all in their places stays in parts",
     ),
-    Rule(
-        ("stray",),
-        "what is no part of a collection",
-        "cannot be mended; it stays",
-    ),
+    Rule(("stray",), "what is no part of a collection", "cannot be mended; it stays"),
     Rule(
         ("corrupt-shard", "corrupt-chunk"),
         "chunks that cannot be decoded",
@@ -540,9 +577,5 @@ RULES = Rules(
         "an array, tile or collection that cannot be read",
         "cannot be mended; it stays",
     ),
-    Rule(
-        ("missing-collection",),
-        "an array of the tree whose collection is gone",
-        "cannot be mended",
-    ),
+    Rule(("missing-collection",), "an array of the tree whose collection is gone", "cannot be mended"),
 )

@@ -1,4 +1,4 @@
-"""What is stored of one collection: records, key entries, lists of ids; and how arrays are created.
+"""The stored parts of one collection: records, key entries, lists of ids; and how arrays are created.
 
 A creation stores documents, then generations, then key entries, which are the commit of one array. A writer that dies
 before that leaves documents that nothing leads to. As nobody looks for these before, they need not be on the medium one
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.settings import Settings
@@ -71,7 +71,7 @@ class StoredCollection:
         self.has_key = bool(document.schema.primary_attributes)
 
     def exists(self) -> bool:
-        """Return whether the collection is still there, and no other one in its place."""
+        """Return True if the collection is still there, and no other one in its place."""
         stamp = self.store.stamp(self.keys.document)
         if stamp is None or (stamp == self._stamp and not isinstance(stamp, Unversioned)):
             return stamp is not None
@@ -120,7 +120,7 @@ class StoredCollection:
             raise error.locate(url=self.store.url, node=self.node(id), key=key) from error.__cause__
 
     def is_committed(self, record: Record) -> bool:
-        """Return whether the array's creation was completed and it was not removed: its key entry names it."""
+        """Return True if the array's creation was completed and it was not removed: its key entry names it."""
         return not self.has_key or self.batches.ids([self.store.get(self.key_entry(record))]) == [record.id]
 
     def key_entry(self, record: Record) -> str:
@@ -242,17 +242,17 @@ class StoredCollection:
 # -- creation of arrays -----------------------------------------------------------------------------------------------
 
 
-_MANY = 64
-"""Arrays for which one flush of all takes less time than one of each."""
-
-
 def _readable_values(store: Store, keys: Sequence[str]) -> Sequence[bytes | None]:
     """Return the values of the keys; None for a file that cannot be read, too."""
     return [None if isinstance(value, StorageError) else value for value in store.get_many(keys)]
 
 
+# Arrays for which one flush of all takes less time than one of each.
+_MANY = 64
+
+
+# Key entries that are made at once.
 _ENTRIES = 1 << 14
-"""Key entries that are made at once."""
 
 
 class CollectionCreation:
@@ -268,18 +268,14 @@ class CollectionCreation:
         self._batch = new_id() if self._has_key and len(records) > 1 else None
         self._made: list[Record] = []
         self._committed: list[tuple[str, Record]] = []
-        settings = collection.settings
-        self._timeout = settings.lock_timeout
-        self._lasting = settings.durable
+        self._durable = collection.settings.durable
         self._waits = self._has_key and self._store.traits.puts_last
-        self._at_once = settings.durable and len(records) >= _MANY and self._store.traits.flushes
-        self._each = settings.durable and not self._at_once and not self._waits
+        self._at_once = self._durable and len(records) >= _MANY and self._store.traits.flushes
+        self._each = self._durable and not self._at_once and not self._waits
 
     def _commit_key(self, record: Record) -> str:
         """Return the key whose presence makes the array exist."""
-        if not self._has_key:
-            return self._keys.array_document(record.id)
-        return self._keys.entry(self._collection.document.schema, record)
+        return self._collection.key_entry(record) if self._has_key else self._keys.array_document(record.id)
 
     def run(self) -> None:
         """AlreadyExists names the id or the key that is taken; CollectionNotFound."""
@@ -288,25 +284,20 @@ class CollectionCreation:
             for key, value in zip(keys, _readable_values(self._store, keys), strict=True):
                 if value is not None and not (self._has_key and self._collection.batches.release(key, value)):
                     raise self._taken(key)
-        with self._batch_under_way():
-            self._make()
-
-    def _batch_under_way(self) -> AbstractContextManager[None]:
-        """Hold what says that the maker of several arrays lives."""
-        if self._batch is None:
-            return nullcontext()
-        return creation_marker(self._store, self._keys, self._timeout, self._batch)
-
-    def _make(self) -> None:
-        try:
-            self._put_documents()
-            self._touch()
-            self._commit()
-        except BaseException as error:
-            self._undo()
-            if isinstance(error, Conflict) and error.key is not None:
-                raise self._taken(error.key) from None
-            raise
+        with ExitStack() as stack:
+            if self._batch is not None:
+                timeout = self._collection.settings.lock_timeout
+                stack.enter_context(creation_marker(self._store, self._keys, timeout, self._batch))
+            try:
+                # Key entries come last, since they are the commit: documents that nothing leads to are no arrays.
+                self._put_documents()
+                self._touch()
+                self._commit()
+            except BaseException as error:
+                self._undo()
+                if isinstance(error, Conflict) and error.key is not None:
+                    raise self._taken(error.key) from None
+                raise
 
     def _check_distinct(self) -> None:
         if len({record.id for record in self._records}) < len(self._records):
@@ -330,16 +321,12 @@ class CollectionCreation:
     def _put_documents(self) -> None:
         text = self._collection.documents.new_document
         for batch in batched(self._records, BATCH):
-            if not self._has_key:
-                self._unsettle(batch)
+            # Where documents are the commit, whoever reads must look for them until the generation tells of them.
+            for record in () if self._has_key else batch:
+                self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
             self._store.put_new(pairs, durable=self._each)
             self._made += batch
-
-    def _unsettle(self, batch: Sequence[Record]) -> None:
-        """Where documents are the commit, whoever reads must look for them until the generation tells of them."""
-        for record in batch:
-            self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
 
     def _touch(self) -> None:
         for part in sorted({part_of(record.id) for record in self._records}):
@@ -355,14 +342,14 @@ class CollectionCreation:
             for batch in batched(self._entries.items(), _ENTRIES):
                 pairs = [(key, entry_value(record.id, self._batch)) for key, record in batch]
                 if self._waits:
-                    self._store.put_last(pairs, self._led_to(batch), durable=self._lasting)
+                    self._store.put_last(pairs, self._led_to(batch), durable=self._durable)
                 else:
-                    self._store.put_new(pairs, durable=self._lasting)
+                    self._store.put_new(pairs, durable=self._durable)
                 self._committed += batch
         if not self._collection.exists():
             raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._keys.name)
         if self._batch is not None:
-            self._collection.batches.commit(self._batch, durable=self._lasting)
+            self._collection.batches.commit(self._batch, durable=self._durable)
 
     def _led_to(self, batch: Sequence[tuple[str, Record]]) -> Iterator[str]:
         """Yield the keys that must be on the medium before the key entries are; one at a time, as not all stores
@@ -395,14 +382,14 @@ def creation_marker(store: Store, keys: CollectionKeys, timeout: float, name: st
     """Mark a creation as under way for the block; a marker that nobody holds is that of a dead one.
     ``name``: one that no other creation has."""
     folder = f"{keys.folder(CREATING)}/{name}"
-    with ExitStack() as held:
-        held.enter_context(store.lock_node(folder, timeout))
+    with ExitStack() as stack:
+        stack.enter_context(store.lock_node(folder, timeout))
         try:
             store.put(f"{folder}/{_MARK}", b"")
             yield
         finally:
             with suppress(HyperslabError):  # all that counts is done by now, or undone
-                held.close()
+                stack.close()
             with suppress(HyperslabError):
                 store.delete(f"{folder}/{_MARK}")
 
@@ -413,12 +400,12 @@ def creation_names(store: Store, keys: CollectionKeys) -> Sequence[str]:
 
 
 def is_under_way(store: Store, keys: CollectionKeys) -> bool:
-    """Return whether any is, as far as the store can tell."""
+    """Return True if any is, as far as the store can tell."""
     return not all(is_dead(store, keys, name) for name in creation_names(store, keys))
 
 
 def is_dead(store: Store, keys: CollectionKeys, name: str) -> bool:
-    """Return whether the maker of this name is at work no more.
+    """Return True if the maker of this name is at work no more.
 
     A store that was opened for reading takes no locks and cannot tell; the maker counts as dead there, and problems say
     that it may be at work.
@@ -467,13 +454,13 @@ class BatchCommits:
     def ids(self, values: Sequence[bytes | None]) -> list[str | None]:
         """Return the ids that the values of key entries lead to, as of one moment for each batch; None where to
         none."""
-        looked: dict[str, bool] = {}
+        committed: dict[str, bool] = {}
         found: list[str | None] = []
         for value in values:
             id, txn = (None, None) if value is None else read_entry(value)
-            if txn is not None and txn not in looked:
-                looked[txn] = self._is_committed(txn)
-            found.append(id if txn is None or looked[txn] else None)
+            if txn is not None and txn not in committed:
+                committed[txn] = self._is_committed(txn)
+            found.append(id if txn is None or committed[txn] else None)
         return found
 
     def _is_committed(self, txn: str) -> bool:
@@ -491,6 +478,7 @@ class BatchCommits:
         if txn is None or self._is_committed(txn) or not is_dead(self._store, self._keys, txn):
             return False
         try:
+            # Durable before the entry goes: should its maker live after all, it must find that it may not commit.
             self._store.put_new([(self._keys.batch(txn), _ABORTED)], durable=True)
         except Conflict:
             if self._is_committed(txn):

@@ -37,8 +37,8 @@ from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.document import NAME
 from hyperslab.stores.base import Stamp, Store
 
+# The slot of the array, above those of its tiles.
 _ARRAY = 1 << 32
-"""The slot of the array, above those of its tiles."""
 
 
 class TileTransaction:
@@ -53,7 +53,7 @@ class TileTransaction:
 
     @property
     def uses_lease(self) -> bool:
-        """Return whether a lease of the array stands for the slots of its tiles."""
+        """Return True if a lease of the array stands for the slots of its tiles."""
         return not self.keys.store.traits.locks_chunks
 
     def tile(self, place: Coords) -> str:
@@ -102,10 +102,11 @@ class TileTransaction:
 
     def _locked(self, tiles: Collection[str], timeout: float | None, *, array: bool) -> AbstractContextManager[None]:
         store = self.keys.store
-        if not self.uses_lease:
-            slots = {crc32(tile.encode()) for tile in tiles} | ({_ARRAY} if array else set())
-            return store.lock_chunks(self.keys.folder, sorted(slots), timeout)
-        return store.lock_node(self.staging_folder, timeout)
+        if self.uses_lease:
+            return store.lock_node(self.staging_folder, timeout)
+        slots = {crc32(tile.encode()) for tile in tiles} | ({_ARRAY} if array else set())
+        # In order, so that no two writers hold what the other one waits for.
+        return store.lock_chunks(self.keys.folder, sorted(slots), timeout)
 
     def complete(self, entry: JournalEntry, timeout: float | None) -> None:
         """Do what the dead writer of a pending entry left undone, unless another one did it meanwhile."""
@@ -127,6 +128,7 @@ class TileTransaction:
             if self.keys.coords_of(tile, self._ndim) is None:
                 message = f"{tile!r} is no tile of this array"
                 raise document_error("journal", message, key=self.journal.key)
+        # Old tiles are moved over, not removed first: at every moment a reader finds one of the two.
         keys, store = self.keys, self.keys.store
         pairs = [(self.staged_key(entry.txn, tile), keys.prefix + tile) for tile in entry.tiles]
         removed = [(keys.prefix + tile, self.staged_key(entry.txn, tile)) for tile in entry.removed]
@@ -153,12 +155,12 @@ def _left(deadline: float | None) -> float | None:
 # -- the journal ------------------------------------------------------------------------------------------------------
 
 
-# Names of writes become parts of keys: anything else in a journal is refused.
+# Names of writes become parts of keys: anything else in a journal is refused. It might lead out of the folder.
 _IS_TXN = re.compile(r"[0-9a-f]{16}").fullmatch
 
 
+# Tiles that a write which is done may have touched and still tells of; readers of others then need not start again.
 _MOST_LISTED = 256
-"""Tiles that a write which is done may have touched and still tells of; readers of others then need not start again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ class JournalEntry:
         return JournalEntry(self.txn, False, self.after, self.tiles, self.removed)
 
     def may_tear(self, before: JournalEntry | None, keys: Collection[str]) -> bool:
-        """Return whether this write, or one between ``before`` and it, may have shown while these tiles were read."""
+        """Return True if this write, or one between ``before`` and it, may have shown while these tiles were read."""
         if before is not None and before.txn == self.txn:
             return False
         known = self.lists_keys and self.after == (None if before is None else before.txn)
@@ -237,20 +239,13 @@ class WriteJournal:
         found = store.get_version(self.key, unless=stamp)
         if found is not None and found.data is None:
             return stamp, entry
-        return self._remember(None if found is None else found.stamp, None if found is None else found.data)
-
-    def _remember(self, stamp: Stamp | None, data: Any) -> tuple[Stamp | None, JournalEntry | None]:
-        known = stamp, None if data is None else parse_journal(bytes(data), self.key)
-        self._known = known
-        return known
+        stamp, data = (None, None) if found is None else (found.stamp, found.data)
+        self._known = stamp, None if data is None else parse_journal(bytes(data), self.key)
+        return self._known
 
     def put(self, entry: JournalEntry, *, durable: bool) -> None:
         """Write what all others go by from now on."""
         self._store.put(self.key, entry.to_bytes(), durable=durable)
-
-    def put_after(self, entry: JournalEntry, stamp: Stamp | None, *, durable: bool) -> None:
-        """:meth:`put` in a store without locks: ``Conflict`` if another writer was here since it had this stamp."""
-        self._store.put_if(self.key, entry.to_bytes(), stamp, durable=durable)
 
     def remove(self) -> None:
         """Remove it, before the first write over several tiles has shown."""

@@ -21,21 +21,24 @@ import numpy as np
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.errors import Conflict, HyperslabError
+from hyperslab.errors import Conflict, FormatError, HyperslabError, StorageError
 from hyperslab.formats.collections.own.tile_transaction import GuardedChunkKeys, JournalEntry, TileTransaction, new_txn
 from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.formats.rules import Finding, found
 from hyperslab.formats.zarr.chunks import ChunkKeys
-from hyperslab.formats.zarr.shards import CasShards, FetchedInnerChunks, ShardedChunks, open_chunks
+from hyperslab.formats.zarr.shards import FetchedInnerChunks, ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Store
 
+# A reader holds no lock, since one that died or waits would keep writers out. But where writers come faster than it
+# can read, it would start again for ever: then it takes the lock of the array for one look.
+# Times that a reader starts again before it keeps writers waiting.
 _UNLOCKED_ATTEMPTS = 8
-"""Times that a reader starts again before it keeps writers waiting."""
 
 
+# Seconds after which it does so when it has started again once, and which it waits for those at work.
 _PATIENCE_SECONDS = 2.0
-"""Seconds after which it does so when it has started again once, and which it waits for those at work."""
 
 
 # One object for all readers, as it keeps no state.
@@ -56,60 +59,57 @@ def open_tiles(
         return shards
     keys = ChunkKeys(store, folder, key_of(spec), settings)
     transaction = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
-    return CasTiles(shards, transaction) if isinstance(shards, CasShards) else Tiles(shards, transaction)
+    return Tiles(shards, transaction)
 
 
 def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -> ChunkSource:
     """Return the chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported
     when the cells cannot be decoded."""
     shard = open_chunks(store, folder, key_of(spec), spec, settings)
-    return (
-        shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
-        if isinstance(shard, ShardedChunks)
-        else shard
-    )
+    if not isinstance(shard, ShardedChunks):
+        return shard
+    return shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
 
 
 class Tiles(ChunkSource):
-    """The chunks of all tiles, in a store with locks."""
+    """The chunks of all tiles. Where a store has no locks, a tile is put back if it is still the one that was read."""
 
     def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
-        self._shards: Any = shards
+        self._shards = shards
         self.grid = shards.grid
         self.tile_transaction = transaction
-        self._settings = transaction.keys.settings
-        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, swaps=False, multi_shard=True)
+        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, multi_shard=True)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def _current(self) -> Any:
+    def _current(self) -> ShardedChunks | PendingTiles:
         """Return the tiles as they are now: where those of a pending write lie aside, these."""
-        return self._as_of(self.tile_transaction.journal.read()[1])
-
-    def _as_of(self, last: Any) -> Any:
-        if last is None or not last.pending:
-            return self._shards
-        return PendingTiles(self._shards, self.tile_transaction, last)
+        return self.pending() or self._shards
 
     def pending(self) -> PendingTiles | None:
         """Return the tiles as of a committed write that does not have all keys yet; None when there is none.
         FormatError for a damaged journal."""
-        now = self._current()
-        return now if isinstance(now, PendingTiles) else None
+        return self._pending_at(self.tile_transaction.journal.read()[1])
+
+    def _pending_at(self, last: JournalEntry | None) -> PendingTiles | None:
+        if last is None or not last.pending:
+            return None
+        return PendingTiles(self._shards, self.tile_transaction, last)
 
     def snapshot(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
         """Yield the tiles as of one moment; anew when a write over several of these showed while they were read."""
         if len(outer) == 1:
-            yield self._as_of(self.tile_transaction.journal.read()[1])
+            yield self._current()
             return
-        timeout: float | None = self._settings.lock_timeout
+        keys = self.tile_transaction.keys
+        timeout: float | None = keys.settings.lock_timeout
         start = time.monotonic()
         for count in itertools.count():
             elapsed = time.monotonic() - start
             hurried = count >= _UNLOCKED_ATTEMPTS or (count > 0 and elapsed > _PATIENCE_SECONDS)
             with self._pause_writers() if hurried else _NOTHING_HELD:
                 before = self.tile_transaction.journal.read()[1]
-                yield self._as_of(before)
+                yield self._pending_at(before) or self._shards
                 after = self.tile_transaction.journal.read()[1]
             if after is before or (
                 after is not None and not after.may_tear(before, list(map(self.tile_transaction.tile, outer)))
@@ -118,9 +118,7 @@ class Tiles(ChunkSource):
             if count > _UNLOCKED_ATTEMPTS and timeout is not None and elapsed > timeout:
                 break
         message = "the tiles are being replaced all the time"
-        raise Conflict(
-            message, url=self.tile_transaction.keys.store.url, key=self.tile_transaction.keys.folder, remedy="try again"
-        )
+        raise Conflict(message, url=keys.store.url, key=keys.folder, remedy="try again")
 
     @contextmanager
     def _pause_writers(self) -> Iterator[None]:
@@ -133,13 +131,11 @@ class Tiles(ChunkSource):
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of chunks of one tile."""
-        fetched: FetchedInnerChunks = self._current().fetch(coords)
-        return fetched
+        return self._current().fetch(coords)
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk, or None when it was never written."""
-        block: Block | None = self._current().read(coords)
-        return block
+        return self._current().read(coords)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -190,48 +186,38 @@ class Tiles(ChunkSource):
         """Forget chunks of one tile, at one stroke; a tile of which nothing is left is removed."""
         self._shards.erase_batch(coords)
 
-    # -- what is there ----------------------------------------------------------------------------------------------
-
-    def stamp(self, coords: Coords) -> Any:
-        """Return a value that identifies the stored version of the chunk's tile."""
-        return self._current().stamp(coords)
-
-    def stored_coords(self) -> Iterator[Coords]:
-        """Return the coordinates of every chunk that is written."""
-        stored: Iterator[Coords] = self._current().stored_coords()
-        return stored
-
-    def nbytes_stored(self) -> int:
-        """Return bytes that all tiles take."""
-        return int(self._current().nbytes_stored())
-
-    def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Return bytes of the tiles that these chunks lie in."""
-        return int(self._current().stored_sizes(coords))
-
-
-class CasTiles(Tiles):
-    """The chunks of all tiles, in a store where a tile is put back if it is still the version that was read."""
-
-    def __init__(self, shards: ShardedChunks, transaction: TileTransaction) -> None:
-        super().__init__(shards, transaction)
-        self.traits = replace(self.traits, swaps=True)
-
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
-        """Chunks of one tile, and what identifies this version of it."""
-        found: tuple[list[Block | None], Any] = self._shards.read_stamped(coords)
-        return found
+        """Return chunks of one tile, and what identifies this version of it."""
+        return self._shards.read_stamped(coords)
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one tile if it is still the one that was read, else ``Conflict``."""
         self._shards.swap(pairs, expected)
 
+    # -- what is there ----------------------------------------------------------------------------------------------
+
+    def stamp(self, coords: Coords) -> Stamp | None:
+        """Return a value that identifies the stored version of the chunk's tile."""
+        return self._current().stamp(coords)
+
+    def stored_coords(self) -> Iterator[Coords]:
+        """Return the coordinates of every chunk that is written."""
+        return self._current().stored_coords()
+
+    def nbytes_stored(self) -> int:
+        """Return bytes that all tiles take."""
+        return self._current().nbytes_stored()
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int:
+        """Return bytes of the tiles that these chunks lie in."""
+        return self._current().stored_sizes(coords)
+
 
 # -- a write over several tiles before it shows -----------------------------------------------------------------------
 
 
+# Bytes of tiles that wait in memory to be made durable together: one flush of many costs less than one of each.
 _WAITING = 8 << 20
-"""Bytes of tiles that wait to be made durable together."""
 
 
 class TileStaging(ChunkSource):
@@ -268,10 +254,8 @@ class TileStaging(ChunkSource):
         try:
             return block if self._shards.inner_chunks_of([coords], old).read_into(coords, block) else None
         except HyperslabError as error:
-            raise error.locate(url=self._store.url, key=self._key(coords)) from error.__cause__
-
-    def _key(self, coords: Coords) -> str:
-        return self._transaction.keys.prefix + self._transaction.tile(self._shards.place(coords))
+            tile = self._transaction.tile(self._shards.place(coords))
+            raise error.locate(url=self._store.url, key=self._transaction.keys.prefix + tile) from error.__cause__
 
     def _shard(self, place: Coords) -> object:
         """Return the bytes of a tile; kept until it is written, for its other chunks."""
@@ -316,21 +300,17 @@ class TileStaging(ChunkSource):
                 self._removed[tile] = None
             return
         self._removed.pop(tile, None)
-        self._stage(self._transaction.staged_key(self._txn, tile), shard)
-        self._tiles[tile] = None
-
-    def _stage(self, key: str, shard: memoryview) -> None:
-        """Store a tile aside; where it must be durable together with others, which is cheaper."""
+        key = self._transaction.staged_key(self._txn, tile)
         if not self._durable:
             self._staged.put_many([(key, shard)], durable=False)
-            return
-        value = bytes(shard)
-        with self._mutex:
-            self._waiting.append((key, value))
-            self._bytes += len(value)
-            full = self._bytes > _WAITING
-        if full:
-            self._flush()
+        else:  # together with others, which is cheaper than one flush of the medium for each
+            with self._mutex:
+                self._waiting.append((key, bytes(shard)))
+                self._bytes += shard.nbytes
+                full = self._bytes > _WAITING
+            if full:
+                self._flush()
+        self._tiles[tile] = None
 
     def _flush(self) -> None:
         with self._mutex:
@@ -354,29 +334,30 @@ class TileStaging(ChunkSource):
                 self._transaction.publish(entry)
 
     def _publish(self, entry: JournalEntry) -> None:
+        """Have the journal speak of this write: the commit. In a store without locks only if no other writer was here
+        meanwhile."""
         journal = self._transaction.journal
         try:
             if self._transaction.keys.uses_compare_and_swap:
-                journal.put_after(entry, self._stamp, durable=self._durable)
+                self._store.put_if(journal.key, entry.to_bytes(), self._stamp, durable=self._durable)
             else:
                 journal.put(entry, durable=self._durable)
         except Conflict:  # also where the answer to the request was lost
-            if self._last_entry() != entry:
+            if journal.read()[1] != entry:
                 raise
-
-    def _last_entry(self) -> JournalEntry | None:
-        return self._transaction.journal.read()[1]
 
     def roll_back(self) -> None:
         """Leave nothing of a write that failed, if the journal can be brought to speak of the one before again."""
         if self._committed:
             return
         with suppress(HyperslabError):
-            said, journal = self._last_entry(), self._transaction.journal
-            if said is not None and said.txn == self._txn and self._last is None:
-                journal.remove()
-            elif said is not None and said.txn == self._txn and self._last is not None:
-                journal.put(self._last, durable=self._durable)
+            journal = self._transaction.journal
+            _, last = journal.read()
+            if last is not None and last.txn == self._txn:
+                if self._last is None:
+                    journal.remove()
+                else:
+                    journal.put(self._last, durable=self._durable)
             for tile in self._tiles:
                 self._store.delete(self._transaction.staged_key(self._txn, tile))
 
@@ -446,7 +427,7 @@ class PendingTiles(ReadOnlyChunks):
         return self._keys.prefix + self._keys.key_of(place)
 
     def hides(self, place: Coords) -> bool:
-        """Return whether what has a tile's key is not what is read."""
+        """Return True if readers do not get what lies at a tile's key: it is removed, or lies aside."""
         return self._transaction.tile(place) in self._removed or self._is_staged(place)
 
     def stored_coords(self) -> Iterator[Coords]:
@@ -473,3 +454,35 @@ class PendingTiles(ReadOnlyChunks):
             return 0
         aside = self._keys.size(self.staged_key(place)) if tile in self._tiles else None
         return (keys.size(keys.prefix + tile) or 0) if aside is None else aside
+
+
+# -- what writers over several tiles left who died --------------------------------------------------------------------
+
+
+def tile_orphans(tiles: Tiles, node: str = "") -> Iterator[Finding]:
+    """Yield those of one array, the ``node``; it is read as it should be meanwhile, but for a damaged journal."""
+    transaction = tiles.tile_transaction
+    key, staged, timeout = transaction.journal.key, transaction.staging_folder, transaction.keys.settings.lock_timeout
+
+    def forget() -> None:
+        with transaction.lock_array(timeout):
+            transaction.journal.remove()
+
+    def tidy() -> None:
+        with transaction.lock_tiles((), timeout, several=True):
+            transaction.remove_abandoned()
+
+    try:
+        _, last = transaction.journal.read()
+    except (FormatError, StorageError) as error:
+        message = f"the journal of writes over several tiles is damaged: {error.message} [key={key}]"
+        action = "remove it; a write whose tiles are not all in their places stays in parts"
+        yield found(node, "journal", message, action=action, act=forget, key=key)
+        return
+    pending = last.txn if last is not None and last.pending else None
+    if pending is not None:
+        message = f"a writer died, or is at work, before all tiles of its write were in their places [key={key}]"
+        yield found(node, "unsettled", message, action="put them there", act=tidy, key=key)
+    if any(name.partition(".")[0] != pending for name in transaction.keys.store.list_dir(staged)[0]):
+        message = f"a writer died, or is at work, before its write over several tiles counted [key={staged}]"
+        yield found(node, "leftover", message, action="remove what it left", act=tidy, key=staged)
