@@ -324,10 +324,8 @@ def widen_cells(array: Array, cells: np.ndarray) -> Array:
     if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
         return array
     dtype = np.min_scalar_type(cells.max())
-    return array if dtype.itemsize <= array.dtype.itemsize else _recreate(array, dtype)
-
-
-def _recreate(array: Array, dtype: np.dtype) -> Array:
+    if dtype.itemsize <= array.dtype.itemsize:
+        return array
     above, name = split(array.path)
     parent = Group(array._session, above)
     hidden = _HIDDEN.format(name)
@@ -344,8 +342,7 @@ def _recreate(array: Array, dtype: np.dtype) -> Array:
         del parent[name]
         parent.move(hidden, name)
     found = parent[name]
-    if not isinstance(found, Array):
-        raise TypeError(f"/{array.path} is no array")
+    assert isinstance(found, Array)
     return found
 
 

@@ -82,15 +82,12 @@ def _space(region: Region, shape: Shape) -> Any:
     elif isinstance(region, Points):
         space.select_elements(np.array(region.points, np.uint64))
     elif isinstance(region, Blocks):
-        space = _united([_box(shape, zip(*block, strict=True)) for block in region.blocks if _is_full(block)])
+        sides = [list(zip(*block, strict=True)) for block in region.blocks]
+        space = _united([_box(shape, block) for block in sides if all(low < high for low, high in block)])
     else:
         axes = region.axes if isinstance(region, Product) else tuple(Steps(0, length) for length in region.shape or ())
         space = _product(axes, shape)
     return space
-
-
-def _is_full(block: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    return all(low < high for low, high in zip(*block, strict=True))
 
 
 def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:

@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.build import BuildManager, GroupBuilder, TypeMap
+from hdmf.common import get_type_map as get_common_type_map
 from hdmf.spec import SpecReader
 from hdmf.spec.write import SpecWriter
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import Writer
 from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
 from hyperslab.formats.hdmf.reader import specifications_path
 from hyperslab.model.dtypes import VlenString
@@ -48,20 +49,14 @@ class _NamespaceReader(SpecReader):
 def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
     """Load the newest version of each namespace that the file keeps (of ``namespaces``) into a catalogue or type map;
     by name, what each includes of which others."""
-    kept = kept_schemas(session)
+    kept = session.reader.specifications()
     readers = {}
     for name in kept if namespaces is None else namespaces:
         versions = list(kept[name])
         version = next((each for each in reversed(versions) if each not in (_UNVERSIONED, "None")), versions[-1])
-        readers[name] = _NamespaceReader(
-            f"{session.url}:/{schemas_path(session)}/{name}/{version}", kept[name][version]
-        )
+        place = f"{session.url}:/{schemas_path(session)}/{name}/{version}"
+        readers[name] = _NamespaceReader(place, kept[name][version])
     return dict(catalog.load_namespaces(_NAMESPACE, reader=readers)) if readers else {}
-
-
-def kept_schemas(session: OpenDataset) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the schemas in the file by namespace, version and source."""
-    return session.reader.specifications()
 
 
 def schemas_path(session: OpenDataset) -> str:
@@ -88,34 +83,37 @@ class _Texts(SpecWriter):
 def cache_schemas(session: OpenDataset, catalogs: Iterable[tuple[Any, Iterable[str]]]) -> None:
     """Write the namespaces of catalogues into the file, those versions that it lacks; of one name the first counts."""
     writer = session.writer()
-    kept = {(name, version) for name, versions in kept_schemas(session).items() for version in versions}
-    named: set[str] = set()
+    text_array = writer.new_array(ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value=""))
+    kept = {(name, version) for name, versions in session.reader.specifications().items() for version in versions}
+    done: set[str] = set()
     for catalog, names in catalogs:
         for name in names:
             version = catalog.get_namespace(name).version or _UNVERSIONED
-            if name not in named and (name, version) not in kept:
-                _keep(writer, f"{schemas_path(session)}/{name}/{version}", _texts(catalog, name))
-            named.add(name)
+            is_kept = name in done or (name, version) in kept
+            done.add(name)
+            if is_kept:
+                continue
+            schemas = _Texts()
+            NamespaceToBuilderHelper.convert_namespace(catalog, name).export(_NAMESPACE, writer=schemas)
+            folder = f"{schemas_path(session)}/{name}/{version}"
+            writer.put(folder, GroupSpec())
+            for source, text in schemas.texts.items():
+                writer.put(f"{folder}/{source}", text_array)
+                writer.chunks(f"{folder}/{source}").write((), np.array(text, np.dtypes.StringDType()))
 
 
 def used_namespaces(catalog: Any, builder: Any, name: str) -> list[str]:
     """Return the namespaces of a catalogue; without ``name``, and what builds on it, where no builder of a tree uses
     it."""
-    used = {found for each in _namespaces_in(builder) for found in _included(catalog, each)}
-    return [each for each in catalog.namespaces if name in used or name not in _included(catalog, each)]
-
-
-def _namespaces_in(builder: Any) -> set[str]:
-    """Return the namespaces that builders of a tree say they are of."""
-    found = set()
+    used: set[str] = set()
     waiting = [builder]
     while waiting:
         each = waiting.pop()
-        namespace = each.attributes.get("namespace")
-        if isinstance(namespace, str):
-            found.add(namespace)
+        namespace = each.attributes.get("namespace")  # which it says that it is of
+        if isinstance(namespace, str) and namespace not in used:
+            used |= _included(catalog, namespace)
         waiting += [*getattr(each, "groups", {}).values(), *getattr(each, "datasets", {}).values()]
-    return found
+    return [each for each in catalog.namespaces if name in used or name not in _included(catalog, each)]
 
 
 def _included(catalog: Any, name: str) -> set[str]:
@@ -130,33 +128,9 @@ def _included(catalog: Any, name: str) -> set[str]:
     return found
 
 
-def _texts(catalog: Any, name: str) -> dict[str, str]:
-    texts = _Texts()
-    NamespaceToBuilderHelper.convert_namespace(catalog, name).export(_NAMESPACE, writer=texts)
-    return texts.texts
-
-
-def _keep(writer: Writer, folder: str, texts: Mapping[str, str]) -> None:
-    wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value="")
-    spec = writer.new_array(wish)
-    writer.put(folder, GroupSpec())
-    for source, text in texts.items():
-        path = f"{folder}/{source}"
-        writer.put(path, spec)
-        writer.chunks(path).write((), np.array(text, np.dtypes.StringDType()))
-
-
-def has_namespace(session: OpenDataset, name: str) -> bool:
-    """Return whether the file keeps a namespace."""
-    try:
-        return name in kept_schemas(session)
-    except HyperslabError:
-        return False
-
-
-Cast = Callable[[Any], Any]
 # -- attributes as a schema wants them ---------------------------------------------------------------------------------
 
+Cast = Callable[[Any], Any]
 _UNSIGNED = {"uint": "u4", "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8"}
 _TYPE_KEYS = ("neurodata_type", "data_type")
 
@@ -237,9 +211,9 @@ def _unsigned(value: Any, least: np.dtype) -> Any:
 
 
 def _bytes(value: Any) -> Any:
-    return (
-        [_bytes(each) for each in value] if isinstance(value, list) else value.encode() if type(value) is str else value
-    )
+    if isinstance(value, list):
+        return [_bytes(each) for each in value]
+    return value.encode() if type(value) is str else value
 
 
 def _is_whole(value: Any) -> bool:
@@ -252,34 +226,27 @@ CORE = "core"
 """The namespace of NWB."""
 
 
-def manager_for(given: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
-    """Return the manager to build by: `given`, or one of pynwb's types for its files, or else of hdmf's."""
-    if isinstance(given, BuildManager):
-        return given
-    if isinstance(given, TypeMap):
-        return BuildManager(given)
-    type_map = _type_map("pynwb" in sys.modules if session is None else _is_nwb(session))
+def manager_for(chosen: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
+    """Return the manager to build by: `chosen`, or one of pynwb's types for its files, or else of hdmf's."""
+    match chosen:
+        case BuildManager():
+            return chosen
+        case TypeMap():
+            return BuildManager(chosen)
+    is_nwb = "pynwb" in sys.modules
+    if session is not None:
+        root = session.reader.node("")
+        is_nwb = root.is_group and "nwb_version" in root.attrs
+        with suppress(HyperslabError):
+            is_nwb = is_nwb or CORE in session.reader.specifications()
+    get_type_map = get_common_type_map
+    if is_nwb:
+        with suppress(ImportError):
+            from pynwb import get_type_map
+    type_map = get_type_map()
     if session is not None and load:
         load_schemas(type_map, session)
     return BuildManager(type_map)
-
-
-def _is_nwb(session: OpenDataset) -> bool:
-    root = session.reader.node("")
-    return (root.is_group and "nwb_version" in root.attrs) or has_namespace(session, CORE)
-
-
-def _type_map(nwb: bool) -> TypeMap:
-    if nwb:
-        try:
-            from pynwb import get_type_map
-        except ImportError:
-            pass
-        else:
-            return get_type_map()
-    from hdmf.common import get_type_map as common
-
-    return common()
 
 
 def doc_of(builder: Any, manager: Any) -> str | None:

@@ -64,19 +64,13 @@ class Pointers:
 
     def link(self, target: Any) -> Link:
         """Return the link to a builder."""
-        path, source, ids = self._locate(target)
-        return Link(path, source, *ids)
+        return Link(*self.locate(target))
 
     def reference(self, value: Any) -> ObjectReference | RegionReference:
         """Return the reference to a builder; one of ours is returned as it is."""
         if isinstance(value, ObjectReference | RegionReference):
             return value
-        return self.reference_to_builder(target_of(value))
-
-    def reference_to_builder(self, target: Any) -> ObjectReference:
-        """Return the reference to a builder."""
-        path, source, ids = self._locate(target)
-        return ObjectReference(path, source, *ids)
+        return ObjectReference(*self.locate(target_of(value)))
 
     def is_same_dataset(self, source: str | None) -> bool:
         """Return whether what stands in ``source`` stands in the dataset that is written, too."""
@@ -100,12 +94,13 @@ class Pointers:
             return source
         return os.path.relpath(source, self.here).replace(os.sep, "/")
 
-    def _locate(self, target: Any) -> tuple[str, str, tuple[str | None, str | None]]:
+    def locate(self, target: Any) -> tuple[str, str, str | None, str | None]:
+        """Return the path of a builder, the source of its dataset, and the object ids of both."""
         root, source = root_of(target), self.relative_source(target.source)
         root_id = root.attributes.get("object_id") if root.name == ROOT else None
         if source == ".":
             root_id = root_id or self.root_id
-        return path_of(target), source, (target.attributes.get("object_id"), root_id)
+        return path_of(target), source, target.attributes.get("object_id"), root_id
 
 
 def reference_to(container: Any, manager: BuildManager, source: str) -> ObjectReference:
@@ -115,8 +110,8 @@ def reference_to(container: Any, manager: BuildManager, source: str) -> ObjectRe
         above = above.parent
     manager.build(above)
     builder = manager.build(container)
-    pointers = Pointers(source, None, root_of(builder).attributes.get("object_id"))
-    return pointers.reference_to_builder(target_of(builder))
+    pointers = Pointers(source, root_id=root_of(builder).attributes.get("object_id"))
+    return ObjectReference(*pointers.locate(target_of(builder)))
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -156,21 +151,18 @@ Item = NewGroup | NewLink | NewDataset
 
 @dataclass(frozen=True)
 class Planner:
-    """``is_written``: whether a builder is in the file already. ``link_data``: link to arrays of open files, rather
-    than copying them."""
+    """Plans what is to be written of a tree. ``is_written``: called with a builder, True for one that is in the file
+    already. ``link_data``: link to arrays of open files, rather than copying them."""
 
     pointers: Pointers
     is_written: Callable[[Any], bool]
     link_data: bool
 
-    def plan(self, root: GroupBuilder) -> Iterator[Item]:
-        """Yield all that is to be written of a tree."""
-        return self._group("", root)
-
-    def _group(self, path: str, builder: GroupBuilder) -> Iterator[Item]:
+    def plan(self, builder: GroupBuilder, path: str = "") -> Iterator[Item]:
+        """Yield all that is to be written of a tree that begins at `path`."""
         yield NewGroup(path, builder, not self.is_written(builder))
         for name, group in builder.groups.items():
-            yield from self._group(child(path, name), group)
+            yield from self.plan(group, child(path, name))
         for name, dataset in builder.datasets.items():
             if not self.is_written(dataset):
                 yield self._dataset(child(path, name), dataset)
@@ -186,7 +178,7 @@ class Planner:
         elif isinstance(target, DatasetBuilder):
             yield self._dataset(path, target)
         else:
-            yield from self._group(path, target)
+            yield from self.plan(target, path)
 
     def _dataset(self, path: str, builder: DatasetBuilder) -> Item:
         data, wrapper, wanted = builder.data, None, self.link_data
@@ -208,7 +200,7 @@ class Planner:
         """Return the link to an array of an open file; None for arrays that are copied: at their own place, or of
         another format."""
         array = data.dataset
-        if array._session.format.name != "hdmf":
+        if not array._session.format.traits.links_datasets:
             return None
         source = source_of(array._session)
         if array.path == path and self.pointers.is_same_dataset(source):

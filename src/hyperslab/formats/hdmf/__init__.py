@@ -102,7 +102,8 @@ class HdmfFormat(ZarrFormat):
     def traits(self) -> FormatTraits:
         """Return what else is to be known of it: readers know the codecs of the Zarr version below the profile;
         numcodecs has all of v2."""
-        return FormatTraits(repeats_dimensions=True, common_codecs=COMMON if self.profile == "v3" else BYTES)
+        codecs = COMMON if self.profile == "v3" else BYTES
+        return FormatTraits(repeats_dimensions=True, links_datasets=True, common_codecs=codecs)
 
     @property
     def info(self) -> FormatInfo:

@@ -42,7 +42,8 @@ _BRING = "bring it back to its place, or beside this one"
 class DatasetLocation:
     """The place of the dataset that a pointer leads to, None for the one that the pointer stands in.
 
-    ``instead``: why it is not the place that ``source`` names, where nothing is; ``certain``: no other may be meant.
+    ``explanation``: why it is not the place that ``source`` names, where nothing is. ``is_certain``: no other may be
+    meant.
     """
 
     place: Location | None
@@ -123,7 +124,8 @@ class _Search:
             yield from self._check_place(place)
         if is_own_name:
             yield self.where  # as 0.10 spelled "here"
-        yield from filter(None, [self._resolve_allowed(self.where.at(f"../{text}"))])
+        if (neighbour := self._resolve_allowed(self.where.at(f"../{text}"))) is not None:
+            yield neighbour
 
     def _absolute(self, text: str) -> Iterator[Location | None]:
         """Yield the place of an absolute source. One in the network gets the options of this one on the same server
@@ -228,8 +230,9 @@ class _Search:
         place = self._resolve_allowed(self.where.at(f"../{name}"))
         if place is None or not is_dataset(place):
             return None
-        is_here = self.is_here(place)
-        return DatasetLocation(None if is_here else place, f"{why} {'this dataset' if is_here else place.url} is taken")
+        if self.is_here(place):
+            return DatasetLocation(None, f"{why} this dataset is taken")
+        return DatasetLocation(place, f"{why} {place.url} is taken")
 
     def _neighbours(self) -> Iterator[Location]:
         folder = self.where.at("..")
@@ -305,14 +308,8 @@ def root_id_of(place: Location) -> str | None:
     """Return the ``object_id`` of a dataset's root; None where it has none or is no dataset."""
     try:
         probe = Probe(place)
-        document = _parsed(probe.get("zarr.json"))
-        attrs = document.get("attributes") if document else _parsed(probe.get(".zattrs"))
+        document = object_or_empty(read_json(probe.get("zarr.json") or b"{}"))
+        attrs = document.get("attributes") if document else read_json(probe.get(".zattrs") or b"{}")
     except (HyperslabError, OSError, ValueError):
         return None
-    found = attrs.get("object_id") if isinstance(attrs, dict) else None
-    return text_or_none(found)
-
-
-def _parsed(data: bytes | None) -> dict[str, object]:
-    found = {} if data is None else read_json(data)
-    return object_or_empty(found)
+    return text_or_none(object_or_empty(attrs).get("object_id"))

@@ -7,6 +7,7 @@ pointers to other datasets are left as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.documents import text_or_none
 from hyperslab.formats.zarr.chunks import CasChunks, ChunkKeys, KeyedChunks
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
@@ -31,26 +33,11 @@ def complete_pointer(pointer: P, find_id: ObjectIdLookup) -> P:
     """Add the ids of its target and of this dataset to a pointer that stays within it."""
     if pointer.source not in (".", ""):
         return pointer
-    target = pointer.target if isinstance(pointer, Link) else pointer.path
-    object_id = pointer.object_id or _id_at(target, find_id)
+    object_id = pointer.object_id
+    if not object_id:
+        with suppress(Invalid):
+            object_id = find_id(normalize(pointer.target if isinstance(pointer, Link) else pointer.path))
     return replace(pointer, object_id=object_id, source_object_id=find_id("") or pointer.source_object_id)
-
-
-def _id_at(target: str, find_id: ObjectIdLookup) -> str | None:
-    try:
-        return find_id(normalize(target))
-    except Invalid:
-        return None
-
-
-def complete_attributes(attrs: Mapping[str, Any], find_id: ObjectIdLookup) -> Mapping[str, object]:
-    """Complete all references among attribute values; the mapping itself is returned where there are none."""
-    if not any(isinstance(value, ObjectReference | RegionReference) for value in attrs.values()):
-        return attrs
-    return {
-        name: complete_pointer(value, find_id) if isinstance(value, ObjectReference | RegionReference) else value
-        for name, value in attrs.items()
-    }
 
 
 def has_all_ids(pointer: Pointer) -> bool:
@@ -84,7 +71,7 @@ def complete_cells(block: Block, fields: tuple[str, ...], find_id: ObjectIdLooku
     return result
 
 
-class _CompletesReferences(KeyedChunks):
+class ReferenceChunks(KeyedChunks):
     """Chunks of references, which are completed before they are encoded."""
 
     def __init__(
@@ -101,24 +88,12 @@ class _CompletesReferences(KeyedChunks):
         return super()._encoded(self._complete(pairs))
 
 
-class ReferenceChunks(_CompletesReferences):
-    """In a store with locks."""
-
-
-class CasReferenceChunks(_CompletesReferences, CasChunks):
-    """In a store with compare-and-swap."""
+class CasReferenceChunks(ReferenceChunks, CasChunks):
+    """The same in a store with compare-and-swap."""
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Store one chunk if its version is still ``expected``, else ``Conflict``."""
         super().swap(list(self._complete(pairs)), expected)
-
-
-def open_reference_chunks(
-    keys: ChunkKeys, spec: ArraySpec, fields: tuple[str, ...], find_id: ObjectIdLookup
-) -> KeyedChunks:
-    """Return the chunks of an array with references."""
-    made = CasReferenceChunks if keys.uses_compare_and_swap else ReferenceChunks
-    return made(keys, spec, Grid.of(spec.shape, spec.chunks), fields, find_id)
 
 
 # -- nodes by their ids ------------------------------------------------------------------------------------------------
@@ -128,22 +103,16 @@ OBJECT_ID = "object_id"
 
 def read_object_id(spec: GroupSpec | ArraySpec) -> str | None:
     """Return the ``object_id`` of a node, None without one."""
-    said = spec.attrs.get(OBJECT_ID)
-    return said if isinstance(said, str) and said else None
+    return text_or_none(spec.attrs.get(OBJECT_ID)) or None
 
 
 def map_object_ids(documents: ZarrReader, excluded: str | None) -> Mapping[str, list[str]]:
-    """Return the paths of all readable nodes by object id, mostly one each, without what is below `excluded`."""
+    """Return the paths of all readable nodes by object id, mostly one each, without what is below `excluded`.
+
+    Each group stands before its nodes.
+    """
     found: dict[str, list[str]] = {}
-    for path, spec in _nodes(documents, excluded):
-        if (said := read_object_id(spec)) is not None:
-            found.setdefault(said, []).append(path)
-    return found
-
-
-def _nodes(documents: ZarrReader, excluded: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
-    """Yield each group before its nodes. A list, not recursion: groups may be nested deeper than Python's stack."""
-    waiting = [""]
+    waiting = [""]  # a list, not recursion: groups may be nested deeper than Python's stack
     while waiting:
         path = waiting.pop()
         try:
@@ -151,5 +120,7 @@ def _nodes(documents: ZarrReader, excluded: str | None) -> Iterator[tuple[str, G
             names = list(documents.children(path)) if spec.is_group else []
         except HyperslabError:
             continue
-        yield path, spec
+        if (object_id := read_object_id(spec)) is not None:
+            found.setdefault(object_id, []).append(path)
         waiting += [below for name in reversed(names) if (below := child(path, name)) != excluded]
+    return found

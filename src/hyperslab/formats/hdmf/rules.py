@@ -6,9 +6,10 @@ Documents are changed where they are wrong, with consolidated metadata. A mend l
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -135,7 +136,7 @@ def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str)
     place = child(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
     located = Problem(problem.node, problem.kind, f"{problem.message} [key={place}]")
     spec = survey.spec(path)
-    if problem.kind == survey.profile.attribute_names.dtype and spec is not None and spec.is_array:
+    if problem.kind == survey.profile.dtype_name and spec is not None and spec.is_array:
         if needs_type_name(survey, path, spec) and problem.kind not in stored_attributes(survey.docs(path)):
             return _restore_type_name(survey, path, spec, located, about)
         return _rewrite_type_name(survey, path, spec, located, about)
@@ -153,11 +154,11 @@ def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str)
 
 def _find_type_contradiction(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
     """Find a ``zarr_dtype`` or ``_DTYPE`` that names another type than the cells have."""
-    name = survey.profile.attribute_names.dtype
+    name = survey.profile.dtype_name
     type_name = spec.layout.get(LAYOUT, {}).get(name)
     if not isinstance(type_name, str) or not contradicts(type_name, spec.dtype):
         return
-    meant = type_name_of(spec.dtype, survey.profile.attribute_names.profile)
+    meant = type_name_of(spec.dtype, survey.profile.name)
     message = f"{name} is {type_name!r}, but the cells are {meant!r}"
     yield _rewrite_type_name(survey, path, spec, Problem(path, name, message), f"contradiction {type_name}")
 
@@ -167,7 +168,7 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
     name, type_name = problem.kind, infer_type_name(survey, path, spec)
     if type_name is None:
         stored = (place for place in survey.store.list(path) if not place.rpartition("/")[2].startswith("."))
-        is_text = survey.profile.attribute_names.profile == "v3" or next(stored, None) is None
+        is_text = survey.profile.name == "v3" or next(stored, None) is None
         return _rewrite_type_name(survey, path, spec, problem, about) if is_text else document_finding(problem, about)
 
     def change() -> DocumentChange:
@@ -180,17 +181,17 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
 
 def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> Finding:
     """Report a wrong type name, and write the one that the profile gives to a new array of such cells."""
-    name = survey.profile.attribute_names.dtype
+    name = survey.profile.dtype_name
     own = {each: value for each, value in spec.layout.get(LAYOUT, {}).items() if each != name}
     bare = spec.evolve(layout={**spec.layout, LAYOUT: own})
 
     def change() -> DocumentChange:
         docs = survey.docs(path)
-        rest = {each: value for each, value in stored_attributes(docs).items() if each != name}
+        attributes = {each: value for each, value in stored_attributes(docs).items() if each != name}
         rendered = stored_attributes(survey.profile.render(bare))
-        return DocumentChange(
-            {path: replace_attributes(docs, rest | {each: rendered[each] for each in (name,) if each in rendered})}
-        )
+        if name in rendered:
+            attributes[name] = rendered[name]
+        return DocumentChange({path: replace_attributes(docs, attributes)})
 
     return document_finding(problem, about, f"write the {name} that the cells have", change)
 
@@ -251,31 +252,33 @@ def find_schema_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
 def infer_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
     """Infer the lost ``zarr_dtype`` or ``_DTYPE`` from the first stored chunk; None where it tells nothing."""
     try:
-        if survey.profile.attribute_names.profile == "v3":
+        if survey.profile.name == "v3":
             return _infer_text_type(survey, path, spec)
-        return _infer_object_type(survey.docs(path)[ZARRAY], survey, path, spec)
+        return _infer_object_type(survey, path, spec)
     except (HyperslabError, ValueError, RecursionError):
         return None
 
 
 def needs_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> bool:
     """Return whether only that name tells the type of the cells."""
-    if survey.profile.attribute_names.profile == "v3":
+    if survey.profile.name == "v3":
         return isinstance(spec.dtype, VlenString)
     doc = survey.docs(path)[ZARRAY]
     dtype = doc.get("dtype")
-    filters = doc.get("filters")
-    first = filters[0].get("id") if isinstance(filters, list) and filters and isinstance(filters[0], dict) else None
     fields = dtype if isinstance(dtype, list) else [[None, dtype]]
-    return first in ("json2", "pickle") and any(is_object_field(field) for field in fields)
+    match doc.get("filters"):
+        case [{"id": "json2" | "pickle"}, *_]:
+            return any(map(is_object_field, fields))
+    return False
 
 
-def _infer_object_type(doc: Mapping[str, object], survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
-    fields = doc["dtype"] if isinstance(doc["dtype"], list) else None
-    columns = _first_chunk_columns(survey, path, spec, 1 if fields is None else len(fields))
+def _infer_object_type(survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
+    fields = survey.docs(path)[ZARRAY]["dtype"]
+    is_row = isinstance(fields, list)
+    columns = _first_chunk_columns(survey, path, spec, len(fields) if is_row else 1)
     if columns is None:
         return None
-    if fields is None:
+    if not is_row:
         return _common_type_name(columns[0])
     pairs = zip(fields, columns, strict=True)
     type_names = [_common_type_name(column) if is_object_field(field) else str(field[1]) for field, column in pairs]
@@ -287,9 +290,7 @@ def _infer_object_type(doc: Mapping[str, object], survey: HdmfSurvey, path: str,
 
 def _common_type_name(values: Sequence[object]) -> str | None:
     """Return the type name that all values of JSON or of a pickle share; unwritten ones say nothing."""
-    found = {
-        _type_name_of_value(value) for value in values if value is not None and not (value == 0 and value is not False)
-    }
+    found = {_type_name_of_value(value) for value in values if value is False or value not in (None, 0)}
     return found.pop() if len(found) == 1 else None
 
 
@@ -299,7 +300,7 @@ def _type_name_of_value(value: object) -> str | None:
             return "str"
         case ObjectReference():
             return OBJECT
-        case dict() if isinstance(value.get("path"), str):
+        case {"path": str()}:
             return OBJECT if value.get("region") is None else REGION
     return None
 
@@ -313,10 +314,7 @@ def _first_chunk_columns(survey: HdmfSurvey, path: str, spec: ArraySpec, count: 
     shape = longest_chunk(spec.chunks)
     raw = bytes(build_chain(spec.codecs, ChunkLayout(spec.dtype, shape, spec.fill_value)).unpack(data))
     if any(codec.name == PICKLE for codec in spec.codecs):
-        values = 1
-        for length in shape:
-            values *= length
-        return list(map(list, read_pickled(raw, values * count).columns))
+        return list(map(list, read_pickled(raw, prod(shape) * count).columns))
     items = json.loads(raw)[:-2]
     for _ in shape[1:]:
         items = [cell for item in items for cell in item]
@@ -346,9 +344,12 @@ def _infer_text_type(survey: HdmfSurvey, path: str, spec: ArraySpec) -> str | No
 def find_lost_attributes(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     """Find attributes of one node that only consolidated metadata still has."""
     consolidated = survey.consolidated.get(path, {}).get(ZATTRS)
-    if not consolidated or not _is_lost(survey, path):
-        return
     place = child(path, ZATTRS)
+    try:
+        if not consolidated or survey.store.get(place) is not None:
+            return
+    except HyperslabError:
+        return
     names = ", ".join(map(repr, consolidated))
     message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
 
@@ -357,16 +358,6 @@ def find_lost_attributes(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
 
     action = "take the attributes from consolidated metadata"
     yield document_finding(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
-
-
-def _is_lost(survey: HdmfSurvey, path: str) -> bool:
-    try:
-        return survey.store.get(child(path, ZATTRS)) is None
-    except HyperslabError:
-        return False
-
-
-# -- the whole of check and repair -------------------------------------------------------------------------------------
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
@@ -518,12 +509,12 @@ RULES = Rules(
 
 
 class _ChecksHdmf:
-    """What is told of a dataset; ``_look`` makes a survey of it as it is stored now."""
+    """Report the damage of a dataset; ``_open_survey`` makes a survey of it as it is stored now."""
 
     _open_survey: Callable[[], AbstractContextManager[HdmfSurvey]]
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
-        """Yield the same with what mends it."""
+        """Yield every problem of the dataset with what mends it."""
         with self._open_survey() as survey:
             yield from make_findings(self, survey, self._open_survey, RULES, survey.specs, deep=deep)
 

@@ -15,13 +15,14 @@ from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import HDMF_CODECS, SERIAL
-from hyperslab.formats.documents import is_text_list
+from hyperslab.formats.documents import is_text_list, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
     REFERENCE_FIELDS,
     REGION_FIELDS,
-    V3_NAMES,
+    V3_DTYPE,
+    V3_LINKS,
     add_extended_metadata,
     split_reserved,
 )
@@ -36,13 +37,7 @@ from hyperslab.formats.hdmf.cell_types import (
     type_name_of,
     unwrap_row,
 )
-from hyperslab.formats.hdmf.profile import (
-    SPECIFICATION_CODECS,
-    HdmfOptions,
-    HdmfProfile,
-    replace_attributes,
-    stored_attributes,
-)
+from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HdmfProfile, replace_attributes, stored_attributes
 from hyperslab.formats.metadata_json.dtypes import describe_type
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
@@ -107,34 +102,26 @@ def find_steps(codecs: Iterable[Codec]) -> list[Codec]:
     return found
 
 
-def logical_row(stored: DataType, references: Sequence[str], regions: Sequence[str]) -> NumpyDType | None:
+def logical_row(stored: NumpyDType, references: Sequence[str], regions: Sequence[str]) -> NumpyDType | None:
     """Return the rows that stored ones stand for: wide text is references or text of any length; None without such
     fields."""
-    if not isinstance(stored, np.dtype) or stored.names is None:
+    kinds: dict[str, ObjectRef | RegionRef | VlenString] = {}
+    for name in stored.names or ():
+        field = stored[name]
+        if field.kind != "U" or field.subdtype is not None:
+            continue
+        if name in regions:
+            kinds[name] = RegionRef()
+        elif name in references:
+            kinds[name] = ObjectRef()
+        elif field.itemsize // 4 >= MIN_TEXT_WIDTH:
+            kinds[name] = VlenString()
+    if not kinds:
         return None
-    kinds = {name: _kind(name, stored[name], references, regions) for name in stored.names}
-    if not any(kinds.values()):
-        return None
+    names = stored.names or ()
     return np.dtype(
-        [(name, stored[name] if kind is None else tagged(np.dtype(object), kind)) for name, kind in kinds.items()]
+        [(name, tagged(np.dtype(object), kinds[name]) if name in kinds else stored[name]) for name in names]
     )
-
-
-def _kind(
-    name: str, field: NumpyDType, references: Sequence[str], regions: Sequence[str]
-) -> ObjectRef | RegionRef | VlenString | None:
-    if field.kind != "U" or field.subdtype is not None:
-        return None
-    if name in regions:
-        return RegionRef()
-    if name in references:
-        return ObjectRef()
-    return VlenString() if field.itemsize // 4 >= MIN_TEXT_WIDTH else None
-
-
-def text_widths(row: NumpyDType, stored: NumpyDType) -> dict[str, int]:
-    """Return how many characters the fields of any length have, by name."""
-    return {name: stored[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
 
 
 def requested_widths(wish: ArraySpec) -> dict[str, int]:
@@ -192,7 +179,7 @@ _OF_BYTES = describe_type(VlenBytes())
 _REFERENCES: dict[str, ObjectRef | RegionRef] = {OBJECTS["v3"]: ObjectRef(), REGIONS["v3"]: RegionRef()}
 
 
-class HdmfV3(HdmfProfile):
+class HdmfV3(HdmfProfile, Zarr3):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v3.
 
     ``layout["hdmf"]`` of an array: ``_DTYPE`` as it was (None: not to be written), ``_REFERENCE_FIELDS`` and
@@ -200,20 +187,23 @@ class HdmfV3(HdmfProfile):
     ``references`` as for groups.
     """
 
-    attribute_names = V3_NAMES
-
-    def __init__(self, options: HdmfOptions | None = None) -> None:
-        super().__init__(Zarr3(), options or HdmfOptions(profile="v3"))
+    name = "v3"
+    links_name = V3_LINKS
+    dtype_name = V3_DTYPE
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec; what is wrong goes to `problems`."""
         stored = stored_attributes(docs)
         doc = docs[document.NAME]
         if not self.is_array(docs):
-            rest = split_reserved(stored)[1] if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
-            return self.read_group(document.read({**doc, "attributes": rest}, problems), stored, node, problems)
+            rest = {"attributes": split_reserved(stored)[1]} if _has_sound_attributes(doc) else {}
+            return self.read_group(document.read({**doc, **rest}, problems), stored, node, problems)
         spec = _read_array(doc, stored, self.is_specification(node), problems)
         return self.with_references(spec, stored, problems)
+
+    def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """Return the document that format zarr3 writes."""
+        return document.render(spec)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
@@ -239,58 +229,64 @@ class HdmfV3(HdmfProfile):
         bare = wish.evolve(attrs={}, codecs=tuple(codec for codec in wish.codecs if codec.name not in INTERNAL_CODECS))
         if step is None:
             return self._reparse(new_array(bare).evolve(attrs=wish.attrs), wish)
-        plain = fixed_width_row(dtype, widths) if isinstance(dtype, np.dtype) else VlenString()
-        fill = _text_fill(wish.fill_value, dtype) if isinstance(plain, VlenString) else None
         if is_object(dtype):
             raise_if_fill_value(wish.fill_value, dtype)
-        found = new_array(bare.evolve(dtype=plain, fill_value=fill, codecs=_text_codecs(bare.codecs, plain)))
-        array = insert_step(found.codecs, step)
-        again = found.evolve(
-            dtype=dtype, codecs=array, fill_value=_cell_fill(found.fill_value, dtype), attrs=wish.attrs
-        )
-        made = self._reparse(again, wish)
-        try_chain(made)
-        return made
+        if isinstance(dtype, np.dtype):
+            plain = bare.evolve(dtype=fixed_width_row(dtype, widths), fill_value=None)
+        else:
+            codecs = tuple(Codec("vlen-utf8") if codec.name == "vlen-bytes" else codec for codec in bare.codecs)
+            plain = bare.evolve(dtype=VlenString(), fill_value=_text_fill(wish.fill_value, dtype), codecs=codecs)
+        stored = new_array(plain)
+        fill = _cell_fill(stored.fill_value, dtype)
+        array = stored.evolve(dtype=dtype, codecs=insert_step(stored.codecs, step), fill_value=fill, attrs=wish.attrs)
+        found = self._reparse(array, wish)
+        try_chain(found)
+        return found
 
     def _reparse(self, spec: ArraySpec, wish: ArraySpec) -> ArraySpec:
         """Return the array as it reads once it is written."""
-        own_layout = {V3_NAMES.dtype: None} if wish.layout.get(LAYOUT, {}).get(V3_NAMES.dtype, "") is None else {}
+        own_layout = {V3_DTYPE: None} if wish.layout.get(LAYOUT, {}).get(V3_DTYPE, "") is None else {}
         found = self.parse(self.render(spec.evolve(layout={**spec.layout, LAYOUT: own_layout})), "")
-        if not found.is_array:
-            raise TypeError("no array")
+        assert found.is_array
         return found.evolve(layout={**found.layout, LAYOUT: {**found.layout[LAYOUT], **own_layout}})
 
     def specification(self) -> ArraySpec:
         """Return the array that the schema of one source is stored in."""
-        wish = ArraySpec(
-            shape=(), dtype=VlenString(), chunks=(), layout={LAYOUT: {V3_NAMES.dtype: None}, "checksum": False}
-        )
-        return self.new_array(wish)
+        layout = {LAYOUT: {V3_DTYPE: None}, "checksum": False}
+        return self.new_array(ArraySpec(shape=(), dtype=VlenString(), chunks=(), layout=layout))
 
 
 # -- from documents -----------------------------------------------------------------------------------------------
+
+
+def _has_sound_attributes(doc: Mapping[str, object]) -> bool:
+    """Return False where the attributes of a document are no object, which Zarr's own format reports."""
+    return isinstance(doc.get("attributes", {}), dict)
 
 
 def _read_array(
     doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
-    type_name = own.pop(V3_NAMES.dtype, None)
-    own_layout: dict[str, Any] = {} if type_name is None else {V3_NAMES.dtype: type_name}
+    type_name = own.pop(V3_DTYPE, None)
+    own_layout: dict[str, Any] = {} if type_name is None else {V3_DTYPE: type_name}
     named = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
     own_layout |= named | ({"unread": own} if own else {})
     dims = rest.pop(DIMENSIONS, None)
-    attributes = rest if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
-    spec = document.read({**doc, "attributes": attributes}, problems)
-    if not spec.is_array:
-        raise TypeError("no array")
+    spec = document.read({**doc, **({"attributes": rest} if _has_sound_attributes(doc) else {})}, problems)
+    assert spec.is_array
     if found := find_steps(spec.codecs):
         problems.undecodable("unknown-codec", f"codec {found[0].name!r} is not known")
         return spec.evolve(problem=problems.undecodable_reason, layout={**spec.layout, LAYOUT: own_layout})
-    _check_specification(spec, is_specification, problems)
+    is_text = isinstance(spec.dtype, VlenString | VlenBytes)
+    serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
+    if is_specification and is_text and not SPECIFICATION_CODECS.issuperset(serial):
+        problems.undecodable(
+            "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
+        )
     spec = _read_dimensions(spec, doc, dims, own_layout, problems)
     if is_specification and type_name is None:
-        own_layout[V3_NAMES.dtype] = None
+        own_layout[V3_DTYPE] = None
     array = _apply_reserved(spec, type_name, named, rest, problems)
     _check_type_name(type_name, array, is_specification, problems)
     return array.evolve(problem=problems.undecodable_reason, layout={**spec.layout, LAYOUT: own_layout})
@@ -302,13 +298,9 @@ def _read_dimensions(
     """Return the array with its dimension names, those of the attribute where Zarr's own document has none."""
     if dims is None:
         return spec
-    fits = (
-        isinstance(dims, list) and len(dims) == len(spec.shape) and all(isinstance(name, str | None) for name in dims)
-    )
-    if not fits:
-        problems.warn(
-            "dimensions", f"{DIMENSIONS} is {shorten(dims)}, which names no {len(spec.shape)} dimensions; ignored"
-        )
+    rank = len(spec.shape)
+    if not isinstance(dims, list) or len(dims) != rank or not all(isinstance(name, str | None) for name in dims):
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(dims)}, which names no {rank} dimensions; ignored")
         return spec.evolve(attrs={**spec.attrs, DIMENSIONS: dims})
     if doc.get("dimension_names") is None:
         own_layout["dimensions"] = dims
@@ -324,8 +316,7 @@ def _apply_reserved(
     """Return the array as its reserved attributes describe it: references, rows of any length, bytes."""
     fields = [_parse_field_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
     if isinstance(spec.dtype, VlenString):
-        mark = rest.get(ATTRIBUTE)
-        of_bytes = isinstance(mark, dict) and mark.get("dtype") == _OF_BYTES
+        of_bytes = object_or_empty(rest.get(ATTRIBUTE)).get("dtype") == _OF_BYTES
         kind = _REFERENCES.get(type_name) if isinstance(type_name, str) else None
         if kind is None and not of_bytes:
             return spec
@@ -335,7 +326,7 @@ def _apply_reserved(
         step = Codec(BYTES if kind is None else REFERENCES)
         fill = _cell_fill(spec.fill_value, dtype)
         return spec.evolve(dtype=dtype, codecs=insert_step(spec.codecs, step), fill_value=fill)
-    row = logical_row(spec.dtype, *fields)
+    row = logical_row(spec.dtype, *fields) if isinstance(spec.dtype, np.dtype) else None
     found = {} if row is None else dict(tagged_fields(row))
     for name in fields[0] + fields[1]:
         if not isinstance(found.get(name), ObjectRef | RegionRef):
@@ -344,7 +335,8 @@ def _apply_reserved(
         return spec
     if spec.fill_value is not None and any(spec.fill_value.tobytes()):
         problems.warn("fill_value", "the fill value of rows is not empty; those never written are rows of zeros")
-    step = Codec(ROWS, {"widths": text_widths(row, spec.dtype)})
+    widths = {name: spec.dtype[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
+    step = Codec(ROWS, {"widths": widths})
     return spec.evolve(dtype=row, codecs=insert_step(spec.codecs, step), fill_value=None)
 
 
@@ -355,15 +347,6 @@ def _parse_field_names(names: object, attribute: str, problems: Problems) -> lis
         return names
     problems.warn("reference-fields", f"{attribute} is {shorten(names)}, not a list of names; ignored")
     return []
-
-
-def _check_specification(spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
-    serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
-    text = isinstance(spec.dtype, VlenString | VlenBytes)
-    if is_specification and text and not SPECIFICATION_CODECS.issuperset(serial):
-        problems.undecodable(
-            "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
-        )
 
 
 def _check_type_name(type_name: object, spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
@@ -386,7 +369,7 @@ def _previous_array(stored_document: Mapping[str, object], own_layout: Mapping[s
         return None
     stored = {
         name: own_layout[name]
-        for name in (V3_NAMES.dtype, REFERENCE_FIELDS, REGION_FIELDS)
+        for name in (V3_DTYPE, REFERENCE_FIELDS, REGION_FIELDS)
         if own_layout.get(name) is not None
     }
     return _parse_previous(stored_document, stored)
@@ -402,13 +385,13 @@ def _attributes(
     attributes: dict[str, Any] = dict(own_layout.get("unread", {}))
     same = previous is not None and is_same_type(previous.dtype, spec.dtype)
     type_name = (
-        own_layout[V3_NAMES.dtype]
-        if V3_NAMES.dtype in own_layout and (same or own_layout[V3_NAMES.dtype] is None)
+        own_layout[V3_DTYPE]
+        if V3_DTYPE in own_layout and (same or own_layout[V3_DTYPE] is None)
         else type_name_of(spec.dtype, "v3")
     )
     if isinstance(spec.dtype, VlenBytes) and type_name is None:
         type_name = type_name_of(spec.dtype, "v3")
-    attributes |= {} if type_name is None else {V3_NAMES.dtype: type_name}
+    attributes |= {} if type_name is None else {V3_DTYPE: type_name}
     if same:
         attributes |= {name: own_layout[name] for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own_layout}
     elif isinstance(spec.dtype, np.dtype):
@@ -437,10 +420,3 @@ def _text_fill(fill: Any, dtype: DataType) -> str:
 def _cell_fill(fill: Any, dtype: DataType) -> object:
     """Return the fill value of cells by that of the text that is stored."""
     return (fill or "").encode() if isinstance(dtype, VlenBytes) else None
-
-
-def _text_codecs(codecs: tuple[Codec, ...], plain: DataType) -> tuple[Codec, ...]:
-    """Return the chain for cells that are stored as text."""
-    if not isinstance(plain, VlenString):
-        return codecs
-    return tuple(Codec("vlen-utf8") if codec.name == "vlen-bytes" else codec for codec in codecs)
