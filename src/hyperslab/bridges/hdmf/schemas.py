@@ -242,7 +242,9 @@ def manager_for(chosen: BuildManager | TypeMap | None, session: OpenDataset | No
     get_type_map = get_common_type_map
     if is_nwb:
         with suppress(ImportError):
-            from pynwb import get_type_map
+            from pynwb import get_type_map as get_nwb_type_map
+
+            get_type_map = get_nwb_type_map
     type_map = get_type_map()
     if session is not None and load:
         load_schemas(type_map, session)

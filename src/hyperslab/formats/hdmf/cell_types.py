@@ -169,8 +169,8 @@ def parse_object_cells(doc: Mapping[str, object], word: object, problems: Proble
 def _parse_object_codec(filters: Any) -> Codec | None:
     """Return the codec of objects, which stands first among the filters (``pickle`` alone); None without one."""
     match filters:
-        case [{"id": str(codec_id), **config}, *more] if codec_id in _IDS and not (more and _IDS[codec_id] == PICKLE):
-            return Codec(_IDS[codec_id], config)
+        case [{"id": str(codec_id)} as first, *more] if codec_id in _IDS and not (more and _IDS[codec_id] == PICKLE):
+            return Codec(_IDS[codec_id], {key: value for key, value in first.items() if key != "id"})
     return None
 
 

@@ -300,8 +300,10 @@ def _type_name_of_value(value: object) -> str | None:
             return "str"
         case ObjectReference():
             return OBJECT
+        case {"path": str(), "region": region} if region is not None:
+            return REGION
         case {"path": str()}:
-            return OBJECT if value.get("region") is None else REGION
+            return OBJECT
     return None
 
 
