@@ -21,7 +21,7 @@ from hyperslab.bridges.hdmf.builder_reader import BuilderReader
 from hyperslab.bridges.hdmf.builder_writer import BuilderWriter
 from hyperslab.bridges.hdmf.datasets import widen_indexes
 from hyperslab.bridges.hdmf.schemas import CORE, AttributeCasting, manager_for
-from hyperslab.bridges.hdmf.write_plan import Planner, Pointers, path_of, reference_to, root_of, target_of
+from hyperslab.bridges.hdmf.write_plan import Pointers, WritePlan, path_of, reference_to, root_of, target_of
 from hyperslab.chunks.progress import Report, reporting
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import get_format
@@ -249,12 +249,13 @@ class HyperslabIO(HDMFIO):
             remedy = "open it with mode 'r+', 'a' or 'w'"
             raise UnsupportedOperation(f"{self._where.url} cannot be written in mode {self._mode!r}: {remedy}")
         pointers = Pointers(self.source, export_source, builder.attributes.get("object_id"))
-        planner = Planner(pointers, self.get_written, link_data)
+        plan = WritePlan(pointers, self.get_written, link_data)
         with reporting(self._progress, f"writing {self._where.name}") as report, self._place() as root, root.batch():
             mark = self._written_builders.set_written
             manager = self.manager if self._write_doc else None
             writing = BuilderWriter(root, pointers, mark, manager, report)
-            writing.run(planner.plan(builder), in_turns=not exhaust_dci)
+            plan.add_tree(builder)
+            writing.run(plan, in_turns=not exhaust_dci)
             if cache_spec:
                 own = self.manager.namespace_catalog
                 names = own.namespaces if self._has_manager else schemas.used_namespaces(own, builder, CORE)

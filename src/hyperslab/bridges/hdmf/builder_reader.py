@@ -255,12 +255,13 @@ class _Table(_ReferenceArray):
     def __init__(self, array: Array, reader: BuilderReader) -> None:
         super().__init__(array, reader)
         fields: Any = array.dtype.fields
-        self._kinds = [tag_of(fields[name][0]) for name in array.dtype.names or ()]
+        self._kinds = {name: tag_of(fields[name][0]) for name in array.dtype.names or ()}
+        self._has_references = [isinstance(kind, ObjectRef) for kind in self._kinds.values()]
 
     @property
     def types(self) -> list[Any]:
         """Return the types of the fields, None for numbers."""
-        return list(self._kinds)
+        return list(self._kinds.values())
 
     @property
     def dtype(self) -> Any:
@@ -270,16 +271,16 @@ class _Table(_ReferenceArray):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             cells = self._cells(...)[key].tolist()
-            kind = self._kinds[(self._array.dtype.names or ()).index(key)]
-            return [self._one(cell) for cell in cells] if isinstance(kind, ObjectRef) else cells
+            is_reference = self._has_references[list(self._kinds).index(key)]
+            return [self._one(cell) for cell in cells] if is_reference else cells
         rows = self._cells(key)
         if isinstance(rows, np.ndarray) and rows.shape:
             return [self._row(row) for row in rows]
         return self._row(rows)
 
     def _row(self, row: Any) -> list[Any]:
-        pairs = zip(self._kinds, row[()] if isinstance(row, np.ndarray) else row, strict=True)
-        return [self._one(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs]
+        pairs = zip(self._has_references, row[()] if isinstance(row, np.ndarray) else row, strict=True)
+        return [self._one(cell) if is_reference else cell for is_reference, cell in pairs]
 
     def resolve(self, manager: Any) -> Any:
         """Return all rows."""
@@ -290,8 +291,8 @@ class _Table(_ReferenceArray):
         self._append_rows([self._stored(row) for row in arg], self._array.dtype)
 
     def _stored(self, row: Any) -> tuple[Any, ...]:
-        pairs = zip(self._kinds, row, strict=True)
-        return tuple(self._refer(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs)
+        pairs = zip(self._has_references, row, strict=True)
+        return tuple(self._refer(cell) if is_reference else cell for is_reference, cell in pairs)
 
 
 class BuilderReferences(_ReferenceArray, BuilderResolver):

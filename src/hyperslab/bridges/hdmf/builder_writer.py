@@ -6,7 +6,7 @@ Data that arrive piece by piece are written in whole rows of chunks, in bounded 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from time import perf_counter
@@ -21,7 +21,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.hdmf.builder_values import ReferenceMaker, as_cells, infer_type, parse_type, plain_attributes
 from hyperslab.bridges.hdmf.datasets import LARGE, HyperslabDataset, read_shape, rows_at_once
 from hyperslab.bridges.hdmf.schemas import doc_of
-from hyperslab.bridges.hdmf.write_plan import Item, NewDataset, NewGroup, NewLink, Pointers
+from hyperslab.bridges.hdmf.write_plan import NewDataset, NewGroup, Pointers, WritePlan
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import Progress, Report
@@ -67,19 +67,16 @@ class BuilderWriter:
         self.unfilled: list[tuple[str, Any]] = []
         """Paths and wrappers of datasets without data."""
 
-    def run(self, items: Iterable[Item], *, in_turns: bool) -> None:
-        """Write all items within a batch of the dataset. ``in_turns``: iterators in turns."""
-        plan = list(items)
-        datasets = [item for item in plan if isinstance(item, NewDataset)]
+    def run(self, plan: WritePlan, *, in_turns: bool) -> None:
+        """Write all that is planned within a batch of the dataset. ``in_turns``: iterators in turns."""
+        datasets = plan.datasets
         self._progress = Progress(0, sum(nbytes_of(item.data) for item in datasets), 0, len(datasets))
-        for item in plan:
-            if isinstance(item, NewGroup):
-                self._group(item)
-        for item in plan:
-            if isinstance(item, NewLink):
-                with self._session.located(item.path):
-                    self._writer.put(item.path, item.link)
-                self._mark(item.builder)
+        for group in plan.groups:
+            self._group(group)
+        for link in plan.links:
+            with self._session.located(link.path):
+                self._writer.put(link.path, link.link)
+            self._mark(link.builder)
         streams = [self._stream(item) for item in datasets if _is_stream(item.data)]
         try:
             for item in datasets:
@@ -338,11 +335,11 @@ def _box(selection: Any, data: Any, shape: tuple[int, ...]) -> tuple[slice, ...]
     return tuple(_range(part, sizes, length) for part, length in zip(parts, shape, strict=True))
 
 
-def _range(part: Any, sizes: Any, length: int) -> slice:
-    if isinstance(part, int | np.integer):
-        return slice(int(part), int(part) + 1)
-    size = next(sizes, length)
-    if not isinstance(part, slice) or part.step not in (None, 1):
-        raise Invalid(f"a chunk at {part!r}", remedy="give a range per dimension")
-    start = int(part.start or 0)
-    return slice(start, start + int(size) if part.stop is None else int(part.stop))
+def _range(part: Any, sizes: Iterator[int], length: int) -> slice:
+    match part:
+        case int() | np.integer():
+            return slice(int(part), int(part) + 1)
+        case slice(step=None | 1):
+            size, start = next(sizes, length), int(part.start or 0)
+            return slice(start, start + int(size) if part.stop is None else int(part.stop))
+    raise Invalid(f"a chunk at {part!r}", remedy="give a range per dimension")

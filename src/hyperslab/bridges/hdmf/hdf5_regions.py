@@ -74,19 +74,25 @@ def _space(region: Region, shape: Shape) -> Any:
     from h5py import h5s
 
     space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-    empty = 0 in region_shape(region, shape) and not isinstance(region, Everything)
-    if isinstance(region, Nothing) or empty:
-        space.select_none()
-    elif is_of_scalar(region, shape) or region == Everything() or not shape:
-        space.select_all()
-    elif isinstance(region, Points):
-        space.select_elements(np.array(region.points, np.uint64))
-    elif isinstance(region, Blocks):
-        sides = [list(zip(*block, strict=True)) for block in region.blocks]
-        space = _united([_box(shape, block) for block in sides if all(low < high for low, high in block)])
-    else:
-        axes = region.axes if isinstance(region, Product) else tuple(Steps(0, length) for length in region.shape or ())
-        space = _product(axes, shape)
+    is_empty = 0 in region_shape(region, shape)
+    match region:
+        case Everything():
+            space.select_all()
+        case Nothing():
+            space.select_none()
+        case _ if is_empty:
+            space.select_none()
+        case _ if not shape or is_of_scalar(region, shape):
+            space.select_all()
+        case Points(points=points):
+            space.select_elements(np.array(points, np.uint64))
+        case Blocks(blocks=blocks):
+            sides = [list(zip(*block, strict=True)) for block in blocks]
+            return _united([_box(shape, block) for block in sides if all(low < high for low, high in block)])
+        case Product(axes=axes):
+            return _product(axes, shape)
+        case _:
+            return _product(tuple(Steps(0, length) for length in region.shape or ()), shape)
     return space
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,55 +146,57 @@ class NewDataset:
     wrapper: DataIO | None = None
 
 
-Item = NewGroup | NewLink | NewDataset
+@dataclass
+class WritePlan:
+    """All that is to be written of trees of builders: groups before what is in them, links, datasets.
 
-
-@dataclass(frozen=True)
-class Planner:
-    """Plans what is to be written of a tree. ``is_written``: called with a builder, True for one that is in the file
-    already. ``link_data``: link to arrays of open files, rather than copying them."""
+    ``is_written``: called with a builder, True for one that is in the file already. ``link_data``: link to arrays of
+    open files, rather than copying them.
+    """
 
     pointers: Pointers
     is_written: Callable[[Any], bool]
     link_data: bool
+    groups: list[NewGroup] = field(default_factory=list)
+    links: list[NewLink] = field(default_factory=list)
+    datasets: list[NewDataset] = field(default_factory=list)
 
-    def plan(self, builder: GroupBuilder, path: str = "") -> Iterator[Item]:
-        """Yield all that is to be written of a tree that begins at `path`."""
-        yield NewGroup(path, builder, not self.is_written(builder))
+    def add_tree(self, builder: GroupBuilder, path: str = "") -> None:
+        """Plan a group at `path` with all below it."""
+        self.groups.append(NewGroup(path, builder, not self.is_written(builder)))
         for name, group in builder.groups.items():
-            yield from self.plan(group, child(path, name))
+            self.add_tree(group, child(path, name))
         for name, dataset in builder.datasets.items():
             if not self.is_written(dataset):
-                yield self._dataset(child(path, name), dataset)
+                self._add_dataset(child(path, name), dataset)
         for name, link in builder.links.items():
             if not self.is_written(link):
-                yield from self._link(child(path, name), link)
+                self._add_link(child(path, name), link)
 
-    def _link(self, path: str, link: Any) -> Iterator[Item]:
-        """Yield a link, or a copy of what it leads to in a file of another kind."""
+    def _add_link(self, path: str, link: Any) -> None:
+        """Plan a link, or a copy of what it leads to in a file of another kind."""
         target = link.builder
         if self.pointers.is_same_dataset(target.source) or not os.path.isfile(target.source):
-            yield NewLink(path, self.pointers.link(target), link)
+            self.links.append(NewLink(path, self.pointers.link(target), link))
         elif isinstance(target, DatasetBuilder):
-            yield self._dataset(path, target)
+            self._add_dataset(path, target)
         else:
-            yield from self.plan(target, path)
+            self.add_tree(target, path)
 
-    def _dataset(self, path: str, builder: DatasetBuilder) -> Item:
-        data, wrapper, wanted = builder.data, None, self.link_data
+    def _add_dataset(self, path: str, builder: DatasetBuilder) -> None:
+        data, wrapper, link_data = builder.data, None, self.link_data
         settings: dict[str, Any] = {}
         if isinstance(data, DataIO):
             wrapper, settings = data, read_storage_settings(data)
             own = getattr(data, "link_data", None)
-            wanted = wanted if own is None else bool(own)
+            link_data = link_data if own is None else bool(own)
             data = data.data
-        if isinstance(data, HyperslabDataset) and wanted:
-            link = self._link_to(path, data)
-            if link is not None:
-                return NewLink(path, link, builder)
+        if isinstance(data, HyperslabDataset) and link_data and (link := self._link_to(path, data)) is not None:
+            self.links.append(NewLink(path, link, builder))
+            return
         if not settings and isinstance(data, HyperslabDataset | h5py.Dataset) and data.chunks is not None:
             settings = {"chunks": data.chunks}
-        return NewDataset(path, builder, data, settings, wrapper)
+        self.datasets.append(NewDataset(path, builder, data, settings, wrapper))
 
     def _link_to(self, path: str, data: HyperslabDataset) -> Link | None:
         """Return the link to an array of an open file; None for arrays that are copied: at their own place, or of

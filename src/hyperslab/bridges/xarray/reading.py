@@ -80,22 +80,22 @@ class GroupStore(AbstractDataStore):
 
     def __init__(self, node: Group | Array, drop: Iterable[str] = ()) -> None:
         self._node = node
+        self._group = node if isinstance(node, Group) else None
         self._drop = frozenset(drop)
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
         """Return the arrays by name; one whose document is damaged is left out with a warning in the log."""
-        if isinstance(self._node, Array):
+        if self._group is None:
             found = {self._node.name or "data": self._node}
         else:
             found = {}
-            for name in self._node:
+            for name in self._group:
                 try:
-                    if isinstance(node := self._node[name], Array):
-                        found[name] = node
+                    found[name] = self._group[name]
                 except HyperslabError as error:
                     _log.warning("%s is left out: %s", name, error)
-        return {name: array for name, array in found.items() if name not in self._drop}
+        return {name: node for name, node in found.items() if isinstance(node, Array) and name not in self._drop}
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
         """Return every array as a variable of stored (encoded) values."""
@@ -109,7 +109,7 @@ class GroupStore(AbstractDataStore):
 
     def get_attrs(self) -> Mapping[str, Any]:
         """Return the group's attributes."""
-        return _plain(self._node.attrs, self._node._session.format) if isinstance(self._node, Group) else {}
+        return {} if self._group is None else _plain(self._group.attrs, self._group._session.format)
 
     def get_dimensions(self) -> Mapping[str, int]:
         """Return the sizes of dimensions by name."""
@@ -120,7 +120,7 @@ class GroupStore(AbstractDataStore):
 
     def get_encoding(self) -> Mapping[str, Any]:
         """Return where the dataset comes from, and which dimensions are unlimited."""
-        dims = self._node.dims if isinstance(self._node, Group) else {}
+        dims = {} if self._group is None else self._group.dims
         return {
             "source": self._node.url,
             "unlimited_dims": {name for name, dim in dims.items() if dim.unlimited},
@@ -128,8 +128,8 @@ class GroupStore(AbstractDataStore):
 
     def close(self) -> None:
         """Close the dataset."""
-        if isinstance(self._node, Group):
-            self._node.close()
+        if self._group is not None:
+            self._group.close()
 
 
 class _DimensionNames:

@@ -97,9 +97,13 @@ def type_name_of(dtype: DataType, profile: ProfileName) -> object:
         return "bool_" if plain.kind == "b" and profile == "v2" else plain.name
     if profile == "v3":
         return None
-    row = dtype if isinstance(dtype, np.dtype) else plain
-    kinds = dict(tagged_fields(row))
-    return [{"name": name, "dtype": _FIELDS.get(type(kinds.get(name))) or row[name].name} for name in plain.names]
+    kinds = field_kinds(dtype)
+    return [{"name": name, "dtype": _FIELDS.get(type(kinds.get(name))) or plain[name].name} for name in plain.names]
+
+
+def field_kinds(dtype: DataType) -> dict[str, Extension]:
+    """Return the types of the fields that NumPy has no type for, by name; none for cells without fields."""
+    return dict(tagged_fields(dtype)) if isinstance(dtype, np.dtype) else {}
 
 
 def _object_field_type(word: object, text_only: bool) -> Extension:
@@ -108,15 +112,16 @@ def _object_field_type(word: object, text_only: bool) -> Extension:
     ``text_only``: its codec has no bytes.
     """
     name = word.get("reftype") if isinstance(word, dict) else word
-    if name is None:
-        return ObjectRef()
-    if not isinstance(name, str):
-        return VlenString()
-    if name in _REFERENCES:
-        return ObjectRef()
-    if name == REGION:
-        return RegionRef()
-    return VlenBytes() if name in _BYTES and not text_only else VlenString()
+    match name:
+        case None:
+            return ObjectRef()
+        case str() if name in _REFERENCES:
+            return ObjectRef()
+        case "region":
+            return RegionRef()
+        case str() if name in _BYTES and not text_only:
+            return VlenBytes()
+    return VlenString()
 
 
 # -- arrays of objects in profile v2 -----------------------------------------------------------------------------------
@@ -218,7 +223,12 @@ def _parse_row(fields: list[Any], word: object, codec: Codec) -> NumpyDType:
 
 def is_object(dtype: DataType) -> bool:
     """Return whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
-    return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
+    match dtype:
+        case ObjectRef() | RegionRef():
+            return True
+        case np.dtype():
+            return bool(dtype.hasobject)
+    return False
 
 
 def raise_if_fill_value(value: object, dtype: DataType) -> None:
@@ -241,16 +251,12 @@ def unwrap_row(dtype: DataType) -> DataType:
 
 def has_region_references(dtype: DataType) -> bool:
     """Return whether cells or fields of them are references to regions."""
-    if isinstance(dtype, np.dtype):
-        return any(isinstance(kind, RegionRef) for _, kind in tagged_fields(dtype))
-    return isinstance(dtype, RegionRef)
+    return any(isinstance(kind, RegionRef) for kind in (dtype, *field_kinds(dtype).values()))
 
 
 def is_same_type(a: DataType, b: DataType) -> bool:
     """Return whether two types are the same, the types of their fields too."""
-    if isinstance(a, np.dtype) and isinstance(b, np.dtype):
-        return a == b and dict(tagged_fields(a)) == dict(tagged_fields(b))
-    return type(a) is type(b) and a == b
+    return type(a) is type(b) and a == b and field_kinds(a) == field_kinds(b)
 
 
 def to_text_document(doc: Mapping[str, Any]) -> dict[str, object]:
@@ -277,7 +283,7 @@ def describe_object_array(spec: ArraySpec) -> dict[str, object]:
     codec = find_object_codec(spec)
     if not isinstance(spec.dtype, np.dtype):
         return {"dtype": "|O", "fill_value": 0}
-    kinds = dict(tagged_fields(spec.dtype))
+    kinds = field_kinds(spec.dtype)
     fields = []
     for name in spec.dtype.names or ():
         field = spec.dtype[name]
@@ -309,7 +315,8 @@ def check_fill_value(spec: ArraySpec) -> None:
     That is asked when their cells are touched, so that the dataset opens all the same; nothing of it is run.
     """
     doc = spec.layout.get("zarr2", {})
-    if not is_object(spec.dtype) or not isinstance(spec.dtype, np.dtype) or doc.get("fill_value") in (None, 0):
+    is_row = is_object(spec.dtype) and spec.numpy_dtype.names is not None
+    if not is_row or doc.get("fill_value") in (None, 0):
         return
     try:
         raw = base64_to_bytes(doc["fill_value"])

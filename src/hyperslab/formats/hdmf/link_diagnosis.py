@@ -24,7 +24,6 @@ from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Pr
 from hyperslab.formats.documents import object_or_empty, text_or_none
 from hyperslab.formats.format_errors import shorten
 from hyperslab.formats.hdmf.attributes import ID_KEYS, LAYOUT, Reference, reference_part
-from hyperslab.formats.hdmf.cell_types import ProfileName
 from hyperslab.formats.hdmf.document_survey import HdmfSurvey, LinkLoop
 from hyperslab.formats.hdmf.link_sources import DatasetLocation, is_absolute, normalize_source
 from hyperslab.formats.hdmf.profile import replace_attributes, stored_attributes
@@ -153,8 +152,7 @@ def _check_region(dataset: HdmfSurvey, path: str, pointer: Pointer) -> Iterator[
 LINKS, DROP_LINKS = "links", "drop_links"
 """The part of a repair that is about links and references, and so named the wish to complete them; the wish to take out
 links that are of no use."""
-Attributes = dict[str, Any]
-Edit = Callable[[Attributes], Attributes]
+Entries = list[Any]
 
 
 def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
@@ -162,18 +160,16 @@ def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     spec = survey.spec(path)
     if spec is None or not spec.is_group:
         return
-    word = survey.profile.links_name
     for name, link in survey.links(path).items():
         node = child(path, name)
-        drop = partial(_edit_attributes, survey, path, partial(_remove_link, word, name))
+        drop = partial(_edit_links, survey, path, partial(_remove_link, name))
         target = diagnose_pointer(survey, link)
         for diagnosis in target.diagnoses:
             kind, message = f"link-{diagnosis.kind}", f"the link leads to {link}: {diagnosis.message}"
             if diagnosis.leads_nowhere:
                 yield _removable(node, kind, message, name, drop)
                 continue
-            edit = partial(_update_link, word, name, diagnosis.correction)
-            change = partial(_edit_attributes, survey, path, edit)
+            change = partial(_edit_links, survey, path, partial(_update_link, name, diagnosis.correction))
             yield _correctable(Problem(node, kind, message), name, diagnosis, change)
         if target.node is not None:
             yield from _find_missing_ids(survey, path, name, target)
@@ -192,8 +188,8 @@ def find_reference_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
         for diagnosis in diagnose_pointer(survey, value).diagnoses:
             message = f"attribute {name!r} leads to {value}: {diagnosis.message}"
             problem = Problem(path, f"reference-{diagnosis.kind}", message)
-            edit = partial(_update_reference, survey.profile.name, name, diagnosis.correction)
-            yield _correctable(problem, name, diagnosis, partial(_edit_attributes, survey, path, edit))
+            change = partial(_update_reference, survey, path, name, diagnosis.correction)
+            yield _correctable(problem, name, diagnosis, change)
 
 
 # -- entries of links -------------------------------------------------------------------------------------------------
@@ -228,7 +224,7 @@ def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarg
     if correction:
         words = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in correction.items())
         problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(correction)}")
-        change = partial(_edit_attributes, survey, path, partial(_update_link, word, name, correction))
+        change = partial(_edit_links, survey, path, partial(_update_link, name, correction))
         yield document_finding(problem, name, f"write {words}", change, part=LINKS, wish=LINKS, sound=True)
 
 
@@ -238,7 +234,7 @@ def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Ite
     links = survey.links(path)
     for entry in spec.layout.get(LAYOUT, {}).get("unread", {}).get(word, ()):
         about = json.dumps(entry, sort_keys=True, default=str)
-        change = partial(_edit_attributes, survey, path, partial(_remove_entry, word, entry))
+        change = partial(_edit_links, survey, path, partial(_remove_entry, entry))
         name = text_or_none(object_or_empty(entry).get("name"))
         if name is None or name not in links:
             message = f"{word}: {shorten(entry)} is no link"
@@ -255,26 +251,26 @@ def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Ite
 # -- edits ------------------------------------------------------------------------------------------------------------
 
 
-def _edit_attributes(survey: HdmfSurvey, path: str, edit: Edit) -> DocumentChange:
-    docs = survey.docs(path)
-    return DocumentChange({path: replace_attributes(docs, edit(dict(stored_attributes(docs))))})
+def _edit_links(survey: HdmfSurvey, path: str, edit: Callable[[Entries], None]) -> DocumentChange:
+    """Return the documents of a group with its list of links as `edit` leaves it; of anything else an empty list."""
+    docs, word = survey.docs(path), survey.profile.links_name
+    attributes = stored_attributes(docs)
+    entries = list(attributes[word]) if isinstance(attributes[word], list) else []
+    edit(entries)
+    return DocumentChange({path: replace_attributes(docs, {**attributes, word: entries})})
 
 
-def _update_link(word: str, name: str, correction: Mapping[str, object], attributes: Attributes) -> Attributes:
+def _update_link(name: str, correction: Mapping[str, object], entries: Entries) -> None:
     """Update the entry of a link; of several with the name the first one counts."""
-    entries = list(attributes[word])
     number = _link_index(entries, name)
     entries[number] = {**entries[number], **correction}
-    return {**attributes, word: entries}
 
 
-def _remove_link(word: str, name: str, attributes: Attributes) -> Attributes:
-    entries = list(attributes[word])
+def _remove_link(name: str, entries: Entries) -> None:
     del entries[_link_index(entries, name)]
-    return {**attributes, word: entries}
 
 
-def _link_index(entries: list[Any], name: str) -> int:
+def _link_index(entries: Entries, name: str) -> int:
     """Return the index of the entry that counts: entries that are no links may have its name."""
     for number, entry in enumerate(entries):
         match entry:
@@ -284,19 +280,19 @@ def _link_index(entries: list[Any], name: str) -> int:
     raise KeyError(name)
 
 
-def _remove_entry(word: str, entry: object, attributes: Attributes) -> Attributes:
-    """Remove the last of equal entries, or all that stands there in place of a list."""
-    entries = attributes[word] if isinstance(attributes[word], list) else []
-    last = max((number for number, other in enumerate(entries) if other == entry), default=-1)
-    return {**attributes, word: [other for number, other in enumerate(entries) if number != last]}
+def _remove_entry(entry: object, entries: Entries) -> None:
+    """Remove the last of equal entries."""
+    if last := [number for number, other in enumerate(entries) if other == entry][-1:]:
+        del entries[last[0]]
 
 
-def _update_reference(
-    profile: ProfileName, name: str, correction: Mapping[str, object], attributes: Attributes
-) -> Attributes:
+def _update_reference(survey: HdmfSurvey, path: str, name: str, correction: Mapping[str, object]) -> DocumentChange:
+    docs, profile = survey.docs(path), survey.profile.name
+    attributes = stored_attributes(docs)
     value = attributes[name]
     key = "value" if profile == "v2" else "_REFERENCE"
-    return {**attributes, name: {**value, key: {**reference_part(value, profile), **correction}}}
+    new = {**value, key: {**reference_part(value, profile), **correction}}
+    return DocumentChange({path: replace_attributes(docs, {**attributes, name: new})})
 
 
 # -- references in cells: of each kind of damage in an array the first is reported, with their number -----------------

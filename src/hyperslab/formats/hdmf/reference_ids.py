@@ -11,15 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import numpy as np
-
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.documents import text_or_none
+from hyperslab.formats.hdmf.cell_types import field_kinds
 from hyperslab.formats.zarr.chunks import CasChunks, ChunkKeys, KeyedChunks
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
+from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -47,11 +46,11 @@ def has_all_ids(pointer: Pointer) -> bool:
 
 def reference_fields(dtype: DataType) -> tuple[str, ...] | None:
     """Return the fields of cells that are references, ``()`` where the cells are; None where there are none."""
-    if isinstance(dtype, ObjectRef | RegionRef):
-        return ()
-    if not isinstance(dtype, np.dtype):
-        return None
-    return tuple(name for name, kind in tagged_fields(dtype) if isinstance(kind, ObjectRef | RegionRef)) or None
+    match dtype:
+        case ObjectRef() | RegionRef():
+            return ()
+    kinds = field_kinds(dtype)
+    return tuple(name for name in kinds if kinds[name] in (ObjectRef(), RegionRef())) or None
 
 
 def complete_cells(block: Block, fields: tuple[str, ...], find_id: ObjectIdLookup) -> Block:

@@ -250,7 +250,10 @@ def _attributes(
 
 def _zero_fill(dtype: DataType) -> object:
     """Return the fill value that HDMF's writers give to new arrays."""
-    if isinstance(dtype, VlenString | VlenBytes):
-        return "" if isinstance(dtype, VlenString) else b""
+    match dtype:
+        case VlenString():
+            return ""
+        case VlenBytes():
+            return b""
     plain = numpy_dtype(dtype)
     return np.zeros((), plain)[()] if plain.kind in "biufc" or plain.names is not None else None

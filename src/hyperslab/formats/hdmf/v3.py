@@ -15,7 +15,7 @@ from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import HDMF_CODECS, SERIAL
-from hyperslab.formats.documents import is_text_list, object_or_empty
+from hyperslab.formats.documents import is_text_list, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
@@ -30,6 +30,7 @@ from hyperslab.formats.hdmf.cell_types import (
     OBJECTS,
     REGIONS,
     check_field,
+    field_kinds,
     is_known_type_name,
     is_object,
     is_same_type,
@@ -52,7 +53,6 @@ from hyperslab.model.dtypes import (
     VlenString,
     describe,
     tagged,
-    tagged_fields,
 )
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
@@ -102,11 +102,13 @@ def find_steps(codecs: Iterable[Codec]) -> list[Codec]:
     return found
 
 
-def logical_row(stored: NumpyDType, references: Sequence[str], regions: Sequence[str]) -> NumpyDType | None:
+def logical_row(stored: DataType, references: Sequence[str], regions: Sequence[str]) -> NumpyDType | None:
     """Return the rows that stored ones stand for: wide text is references or text of any length; None without such
     fields."""
+    if not isinstance(stored, np.dtype) or stored.names is None:
+        return None
     kinds: dict[str, ObjectRef | RegionRef | VlenString] = {}
-    for name in stored.names or ():
+    for name in stored.names:
         field = stored[name]
         if field.kind != "U" or field.subdtype is not None:
             continue
@@ -118,10 +120,8 @@ def logical_row(stored: NumpyDType, references: Sequence[str], regions: Sequence
             kinds[name] = VlenString()
     if not kinds:
         return None
-    names = stored.names or ()
-    return np.dtype(
-        [(name, tagged(np.dtype(object), kinds[name]) if name in kinds else stored[name]) for name in names]
-    )
+    fields = [(name, tagged(np.dtype(object), kinds[name]) if name in kinds else stored[name]) for name in stored.names]
+    return np.dtype(fields)
 
 
 def requested_widths(wish: ArraySpec) -> dict[str, int]:
@@ -136,7 +136,7 @@ def requested_widths(wish: ArraySpec) -> dict[str, int]:
 
 def fixed_width_row(row: NumpyDType, widths: Mapping[str, int]) -> NumpyDType:
     """Return the rows of fixed width that are stored; Unsupported for fields that cannot be text."""
-    kinds = dict(tagged_fields(row))
+    kinds = field_kinds(row)
     for name in row.names or ():
         if row[name].hasobject:
             check_field(name, kinds.get(name), bytes_too=False)
@@ -161,17 +161,20 @@ def to_stored_array(spec: ArraySpec) -> ArraySpec:
     steps = find_steps(spec.codecs)
     if not steps:
         wanted = step_for(spec.dtype, {})
-        as_zarr_has_them = isinstance(spec.dtype, VlenBytes) and "vlen-bytes" in [codec.name for codec in spec.codecs]
-        if wanted is not None and not as_zarr_has_them:
-            message = f"cells of type {describe(spec.dtype)} without codec {wanted.name}"
-            raise Unsupported(message, remedy="leave the codecs out")
-        return spec
+        if wanted is None or (wanted.name == BYTES and "vlen-bytes" in [codec.name for codec in spec.codecs]):
+            return spec
+        message = f"cells of type {describe(spec.dtype)} without codec {wanted.name}"
+        raise Unsupported(message, remedy="leave the codecs out")
     codecs = remove_steps(spec.codecs)
-    if not isinstance(spec.dtype, np.dtype):
-        fill = bytes(spec.fill_value or b"").decode() if isinstance(spec.dtype, VlenBytes) else ""
-        return spec.evolve(dtype=VlenString(), codecs=codecs, fill_value=fill)
-    dtype = fixed_width_row(spec.dtype, steps[0].config["widths"])
-    return spec.evolve(dtype=dtype, codecs=codecs, fill_value=np.zeros((), dtype)[()])
+    match spec.dtype:
+        case np.dtype():
+            dtype = fixed_width_row(spec.dtype, steps[0].config["widths"])
+            return spec.evolve(dtype=dtype, codecs=codecs, fill_value=np.zeros((), dtype)[()])
+        case VlenBytes():
+            fill = bytes(spec.fill_value or b"").decode()
+        case _:
+            fill = ""
+    return spec.evolve(dtype=VlenString(), codecs=codecs, fill_value=fill)
 
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -317,7 +320,7 @@ def _apply_reserved(
     fields = [_parse_field_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
     if isinstance(spec.dtype, VlenString):
         of_bytes = object_or_empty(rest.get(ATTRIBUTE)).get("dtype") == _OF_BYTES
-        kind = _REFERENCES.get(type_name) if isinstance(type_name, str) else None
+        kind = _REFERENCES.get(text_or_none(type_name) or "")
         if kind is None and not of_bytes:
             return spec
         dtype = VlenBytes() if kind is None else kind
@@ -326,16 +329,16 @@ def _apply_reserved(
         step = Codec(BYTES if kind is None else REFERENCES)
         fill = _cell_fill(spec.fill_value, dtype)
         return spec.evolve(dtype=dtype, codecs=insert_step(spec.codecs, step), fill_value=fill)
-    row = logical_row(spec.dtype, *fields) if isinstance(spec.dtype, np.dtype) else None
-    found = {} if row is None else dict(tagged_fields(row))
+    row = logical_row(spec.dtype, *fields)
+    kinds = {} if row is None else field_kinds(row)
     for name in fields[0] + fields[1]:
-        if not isinstance(found.get(name), ObjectRef | RegionRef):
+        if kinds.get(name) in (None, VlenString()):
             problems.warn("reference-fields", f"there is no field {name!r} of text that could hold references; ignored")
-    if row is None or not isinstance(spec.dtype, np.dtype):
+    if row is None:
         return spec
     if spec.fill_value is not None and any(spec.fill_value.tobytes()):
         problems.warn("fill_value", "the fill value of rows is not empty; those never written are rows of zeros")
-    widths = {name: spec.dtype[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
+    widths = {name: spec.numpy_dtype[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
     step = Codec(ROWS, {"widths": widths})
     return spec.evolve(dtype=row, codecs=insert_step(spec.codecs, step), fill_value=None)
 
@@ -384,24 +387,21 @@ def _attributes(
     """Return the stored attributes with those of this profile."""
     attributes: dict[str, Any] = dict(own_layout.get("unread", {}))
     same = previous is not None and is_same_type(previous.dtype, spec.dtype)
-    type_name = (
-        own_layout[V3_DTYPE]
-        if V3_DTYPE in own_layout and (same or own_layout[V3_DTYPE] is None)
-        else type_name_of(spec.dtype, "v3")
-    )
-    if isinstance(spec.dtype, VlenBytes) and type_name is None:
-        type_name = type_name_of(spec.dtype, "v3")
+    is_bytes = isinstance(spec.dtype, VlenBytes)
+    type_name = type_name_of(spec.dtype, "v3")
+    if V3_DTYPE in own_layout and (same or (own_layout[V3_DTYPE] is None and not is_bytes)):
+        type_name = own_layout[V3_DTYPE]
     attributes |= {} if type_name is None else {V3_DTYPE: type_name}
     if same:
         attributes |= {name: own_layout[name] for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own_layout}
-    elif isinstance(spec.dtype, np.dtype):
-        for attribute, kind in ((REFERENCE_FIELDS, ObjectRef), (REGION_FIELDS, RegionRef)):
-            if names := [name for name, found in tagged_fields(spec.dtype) if isinstance(found, kind)]:
+    else:
+        for attribute, kind in ((REFERENCE_FIELDS, ObjectRef()), (REGION_FIELDS, RegionRef())):
+            if names := [name for name, found in field_kinds(spec.dtype).items() if found == kind]:
                 attributes[attribute] = names
     if any(name is not None for name in spec.dims):
         attributes[DIMENSIONS] = list(spec.dims)
     attributes = {**stored, **attributes}
-    return add_extended_metadata(attributes, dtype=_OF_BYTES) if isinstance(spec.dtype, VlenBytes) else attributes
+    return add_extended_metadata(attributes, dtype=_OF_BYTES) if is_bytes else attributes
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
