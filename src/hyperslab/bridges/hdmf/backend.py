@@ -102,7 +102,7 @@ class HyperslabIO(HDMFIO):
 
     @property
     def path(self) -> Any:
-        """Return the path, URL or store that the file was named by."""
+        """Return the path, URL or store that the file was opened by."""
         return self._path
 
     @property
@@ -320,7 +320,7 @@ def parse_object_codec(name: str | None, codec_class: Any) -> str:
 
 def construct(file: HyperslabIO, read: Callable[[], Any]) -> Any:
     """Construct by `read`, again without a builder that cannot be made since it lacks a link or reference."""
-    while True:
+    while True:  # each round leaves out one builder at least, else the error is raised
         try:
             return read()
         except ConstructError as error:

@@ -1,7 +1,7 @@
-"""Builders of a dataset: of its whole tree, from the documents alone; links and references when the tree is there.
+"""Read a dataset as builders: its whole tree from the documents alone, then links and references.
 
 A link or reference that leads nowhere is left out with a warning that names it, and so is a node that cannot be read:
-everything else is given.
+everything else is read.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _is_date(cell: Any) -> bool:
     return len(text) >= _DATE_LENGTH and text[:4].isdigit() and text[4] == text[7] == "-" and text[5:7].isdigit()
 
 
-# -- arrays of references: builders while hdmf reads, containers afterwards, found when asked for ----------------------
+# -- arrays of references: builders while hdmf reads, containers afterwards, found on access ---------------------------
 
 
 class _ReferenceArray(HyperslabDataset):
@@ -306,11 +306,11 @@ class ContainerReferences(_ReferenceArray, ContainerResolver):
 
 
 class BuilderTable(_Table, BuilderResolver):
-    """Rows whose references are given as builders."""
+    """Rows that give builders for references."""
 
 
 class ContainerTable(_Table, ContainerResolver):
-    """Rows whose references are given as containers."""
+    """Rows that give containers for references."""
 
     gives_builders = False
 

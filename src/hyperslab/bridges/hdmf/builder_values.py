@@ -47,7 +47,7 @@ NAMES: dict[str, DataType] = {
     **dict.fromkeys(("ref", "reference", "object"), ObjectRef()),
     "region": RegionRef(),
 }
-"""The values that a schema may give as ``dtype``, and what peers give besides (reference R47)."""
+"""The words that a schema may have as ``dtype``, and those of peers (reference R47)."""
 
 
 def parse_type(declared: Any) -> DataType | None:

@@ -34,7 +34,7 @@ _PIECE = 16 << 20
 
 class HyperslabDataset(HDMFDataset):
     """An array of a dataset, lazily read. ``data[key]`` has NumPy's meaning; in a writable file ``data[key] = value``
-    and ``append`` change it at once. Text is given as ``object`` cells."""
+    and ``append`` change it at once. Text is read as ``object`` cells."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -232,8 +232,8 @@ class HyperslabDataIO(DataIO):
 
     ``chunks``, ``shards`` (profile v3), ``codec`` (``"zstd:5"``, ``"none"``, a list …) and ``fill_value`` are what they
     are in ``Group.create_array``. ``data`` may be an :class:`~hyperslab.array.Array` of any format. ``link_data``: of
-    data that are an array of an open HDMF dataset, whether a link to it is written rather than a copy (None: as
-    ``write`` is told). Without data, ``shape`` and ``dtype`` make an array of
+    data that are an array of an open HDMF dataset, write a link to it rather than a copy (None: as the argument of
+    ``write`` says). Without data, ``shape`` and ``dtype`` make an array of
     nothing but fill values, to be filled by :attr:`dataset` once the file is written.
     """
 
@@ -265,7 +265,7 @@ class HyperslabDataIO(DataIO):
 
     @property
     def link_data(self) -> bool | None:
-        """Return whether a link is written to data that are an array; None: as ``write`` is told."""
+        """Return whether a link is written to data that are an array; None: as the argument of ``write`` says."""
         return self._link_data
 
     def get_io_params(self) -> dict[str, Any]:

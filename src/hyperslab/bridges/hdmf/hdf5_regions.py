@@ -1,4 +1,4 @@
-"""Region references of HDF5 files, both ways: what h5py has open becomes a region of ours, and a region one of h5py's.
+"""Convert region references of HDF5 files: those of h5py become regions of ours, and ours become h5py's.
 
 HDF5 stores no shape beside a selection: regions get the one that the dataset has now. A selection of all of it, which
 HDF5 keeps as such, is everything that there is when it is read.
@@ -114,9 +114,8 @@ def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
 
 def _runs(positions: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return neighbouring positions as ``(start, stop)``."""
-    listed = np.array(positions, np.int64)
-    edges = np.flatnonzero(np.diff(listed) != 1) + 1
-    parts = np.split(listed, edges)
+    array = np.array(positions, np.int64)
+    parts = np.split(array, np.flatnonzero(np.diff(array) != 1) + 1)
     return [(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 

@@ -1,4 +1,4 @@
-"""The schemas that a file keeps: read for hdmf's catalogues, written from them, and what they say of nodes.
+"""Read and write the schemas that a file keeps, for hdmf's catalogues, and look up what they say of nodes.
 
 Attributes are cast as the schema wants them: JSON has one kind of whole number and one of text, a schema has more.
 """
@@ -52,7 +52,7 @@ def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] |
     kept = session.reader.specifications()
     readers = {}
     for name in kept if namespaces is None else namespaces:
-        versions = list(kept[name])
+        versions = list(kept[name])  # the newest last; words that are no version only where there is no other
         version = next((each for each in reversed(versions) if each not in (_UNVERSIONED, "None")), versions[-1])
         place = f"{session.url}:/{schemas_path(session)}/{name}/{version}"
         readers[name] = _NamespaceReader(place, kept[name][version])
@@ -137,7 +137,7 @@ _TYPE_KEYS = ("neurodata_type", "data_type")
 
 @dataclass(frozen=True)
 class _CastPlan:
-    """What the schema wants of a node: of its attributes, and of what is right below it without a type of its own."""
+    """The casts of a node's attributes by its schema, and those of nodes right below it without a type of their own."""
 
     casts: Mapping[str, Cast]
     below: Mapping[str, _CastPlan]

@@ -81,7 +81,7 @@ class Pointers:
         )
 
     def _real_path(self, path: str) -> str:
-        """Resolve symbolic links, once for all pointers of a write."""
+        """Resolve symbolic links, once for all pointers of a write: before the next one they may lead elsewhere."""
         if path not in self._real_paths:
             self._real_paths[path] = path if "://" in path else os.path.realpath(path)
         return self._real_paths[path]

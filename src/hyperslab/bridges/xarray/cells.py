@@ -63,7 +63,7 @@ def _write_by_rows(array: Array, variable: xr.Variable, where: Any) -> None:
     first = key[0].indices(array.shape[0])[0]
     cut = array.grid.axes[0].size_of(0)
     row = max(variable.nbytes // max(variable.shape[0], 1), 1)
-    step = max(cut, _BLOCK // row // cut * cut)
+    step = max(cut, _BLOCK // row // cut * cut)  # whole chunks, of which none is read and written twice
     for start in range(0, variable.shape[0], step):
         stop = min(start + step, variable.shape[0])
         array[(slice(first + start, first + stop), *key[1:])] = cells_of(variable[start:stop], array.dtype)

@@ -26,7 +26,7 @@ _SCALING = (("scale_factor", 1), ("add_offset", 0))
 
 @dataclass(frozen=True)
 class Packing:
-    """How the numbers of a variable are stored. ``marks``: NaN has a value that stands for it."""
+    """The dtype and scale that numbers are stored with. ``marks``: a value stands for NaN."""
 
     name: str
     dtype: np.dtype
@@ -217,7 +217,7 @@ def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
         return plain
     _check_text(name, plain)
     if kind == "f":
-        plain.encoding.setdefault("_FillValue", None)  # NaN needs none; xarray would add one that nobody asked for
+        plain.encoding.setdefault("_FillValue", None)  # NaN needs none, and xarray would add one
     try:
         plain = checked(name, plain, plain.encoding)
         done = typed(name, conventions.encode_cf_variable(plain, name=name))

@@ -37,13 +37,15 @@ def _guess_can_open(self: Any, filename_or_obj: Any) -> Any:
     return not is_database(filename_or_obj) and _netcdf_can_open(self, filename_or_obj)
 
 
-NetCDF4BackendEntrypoint.guess_can_open = _guess_can_open
+_netcdf_engine: Any = NetCDF4BackendEntrypoint
+_netcdf_engine.guess_can_open = _guess_can_open
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
+# Names of datasets that an error lists.
 _SHOWN = 10
 _DECODERS = (
     "mask_and_scale",
@@ -127,7 +129,7 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
 
 
 def _dataset(node: Group | Array) -> Group | Array:
-    """Return the node. Invalid for a place of many datasets, of which the first are named, and for a collection."""
+    """Return the node. Invalid for a place of many datasets, of which it names the first, and for a collection."""
     reader = node._session.reader
     if isinstance(node, Group) and (members := reader.members(node.path)):
         one = f"{node.path}/{members[0]}" if node.path else members[0]

@@ -90,9 +90,9 @@ def fits_text(variable: xr.Variable, dtype: np.dtype, *, lazily: bool) -> bool:
     return True
 
 
-def can_cast_text(given: np.dtype, stored: np.dtype) -> bool:
+def can_cast_text(text: np.dtype, stored: np.dtype) -> bool:
     """Return whether the dtype alone tells that no text is cut."""
-    return given.kind == stored.kind and given.kind in "SU" and given.itemsize <= stored.itemsize
+    return text.kind == stored.kind and text.kind in "SU" and text.itemsize <= stored.itemsize
 
 
 def same_kind(variable: xr.Variable, array: Array) -> bool:

@@ -314,7 +314,7 @@ def _check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> 
 
 
 def _need_manager(chunks: Any) -> None:
-    """Raise MissingLibrary, of dask, where chunks are asked for and xarray knows nothing that has them."""
+    """Raise MissingLibrary, of dask, where chunks are wanted and xarray has no library for them."""
     if chunks is not None and not list_chunkmanagers():
         library("dask.array")
 

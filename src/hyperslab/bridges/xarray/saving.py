@@ -115,8 +115,7 @@ def _by_node(encoding: Mapping[Any, Any], datasets: Iterable[str]) -> dict[str, 
 
 
 def _unlimited(dims: str | Iterable[Hashable] | None, datasets: Iterable[xr.Dataset]) -> tuple[str, ...] | None:
-    """Return the names of the dimensions that are to grow, where they are given; Invalid for those that there are
-    not."""
+    """Return the names of the dimensions that are to grow, None for those of the datasets; Invalid for unknown ones."""
     if dims is None:
         return None
     known = {str(dim) for dataset in datasets for dim in dataset.dims}

@@ -176,7 +176,7 @@ def _unlimited(dataset: xr.Dataset) -> tuple[str, ...]:
 
 
 def names_of(dims: str | Iterable[Hashable] | None) -> tuple[str, ...]:
-    """Return the names of dimensions, of which a single one may be given as text."""
+    """Return the names of dimensions; a text is the name of one."""
     if dims is not None and not isinstance(dims, Iterable):
         raise Invalid(f"unlimited_dims={dims!r}", remedy="give the name of a dimension, or a list of names")
     return (dims,) if isinstance(dims, str) else tuple(map(str, dims or ()))
@@ -188,6 +188,7 @@ def replacing(group: Group, names: Iterable[str]) -> Iterator[tuple[Mapping[str,
     takes when the block ends; and a list, to which the block adds each place where it has made one. When it fails the
     old ones stand and nothing of the new ones is left.
     """
+    # A random name, which no other writer that replaces the same node takes.
     places = {name: f"{name}-{secrets.token_hex(4)}" if name in group else name for name in names}
     made: list[str] = []
     try:

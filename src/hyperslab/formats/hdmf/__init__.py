@@ -75,7 +75,7 @@ _MARKS = re.compile(
     rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
 )
 _OF_NCZARR = re.compile(rb'"(?:_nczarr_(?:superblock|group|array)|nczarr_version)"\s*:')
-"""What a dataset of NCZarr says, though its attributes may be those of an NWB file that it was made from."""
+"""Marks of a dataset of NCZarr, whose attributes may be those of an NWB file that it was made from."""
 # A root without attributes is one whose writer died early. Its first few nodes tell, and each costs one request.
 _MOST_CHILDREN = 4
 
@@ -83,7 +83,7 @@ _MOST_CHILDREN = 4
 @dataclass(frozen=True)
 class HdmfFormat(ZarrFormat):
     """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of;
-    ``allow_external``: what links are followed to where nothing else is said."""
+    ``allow_external``: the places that links are followed to unless a call names others."""
 
     profile: ProfileName = "v2"
     allow_external: Sequence[str] | bool = ()
@@ -149,6 +149,7 @@ class HdmfFormat(ZarrFormat):
         """
         if (document := probe.get(_DOCUMENT_3)) is not None:
             return _has_marks(document)
+        # Before ``.zgroup``: the copy has the documents of all nodes, so that one more request tells, also on a server.
         if (copy := probe.get(".zmetadata")) is not None:
             return _has_marks(copy) and _OF_NCZARR.search(copy) is None
         if probe.get(".zgroup") is None and probe.get(".zarray") is None:

@@ -36,7 +36,7 @@ SPECIFICATIONS = "specifications"
 """That group's usual path."""
 V2_LINKS, V3_LINKS = "zarr_link", "_LINKS"
 V2_DTYPE, V3_DTYPE = "zarr_dtype", "_DTYPE"
-"""What the profiles call the links of a group and the type of an array."""
+"""The attributes in which the profiles keep the links of a group and the type of an array."""
 REFERENCE_FIELDS, REGION_FIELDS = "_REFERENCE_FIELDS", "_REGION_FIELDS"
 RESERVED = (V2_LINKS, V2_DTYPE, SPECLOC, V3_LINKS, V3_DTYPE, REFERENCE_FIELDS, REGION_FIELDS)
 LAYOUT, LINKS, SPECLOC_PATH = "hdmf", "links", "specloc"
@@ -54,6 +54,7 @@ Reference = ObjectReference | RegionReference
 FILL = "_FillValue"
 """Spelled by Zarr's own formats, as xarray knows it."""
 _TEXT = "utf-8:"
+# The keys of a reference's object that its value tells; any other key of a stored object is kept.
 _REFERENCE_KEYS = frozenset({"source", "path", "object_id", "source_object_id", "region"})
 ID_KEYS = ("object_id", "source_object_id")
 

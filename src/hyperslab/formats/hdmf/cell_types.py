@@ -1,8 +1,8 @@
 """Types of cells by Zarr's own type, ``zarr_dtype`` or ``_DTYPE``, and the codec of objects. Pure.
 
 Zarr's own type counts; the type names of HDMF are for its readers. But Zarr v2 says ``|O`` of references, and of fields
-of any length: what these are is told by ``zarr_dtype`` and the one codec that makes bytes of them. Zarr's own format is
-given such an array as one of text (``to_text_document``), which it cuts and compresses alike.
+of any length: their type follows from ``zarr_dtype`` and the one codec that makes bytes of them. Zarr's own format gets
+such an array as one of text (``to_text_document``), which it cuts and compresses alike.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ JSON2 = {
     "sort_keys": True,
     "strict": True,
 }
-"""How numcodecs configures the codec unless told otherwise."""
+"""The default configuration of the codec in numcodecs."""
 PICKLE = "reference_pickle"
 CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
@@ -234,13 +234,13 @@ def is_object(dtype: DataType) -> bool:
 def raise_if_fill_value(value: object, dtype: DataType) -> None:
     """Raise Invalid for a fill value of object cells: unwritten ones are no reference, or rows of zeros."""
     empty = ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
-    given, wanted = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
-    if value is not None and (type(given) is not type(wanted) or given != wanted):
+    chosen, default = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
+    if value is not None and (type(chosen) is not type(default) or chosen != default):
         raise Invalid("references, and rows with fields of any length, have no fill value", remedy="leave it out")
 
 
 def needs_text_stand_in(spec: ArraySpec) -> bool:
-    """Return True for an array that Zarr's own format is given as one of text."""
+    """Return True for an array that Zarr's own format gets as one of text."""
     return is_object(spec.dtype) or any(codec.name == PICKLE for codec in spec.codecs)
 
 
@@ -262,6 +262,7 @@ def is_same_type(a: DataType, b: DataType) -> bool:
 def to_text_document(doc: Mapping[str, Any]) -> dict[str, object]:
     """Return the ``.zarray`` of an array of objects as that of an array of text."""
     filters = [{"id": _TEXT}, *doc["filters"][1:]]
+    # Lists of JSON follow no order, whatever the document says.
     order = "C" if _IDS.get(doc["filters"][0].get("id")) == "json2" else doc.get("order", "C")
     return {**doc, "dtype": "|O", "fill_value": 0, "filters": filters, "order": order}
 
@@ -312,7 +313,7 @@ def find_object_codec(spec: ArraySpec) -> Codec:
 def check_fill_value(spec: ArraySpec) -> None:
     """Read the fill value of rows, which is an encoded number: UnsafePickle or FormatError when it is anything else.
 
-    That is asked when their cells are touched, so that the dataset opens all the same; nothing of it is run.
+    Called when their cells are touched, so that the dataset opens all the same; nothing of it is run.
     """
     doc = spec.layout.get("zarr2", {})
     is_row = is_object(spec.dtype) and spec.numpy_dtype.names is not None

@@ -35,7 +35,7 @@ class LinkLoop(BrokenLink):
 
 
 class HdmfSurvey(DocumentSurvey):
-    """Documents and specs by path, read when they are asked for, with ``others``: the datasets that links lead to."""
+    """Documents and specs by path, each read when it is first needed. ``others``: the datasets that links lead to."""
 
     def __init__(
         self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, others: OtherDatasets
@@ -183,7 +183,7 @@ class _StoredDocuments(ZarrReader):
 
 @dataclass
 class OtherDatasets:
-    """The datasets beside one, each opened once for reading; those that are open are closed together.
+    """Datasets that links lead to, each opened once for reading and all closed together.
 
     ``allow``: places that links may lead to besides."""
 

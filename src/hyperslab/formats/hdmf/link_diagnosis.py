@@ -50,7 +50,7 @@ class LinkDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class LinkTarget:
-    """What a pointer leads to: the dataset that it names, and the node behind all links, if one is there."""
+    """The end of a pointer: the dataset that it names, and the node behind all links, if one is there."""
 
     diagnoses: tuple[LinkDiagnosis, ...]
     dataset: HdmfSurvey | None = None
@@ -150,8 +150,8 @@ def _check_region(dataset: HdmfSurvey, path: str, pointer: Pointer) -> Iterator[
 # -- links, and references among attributes ----------------------------------------------------------------------------
 
 LINKS, DROP_LINKS = "links", "drop_links"
-"""The part of a repair that is about links and references, and so named the wish to complete them; the wish to take out
-links that are of no use."""
+"""The part of a repair that is about links and references, which is also the wish to complete them; and the wish to
+take out links that are of no use."""
 Entries = list[Any]
 
 
@@ -229,7 +229,7 @@ def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarg
 
 
 def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Iterator[Finding]:
-    """Find entries that are no links. One that repeats another is taken out without being asked for."""
+    """Find entries that are no links. One that repeats another is taken out without a wish."""
     word = survey.profile.links_name
     links = survey.links(path)
     for entry in spec.layout.get(LAYOUT, {}).get("unread", {}).get(word, ()):

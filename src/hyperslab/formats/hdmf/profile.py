@@ -84,7 +84,7 @@ class HdmfProfile(MetadataDialect):
     def __init__(self, options: HdmfOptions | None = None) -> None:
         self._options = options or HdmfOptions(profile=self.name)
         self.specloc = SPECIFICATIONS
-        """The path of the group in which the specifications are, as the root said when it was parsed."""
+        """The path of the group in which the specifications are, by the root that was parsed last."""
 
     @abstractmethod
     def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:

@@ -1,4 +1,4 @@
-"""What ``check`` finds in the documents of a dataset, and how ``repair`` mends it; of links see ``link_diagnosis``.
+"""Find and mend damage of a dataset's documents, for ``check`` and ``repair``; that of links is in ``link_diagnosis``.
 
 Documents are changed where they are wrong, with consolidated metadata. A mend looks again, under the lock of the root.
 """
@@ -53,9 +53,12 @@ from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
 _TYPES = ("neurodata_type", "data_type")
+# Problems of documents that ``link_diagnosis`` reports, entry by entry.
 _ELSEWHERE = frozenset({"links"})
 _CELL_DAMAGE = frozenset({"other-cells", "unreadable-chunk"})
-"""What a look at the chunks calls cells that are not of the type that the documents say."""
+"""Kinds of problems that a wrong type name makes of chunks: writing the right one mends them, too."""
+# hdmf-zarr and hdmf call all integers ``int``, all floats ``float`` and text by many names: none of these words
+# contradicts cells of another width.
 _ANY_SIZE = {"int": "iu", "uint": "u", "long": "i", "float": "f", "double": "f", "bool": "b", "bool_": "b"}
 _TEXTS = frozenset(
     {"str", "str_", "text", "utf", "utf8", "utf-8", "bytes", "bytes_", "string_", "ascii", "isodatetime"}
@@ -197,22 +200,19 @@ def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
 
 
 def contradicts(type_name: str, dtype: DataType) -> bool:
-    """Return whether the word for a type speaks of other cells than there are; what counts is Zarr's type.
-
-    Peers call all integers ``int`` and all floats ``float``, and text by many names.
-    """
+    """Return whether the word for a type speaks of other cells than there are; Zarr's own type counts."""
     is_text = isinstance(dtype, VlenString | VlenBytes) or (isinstance(dtype, np.dtype) and dtype.kind in "SU")
     if type_name in _TEXTS:
         return not is_text
     if type_name in _ANY_SIZE:
         return is_text or numpy_dtype(dtype).kind not in _ANY_SIZE[type_name]
     try:
-        named = dtype_from_json(np.dtype(type_name).str if type_name.isidentifier() else type_name)
+        other = dtype_from_json(np.dtype(type_name).str if type_name.isidentifier() else type_name)
     except TypeError:
         return False
-    if named.kind not in "biufc":
+    if other.kind not in "biufc":
         return False
-    return is_text or numpy_dtype(dtype).newbyteorder("=") != named.newbyteorder("=")
+    return is_text or numpy_dtype(dtype).newbyteorder("=") != other.newbyteorder("=")
 
 
 def _find_fill_damage(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
@@ -284,8 +284,8 @@ def _infer_object_type(survey: HdmfSurvey, path: str, spec: ArraySpec) -> object
     type_names = [_common_type_name(column) if is_object_field(field) else str(field[1]) for field, column in pairs]
     if None in type_names:
         return None
-    named = zip(fields, ("str_" if type_name == "str" else type_name for type_name in type_names), strict=True)
-    return [{"name": field[0], "dtype": type_name} for field, type_name in named]
+    words = ["str_" if type_name == "str" else type_name for type_name in type_names]
+    return [{"name": field[0], "dtype": word} for field, word in zip(fields, words, strict=True)]
 
 
 def _common_type_name(values: Sequence[object]) -> str | None:
@@ -522,8 +522,8 @@ class _ChecksHdmf:
 
 
 class HdmfCheckReader(_ChecksHdmf, ZarrReader):
-    """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
-    lead, and to places that are allowed."""
+    """A reader of the documents at ``where`` that reports every problem; links are followed to where they may lead, and
+    to places that are allowed."""
 
     def __init__(
         self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed = ()
@@ -533,7 +533,7 @@ class HdmfCheckReader(_ChecksHdmf, ZarrReader):
 
 
 class HdmfRepairWriter(_ChecksHdmf, HdmfDocuments):
-    """The same, open for what mends them."""
+    """A writer of the documents that mends them."""
 
     def __init__(
         self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed = ()

@@ -170,7 +170,7 @@ def _check_codecs(spec: ArraySpec, *, is_pickle: bool, is_specification: bool, p
 
 
 def _check_type_name(type_name: object, spec: ArraySpec, doc: Mapping[str, object], problems: Problems) -> None:
-    """Warn of a ``zarr_dtype`` that is not so: what Zarr itself says of the cells counts."""
+    """Warn of a ``zarr_dtype`` that does not fit the cells: Zarr's own type counts."""
     if type_name is None:
         problems.warn("zarr_dtype", f"zarr_dtype is missing; {type_name_of(spec.dtype, 'v2')} is assumed")
     elif not is_known_type_name(type_name):

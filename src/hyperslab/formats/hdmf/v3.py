@@ -57,7 +57,7 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 # -- cells that Zarr v3 stores as something else: references and bytes as text, rows of any length as fixed-width rows.
-# Zarr's own format is given the array as it is stored (``to_stored_array``); an internal codec makes cells of it.
+# Zarr's own format gets the array as it is stored (``to_stored_array``); an internal codec makes cells of it.
 
 # How many characters hdmf-zarr gives each field of text, or more: so many or more are read as text of any length.
 MIN_TEXT_WIDTH = 512
@@ -273,8 +273,8 @@ def _read_array(
     own, rest = split_reserved(stored)
     type_name = own.pop(V3_DTYPE, None)
     own_layout: dict[str, Any] = {} if type_name is None else {V3_DTYPE: type_name}
-    named = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
-    own_layout |= named | ({"unread": own} if own else {})
+    reference_fields = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
+    own_layout |= reference_fields | ({"unread": own} if own else {})
     dims = rest.pop(DIMENSIONS, None)
     spec = document.read({**doc, **({"attributes": rest} if _has_sound_attributes(doc) else {})}, problems)
     assert spec.is_array
@@ -288,9 +288,10 @@ def _read_array(
             "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
         )
     spec = _read_dimensions(spec, doc, dims, own_layout, problems)
+    # Schemas have no _DTYPE in hdmf-zarr's stores: none is written to them either.
     if is_specification and type_name is None:
         own_layout[V3_DTYPE] = None
-    array = _apply_reserved(spec, type_name, named, rest, problems)
+    array = _apply_reserved(spec, type_name, reference_fields, rest, problems)
     _check_type_name(type_name, array, is_specification, problems)
     return array.evolve(problem=problems.undecodable_reason, layout={**spec.layout, LAYOUT: own_layout})
 
@@ -314,10 +315,16 @@ def _read_dimensions(
 
 
 def _apply_reserved(
-    spec: ArraySpec, type_name: object, named: Mapping[str, object], rest: Mapping[str, object], problems: Problems
+    spec: ArraySpec,
+    type_name: object,
+    reference_fields: Mapping[str, object],
+    rest: Mapping[str, object],
+    problems: Problems,
 ) -> ArraySpec:
     """Return the array as its reserved attributes describe it: references, rows of any length, bytes."""
-    fields = [_parse_field_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
+    fields = [
+        _parse_field_names(reference_fields.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)
+    ]
     if isinstance(spec.dtype, VlenString):
         of_bytes = object_or_empty(rest.get(ATTRIBUTE)).get("dtype") == _OF_BYTES
         kind = _REFERENCES.get(text_or_none(type_name) or "")
@@ -353,7 +360,7 @@ def _parse_field_names(names: object, attribute: str, problems: Problems) -> lis
 
 
 def _check_type_name(type_name: object, spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
-    """Warn of a ``_DTYPE`` that is not so: what Zarr itself says of the cells counts."""
+    """Warn of a ``_DTYPE`` that does not fit the cells: Zarr's own type counts."""
     if type_name is None:
         if not is_specification and type_name_of(spec.dtype, "v3") is not None:
             problems.warn("_DTYPE", f"_DTYPE is missing; {type_name_of(spec.dtype, 'v3')} is assumed")

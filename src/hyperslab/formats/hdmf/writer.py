@@ -229,7 +229,7 @@ class HdmfWriter(HdmfReader, Writer):
         """Return a user's wish as the profile spells it; Unsupported where it cannot be stored."""
         try:
             return self._written.new_array(spec)
-        except Unsupported as error:  # said by the format below, whose other version is our other profile
+        except Unsupported as error:  # of the format below, whose other version is our other profile
             message = _PLAIN.sub(r"format hdmf (profile v\1)", error.message)
             raise Unsupported(message, remedy=_PLAIN.sub(r"profile='v\1'", error.remedy or "") or None) from None
 
