@@ -128,7 +128,11 @@ class HyperslabDataset(HDMFDataset):
         """Add rows at the end, in the file, at once."""
         rows = list(arg)
         if rows:
-            cells = _column(rows) if self.dtype == object else np.asarray(rows)
+            is_object = self.dtype == object
+            cells = np.array(rows, object) if is_object else np.asarray(rows)
+            if is_object and (cells.ndim == 1 or not isinstance(rows[0], list | np.ndarray)):
+                cells = np.empty(len(rows), object)  # what has a length of its own, as text has, is one cell
+                cells[:] = rows
             self._array = widen_cells(self._array, cells)
             self._array.append(cells)
             self._cached_cells = None
@@ -204,15 +208,6 @@ def open_lazily(array: Array) -> HyperslabDataset:
     """Return the array as a dataset of hdmf."""
     large = array.ndim > 0 and is_fixed(array.data_type) and array.nbytes >= LARGE
     return (StreamedDataset if large else HyperslabDataset)(array)
-
-
-def _column(rows: list[Any]) -> np.ndarray:
-    """Return rows of objects, or of lists of them, as an array."""
-    nested = np.array(rows, object)
-    if nested.ndim == 1 or not isinstance(rows[0], list | np.ndarray):
-        nested = np.empty(len(rows), object)
-        nested[:] = rows
-    return nested
 
 
 def _text_as_objects(cells: Any) -> Any:

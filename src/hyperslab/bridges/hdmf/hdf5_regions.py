@@ -107,16 +107,13 @@ def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
     for place, axis in enumerate(axes):
         if not isinstance(axis, Steps):
             whole = [(0, length) for length in shape]
-            runs = [_box(shape, [*whole[:place], run, *whole[place + 1 :]]) for run in _runs(axis)]
+            positions = np.array(axis, np.int64)
+            runs = []
+            for part in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):  # of neighbours each
+                run = int(part[0]), int(part[-1]) + 1
+                runs.append(_box(shape, [*whole[:place], run, *whole[place + 1 :]]))
             space = space.combine_select(_united(runs), h5s.SELECT_AND)
     return space
-
-
-def _runs(positions: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return neighbouring positions as ``(start, stop)``."""
-    array = np.array(positions, np.int64)
-    parts = np.split(array, np.flatnonzero(np.diff(array) != 1) + 1)
-    return [(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
 def _box(shape: Shape, sides: Iterable[tuple[int, int]]) -> Any:

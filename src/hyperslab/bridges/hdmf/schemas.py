@@ -198,14 +198,14 @@ def _cast_to(dtype: Any) -> Cast | None:
 
 
 def _signed(value: Any) -> Any:
-    return np.int64(value) if _is_whole(value) and -(2**63) <= value < 2**63 else value
+    return np.int64(value) if type(value) is int and -(2**63) <= value < 2**63 else value
 
 
 def _unsigned(value: Any, least: np.dtype) -> Any:
     """Return the number in the least type that holds it and that the schema allows; lists as arrays."""
-    if isinstance(value, list) and value and all(_is_whole(each) and 0 <= each < 2**64 for each in value):
+    if isinstance(value, list) and value and all(type(each) is int and 0 <= each < 2**64 for each in value):
         return np.array(value, np.promote_types(least, np.min_scalar_type(max(value))))
-    if not _is_whole(value) or not 0 <= value < 2**64:
+    if type(value) is not int or not 0 <= value < 2**64:
         return value
     return np.promote_types(least, np.min_scalar_type(value)).type(value)
 
@@ -214,10 +214,6 @@ def _bytes(value: Any) -> Any:
     if isinstance(value, list):
         return [_bytes(each) for each in value]
     return value.encode() if type(value) is str else value
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int
 
 
 # -- type maps, and what schemas say of a node -------------------------------------------------------------------------

@@ -183,20 +183,16 @@ def _save_new(
     """Make a new dataset, whole when it stands at its place, but for what is to be computed later."""
     place = Location.of(url).url
     if overwrite:
-        _check_sources(datasets, place)
+        for dataset in datasets.values():
+            for name, variable in dataset.variables.items():
+                # Of a dask array no cells are left when it is computed.
+                if is_chunked_array(variable._data) and is_made_of(variable.data, place):
+                    remedy = "load() it first, or save it elsewhere"
+                    raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
         datasets = {path: detached(dataset, place) for path, dataset in datasets.items()}
     with api.created(url, format, overwrite=overwrite, **api.whole_options(Location.of(url), format, options)) as root:
         _check_delay(root, how, url)
         return _compute(_write_tree(root, datasets, how), how)
-
-
-def _check_sources(datasets: Mapping[str, xr.Dataset], place: str) -> None:
-    """Raise Invalid for a dask array made of what will be gone when it is computed."""
-    for dataset in datasets.values():
-        for name, variable in dataset.variables.items():
-            if is_chunked_array(variable._data) and is_made_of(variable.data, place):
-                remedy = "load() it first, or save it elsewhere"
-                raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
 
 
 def _save_into(
@@ -211,7 +207,15 @@ def _save_into(
     if not exists and mode == "r+":
         raise NotFound("there is no such group", url=root.url, node=path, remedy="make it with mode='a'")
     if not exists or mode == "w":
-        return _save_group(root, path, datasets, how)
+        if path in root and not how.compute:
+            remedy = "leave compute=False out, or delete it"
+            raise Invalid(f"/{path} exists and is to be made anew later", remedy=remedy)
+        if path in root:
+            datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()}
+        with replacing(root, [path]) as (places, made):  # a group that is there, once the new one is complete
+            group = root.create_group(places[path])
+            made.append(places[path])
+            return _write_tree(group, datasets, how)
     group = _below(root, path)
     if mode == "r+":
         nodes = [write_region(_below(group, name), dataset, None, how.at(name)) for name, dataset in datasets.items()]
@@ -222,17 +226,6 @@ def _save_into(
             for name, dataset in datasets.items()
         ]
         return _compute(list(chain.from_iterable(nodes)), how)
-
-
-def _save_group(root: Group, path: str, datasets: Mapping[str, xr.Dataset], how: NewArrayOptions) -> list[DelayedWrite]:
-    """Make a new group; one that is there is replaced once the new one is complete."""
-    if path in root and not how.compute:
-        raise Invalid(f"/{path} exists and is to be made anew later", remedy="leave compute=False out, or delete it")
-    datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()} if path in root else datasets
-    with replacing(root, [path]) as (places, made):
-        group = root.create_group(places[path])
-        made.append(places[path])
-        return _write_tree(group, datasets, how)
 
 
 def _below(group: Group, name: str) -> Group:
@@ -277,25 +270,21 @@ def _dataset_of(array: xr.DataArray) -> xr.Dataset:
 
 def _with_units(dataset: xr.Dataset) -> xr.Dataset:
     """Return the dataset with the units of its Quantities as attributes; Invalid where a variable says others."""
-    plain = {
-        name: _without_quantity(name, variable)
-        for name, variable in dataset.variables.items()
-        if is_quantity(variable._data)
-    }
+    plain: dict[Hashable, xr.Variable] = {}
+    for name, variable in dataset.variables.items():
+        if not is_quantity(variable._data):
+            continue
+        cells, units = split(variable._data)
+        attribute = variable.attrs.get("units", units)
+        if attribute != units:
+            message = f"{name!r} is a Quantity of {units!r} with an attribute units {attribute!r}"
+            raise Invalid(message, remedy="delete the attribute, or convert the Quantity to those units")
+        plain[name] = xr.Variable(variable.dims, cells, {**variable.attrs, "units": units}, variable.encoding)
     if not plain:
         return dataset
     coords = {name: variable for name, variable in plain.items() if name in dataset.coords}
     data = {name: variable for name, variable in plain.items() if name not in coords}
     return dataset.assign_coords(coords).assign(data)
-
-
-def _without_quantity(name: Hashable, variable: xr.Variable) -> xr.Variable:
-    cells, units = split(variable._data)
-    attribute = variable.attrs.get("units", units)
-    if attribute != units:
-        message = f"{name!r} is a Quantity of {units!r} with an attribute units {attribute!r}"
-        raise Invalid(message, remedy="delete the attribute, or convert the Quantity to those units")
-    return xr.Variable(variable.dims, cells, {**variable.attrs, "units": units}, variable.encoding)
 
 
 __all__ = ["save_xarray"]

@@ -231,8 +231,11 @@ class _Engine(BackendEntrypoint):
         stored = stack.arrays[0].shards or stack.arrays[0].chunks
         variable.encoding["preferred_chunks"] = dict(zip(dims, (1, *stored), strict=True))
         dataset = xr.Dataset({_free(stack.name, {*dims, *stack.attributes}): variable})
-        for dim in filter(None, stack.arrays[0].dims):
-            index = _longest(stack, dim).spec.indexes.get(dim)
+        for axis, dim in enumerate(stack.arrays[0].dims):
+            if dim is None:
+                continue
+            lengths = [array.shape[axis] for array in stack.arrays]
+            index = stack.arrays[lengths.index(max(lengths))].spec.indexes.get(dim)  # the longest has all labels
             start = columns.get(stack.starts.get(dim, ""))
             if isinstance(index, TimeScale) and start is not None and start.dtype.kind == "M":
                 dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
@@ -262,12 +265,6 @@ def _columns(stack: Stack, columns: Mapping[str, np.ndarray], taken: set[Any]) -
         if name != stack.along:
             found[_free(name, taken | found.keys())] = xr.Variable((dim,), cells)
     return found
-
-
-def _longest(stack: Stack, dim: str) -> Array:
-    """Return the longest array along a dimension, which has all of its labels."""
-    axis = stack.arrays[0].dims.index(dim)
-    return max(stack.arrays, key=lambda array: array.shape[axis])
 
 
 def _free(name: str, taken: set[Any]) -> str:

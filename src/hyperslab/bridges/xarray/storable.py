@@ -82,27 +82,22 @@ def typed(name: str, variable: xr.Variable) -> xr.Variable:
         return xr.Variable(variable.dims, np.full(cells.shape, np.nan), variable.attrs, variable.encoding)
     if kinds <= {str}:
         return variable
-    return xr.Variable(variable.dims, _of_one_kind(name, cells, missing), variable.attrs, variable.encoding)
-
-
-def _missing(cells: np.ndarray) -> np.ndarray:
-    """Return a mask of the objects that are None, NaN or NaT."""
-    return np.asarray(xr.Variable([f"axis_{axis}" for axis in range(cells.ndim)], cells).isnull().values)
-
-
-def _of_one_kind(name: str, cells: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Return objects of one kind as bytes, of which missing ones are empty, or as numbers, of which they are NaN."""
-    there = cells[~missing]
     if isinstance(there.flat[0], bytes):
-        return np.where(missing, b"", cells).astype(_BYTES)
+        result = np.where(missing, b"", cells).astype(_BYTES)  # missing ones are empty
+        return xr.Variable(variable.dims, result, variable.attrs, variable.encoding)
     values = np.array(there.tolist()) if isinstance(there.flat[0], complex | float | int | np.generic) else there
     if values.dtype.kind not in "biufc":
         remedy = "store numbers, text, bytes or NumPy's times"
         raise Invalid(f"{name!r} holds objects of type {type(there.flat[0]).__name__}", remedy=remedy)
     dtype = values.dtype if not missing.any() or values.dtype.kind in "fc" else np.dtype(float)
-    result = np.full(cells.shape, np.nan if missing.any() else 0, dtype)
+    result = np.full(cells.shape, np.nan if missing.any() else 0, dtype)  # missing ones are NaN
     result[~missing] = values
-    return result
+    return xr.Variable(variable.dims, result, variable.attrs, variable.encoding)
+
+
+def _missing(cells: np.ndarray) -> np.ndarray:
+    """Return a mask of the objects that are None, NaN or NaT."""
+    return np.asarray(xr.Variable([f"axis_{axis}" for axis in range(cells.ndim)], cells).isnull().values)
 
 
 def text(cells: np.ndarray) -> np.ndarray:

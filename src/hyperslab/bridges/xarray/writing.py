@@ -58,16 +58,16 @@ def resolve_region(
     for dim, part in region.items():
         if dim not in existing.dims:
             raise Invalid(f"no dimension {dim!r} in both", remedy=f"there are {tuple(existing.dims)}")
-        key[dim] = _place_along(dim, dataset, existing) if part == "auto" else _checked_slice(dim, part)
+        if part == "auto":
+            key[dim] = _place_along(dim, dataset, existing)
+            continue
+        if not isinstance(part, slice) or part.step not in (None, 1):
+            raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
+        if not all(end is None or isinstance(end, Integral) for end in (part.start, part.stop)):
+            remedy = "a slice of positions, or 'auto' to go by labels"
+            raise Invalid(f"the region of {dim!r} is {part!r}", remedy=remedy)
+        key[dim] = part
     return key
-
-
-def _checked_slice(dim: str, part: Any) -> slice:
-    if not isinstance(part, slice) or part.step not in (None, 1):
-        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
-    if not all(end is None or isinstance(end, Integral) for end in (part.start, part.stop)):
-        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice of positions, or 'auto' to go by labels")
-    return part
 
 
 def _place_along(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:

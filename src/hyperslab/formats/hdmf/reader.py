@@ -31,6 +31,7 @@ from hyperslab.stores.location import Location
 # -- specifications ----------------------------------------------------------------------------------------------------
 
 _LEVELS = 3
+# At most 18 digits a number, which fit 64 bits: Python refuses to read one of thousands.
 _PARTS = re.compile(r"\d{1,18}|[A-Za-z]+")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from hyperslab.chunks.grid import Coords, Grid
@@ -53,23 +54,6 @@ def reference_fields(dtype: DataType) -> tuple[str, ...] | None:
     return tuple(name for name in kinds if kinds[name] in (ObjectRef(), RegionRef())) or None
 
 
-def complete_cells(block: Block, fields: tuple[str, ...], find_id: ObjectIdLookup) -> Block:
-    """Return a copy of cells with complete references; each target is looked up once."""
-    known_ids: dict[str, str | None] = {}
-
-    def cached_lookup(path: str) -> str | None:
-        if path not in known_ids:
-            known_ids[path] = find_id(path)
-        return known_ids[path]
-
-    result = block.copy()
-    for cells in (result[name] for name in fields) if fields else (result,):
-        for place, value in enumerate(cells.flat):
-            if isinstance(value, ObjectReference | RegionReference):
-                cells.flat[place] = complete_pointer(value, cached_lookup)
-    return result
-
-
 class ReferenceChunks(KeyedChunks):
     """Chunks of references, which are completed before they are encoded."""
 
@@ -81,7 +65,15 @@ class ReferenceChunks(KeyedChunks):
         self._find_id = find_id
 
     def _complete(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[Coords, Block]]:
-        return ((coords, complete_cells(block, self._fields, self._find_id)) for coords, block in pairs)
+        """Yield copies of blocks with complete references; in each block every target is looked up once."""
+        for coords, block in pairs:
+            find_id = cache(self._find_id)
+            result = block.copy()
+            for cells in [result[name] for name in self._fields] or [result]:
+                for place, value in enumerate(cells.flat):
+                    if isinstance(value, ObjectReference | RegionReference):
+                        cells.flat[place] = complete_pointer(value, find_id)
+            yield coords, result
 
     def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, object]]:
         return super()._encoded(self._complete(pairs))

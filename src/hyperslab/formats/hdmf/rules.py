@@ -370,6 +370,11 @@ def _of_pointers(*names: str) -> tuple[str, ...]:
     return tuple(f"{pointer}-{name}" for name in names for pointer in ("link", "reference"))
 
 
+_IDENTITY = "nodes without identity, or with that of another"
+_REGION_OUTSIDE = "a region of a group, or of an array that has become smaller"
+_SCHEMAS = "schemas that cannot be read, or are not where the root says"
+_NEVER = "cannot be mended"
+
 RULES = Rules(
     Rule(
         _of_pointers("absolute", "source"),
@@ -407,21 +412,8 @@ RULES = Rules(
         Place.NODE,
         find_link_damage,
     ),
-    Rule(
-        ("reference-to-group",),
-        "a region of a group, or of an array that has become smaller",
-        "cannot be mended",
-        Place.NODE,
-        find_reference_damage,
-    ),
-    Rule(
-        ("reference-bounds",),
-        "a region of a group, or of an array that has become smaller",
-        "cannot be mended",
-        Place.NODE,
-        find_cell_damage,
-        deep=True,
-    ),
+    Rule(("reference-to-group",), _REGION_OUTSIDE, _NEVER, Place.NODE, find_reference_damage),
+    Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Place.NODE, find_cell_damage, deep=True),
     Rule(
         ("link-duplicate", "link-malformed", "link-hides-node"),
         "entries that say nothing, or hide a link or node",
@@ -443,27 +435,9 @@ RULES = Rules(
         Place.NODE,
         find_lost_attributes,
     ),
-    Rule(
-        ("object-id",),
-        "nodes without identity, or with that of another",
-        "cannot be mended",
-        Place.NODE,
-        find_node_damage,
-    ),
-    Rule(
-        ("object-id-twice",),
-        "nodes without identity, or with that of another",
-        "cannot be mended",
-        Place.DATASET,
-        find_duplicate_ids,
-    ),
-    Rule(
-        ("root-object-id",),
-        "nodes without identity, or with that of another",
-        "cannot be mended",
-        Place.DATASET,
-        find_root_damage,
-    ),
+    Rule(("object-id",), _IDENTITY, _NEVER, Place.NODE, find_node_damage),
+    Rule(("object-id-twice",), _IDENTITY, _NEVER, Place.DATASET, find_duplicate_ids),
+    Rule(("root-object-id",), _IDENTITY, _NEVER, Place.DATASET, find_root_damage),
     Rule(
         ("zarr_dtype", "_DTYPE"),
         "a type that is not that of the cells",
@@ -478,28 +452,9 @@ RULES = Rules(
         Place.NODE,
         find_node_damage,
     ),
-    Rule(
-        ("specification",),
-        "schemas that cannot be read, or are not where the root says",
-        "cannot be mended",
-        Place.NODE,
-        find_schema_damage,
-        deep=True,
-    ),
-    Rule(
-        ("specloc",),
-        "schemas that cannot be read, or are not where the root says",
-        "cannot be mended",
-        Place.NODE,
-        find_node_damage,
-    ),
-    Rule(
-        ("specloc-missing",),
-        "schemas that cannot be read, or are not where the root says",
-        "cannot be mended",
-        Place.DATASET,
-        find_root_damage,
-    ),
+    Rule(("specification",), _SCHEMAS, _NEVER, Place.NODE, find_schema_damage, deep=True),
+    Rule(("specloc",), _SCHEMAS, _NEVER, Place.NODE, find_node_damage),
+    Rule(("specloc-missing",), _SCHEMAS, _NEVER, Place.DATASET, find_root_damage),
     Rule(
         ("unconsolidated",),
         "no consolidated metadata: the writer died",
