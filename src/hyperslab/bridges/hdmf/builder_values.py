@@ -98,9 +98,13 @@ def _field(dtype: DataType | None, name: str) -> np.dtype:
         raise Unsupported(
             f"nothing says of which type the field {name!r} is", remedy="name a type of the schema language"
         )
-    if isinstance(dtype, VlenBytes):
-        dtype = _TEXT  # rows have no bytes of any length
-    return dtype if isinstance(dtype, np.dtype) else tagged(np.dtype(object), dtype)
+    match dtype:
+        case np.dtype():
+            return dtype
+        case VlenBytes():  # rows have no bytes of any length
+            return tagged(np.dtype(object), _TEXT)
+        case _:
+            return tagged(np.dtype(object), dtype)
 
 
 def infer_type(data: Any) -> DataType:
@@ -128,15 +132,18 @@ def infer_type(data: Any) -> DataType:
 
 def iterate_cells(data: Any) -> Iterator[Any]:
     """Yield the cells of an array or of nested lists, in order; builders, which are mappings, are cells."""
-    if isinstance(data, np.ndarray):
-        yield from data.flat
-    elif isinstance(data, str | bytes | dict) or not (hasattr(data, "__len__") or hasattr(data, "__iter__")):
-        yield data
-    elif getattr(data, "shape", None) == ():
-        yield data[()]
-    else:
-        for each in data:
-            yield from iterate_cells(each)
+    match data:
+        case np.ndarray():
+            yield from data.flat
+        case str() | bytes() | dict():
+            yield data
+        case _ if not (hasattr(data, "__len__") or hasattr(data, "__iter__")):
+            yield data
+        case _ if getattr(data, "shape", None) == ():
+            yield data[()]
+        case _:
+            for each in data:
+                yield from iterate_cells(each)
 
 
 def as_cells(data: Any, dtype: DataType, refer: ReferenceMaker) -> np.ndarray:
@@ -257,16 +264,16 @@ def plain_attributes(attributes: Mapping[str, Any], refer: ReferenceMaker) -> di
 
 def _plain(value: Any, refer: ReferenceMaker) -> Any:
     match value:
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist(), refer)
         case bool() | int() | float() | None:
-            return value.item() if isinstance(value, np.generic) else value
+            return value
         case str():
             return str(value)
         case bytes():
             return value.decode("utf-8")
         case Builder() | ReferenceBuilder() | ObjectReference() | RegionReference():
             return refer(value)
-        case np.ndarray() | np.generic():
-            return _plain(value.tolist(), refer)
         case list() | tuple() | set() | frozenset():
             return [_plain(each, refer) for each in value]
         case dict():

@@ -199,8 +199,10 @@ class StreamedDataset(HyperslabDataset, AbstractDataChunkIterator):
 def rows_at_once(data: Any) -> int:
     """Return how many rows of a large array are copied at a time: whole chunks of about 16 MiB."""
     row = max(1, np.dtype(data.dtype).itemsize * prod(data.shape[1:]))
-    chunks = getattr(data, "chunks", None)
-    cut = chunks[0] if isinstance(chunks, tuple) and chunks and isinstance(chunks[0], int) else 1
+    cut = 1
+    match getattr(data, "chunks", None):
+        case (int(length), *_):
+            cut = length
     return int(max(1, _PIECE // (row * cut)) * cut)
 
 

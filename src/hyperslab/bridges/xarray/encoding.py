@@ -223,9 +223,9 @@ def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
         done = typed(name, conventions.encode_cf_variable(plain, name=name))
         if done.dtype.kind == "b":  # objects that are truths: xarray's coder saw objects
             done = conventions.encode_cf_variable(done, name=name)
+    except Invalid:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, Invalid):
-            raise
         remedy = f"its encoding is {plain.encoding or 'empty'}: change that, or the cells by astype()"
         raise Invalid(f"{name!r} cannot be encoded: {error}", remedy=remedy) from error
     done.encoding = layout
@@ -275,6 +275,9 @@ def plain_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return value.tolist()
-    return np.int8(value) if isinstance(value, np.bool_) else value
+    match value:
+        case np.ndarray() if value.dtype.kind == "O":
+            return value.tolist()
+        case np.bool_():
+            return np.int8(value)
+    return value

@@ -144,13 +144,15 @@ def _dataset(node: Group | Array) -> Group | Array:
 
 def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group | Array:
     options = {name: value for name, value in options.items() if value is not None}
-    if isinstance(target, Group | Array):
-        if options:
+    match target:
+        case Group() | Array() if options:
             raise TypeError(f"unexpected option {next(iter(options))!r} for what is open already")
-        node: Group | Array = target
-        return node[group] if group and isinstance(node, Group) else node
-    if isinstance(target, str) and target.startswith("~"):
-        target = os.path.expanduser(target)
+        case Group():
+            return target[group] if group else target
+        case Array():
+            return target
+        case str():
+            target = os.path.expanduser(target)
     if group is not None and not isinstance(group, str):
         raise Invalid(f"group {group!r} is no path", remedy="give text, such as 'forecast/surface'")
     path = (group or "").strip("/")

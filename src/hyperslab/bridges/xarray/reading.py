@@ -324,8 +324,10 @@ def named_chunks(chunks: Any) -> Iterator[None]:
     """Raise Invalid for what dask says of chunks."""
     try:
         yield
+    except HyperslabError:
+        raise
     except (TypeError, ValueError, ArithmeticError) as error:
-        if chunks is None or isinstance(error, HyperslabError):
+        if chunks is None:
             raise
         remedy = "give lengths by dimension, 'auto', {} for the stored ones, or a size such as '64 MiB'"
         raise Invalid(f"chunks={chunks!r}: {error}", remedy=remedy) from error

@@ -66,11 +66,12 @@ def save_xarray(
     datasets = _datasets(obj)
     check_storable(datasets.values())
     check_chunks(datasets.values(), chunks)
+    is_tree = isinstance(obj, xr.DataTree)
     how = NewArrayOptions(
         chunks=chunks,
         codec=codec,
-        encoding=None if isinstance(obj, xr.DataTree) else encoding,
-        by_node=_by_node(encoding or {}, datasets) if isinstance(obj, xr.DataTree) else None,
+        encoding=None if is_tree else encoding,
+        by_node=_by_node(encoding or {}, datasets) if is_tree else None,
         unlimited=_unlimited(unlimited_dims, datasets.values()),
         compute=compute,
         densify=densify,
@@ -247,12 +248,13 @@ def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: NewArrayOp
 def _datasets(obj: Any) -> dict[str, xr.Dataset]:
     """Return a Dataset for each node of a tree, by path, with the coordinates that it inherits left to its parents in
     the tree; units of Quantities are attributes."""
-    if isinstance(obj, xr.DataTree):
-        nodes = {
-            "" if path == "." else path: node.to_dataset(inherit=node is obj) for path, node in obj.subtree_with_keys
-        }
-        return {path: _with_units(node) for path, node in nodes.items()}
-    return {"": _with_units(_dataset_of(obj) if isinstance(obj, xr.DataArray) else obj)}
+    match obj:
+        case xr.DataTree():
+            nodes = {path: node.to_dataset(inherit=node is obj) for path, node in obj.subtree_with_keys}
+            return {"" if path == "." else path: _with_units(node) for path, node in nodes.items()}
+        case xr.DataArray():
+            return {"": _with_units(_dataset_of(obj))}
+    return {"": _with_units(obj)}
 
 
 def _dataset_of(array: xr.DataArray) -> xr.Dataset:

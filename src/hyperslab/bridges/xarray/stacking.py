@@ -132,10 +132,11 @@ def _length_of(key: Sequence[Any], shape: Shape) -> Shape:
     """Return the shape that keys give when each is taken by itself; positions drop their axis."""
     sizes = []
     for each, size in zip(key, shape, strict=True):
-        if isinstance(each, slice):
-            sizes.append(len(range(*each.indices(size))))
-        elif isinstance(each, np.ndarray):
-            sizes.append(each.size)
+        match each:
+            case slice():
+                sizes.append(len(range(*each.indices(size))))
+            case np.ndarray():
+                sizes.append(each.size)
     return tuple(sizes)
 
 
@@ -237,15 +238,18 @@ class _Engine(BackendEntrypoint):
             lengths = [array.shape[axis] for array in stack.arrays]
             index = stack.arrays[lengths.index(max(lengths))].spec.indexes.get(dim)  # the longest has all labels
             start = columns.get(stack.starts.get(dim, ""))
-            if isinstance(index, TimeScale) and start is not None and start.dtype.kind == "M":
-                dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
-            elif isinstance(index, TimeScale):
-                dataset = dataset.assign_coords({dim: as_nanoseconds(index.start + np.arange(index.size) * index.step)})
-            elif isinstance(index, ScaleIndex):
-                values = [scale_value(index.start, index.step, position) for position in range(index.size)]
-                dataset = dataset.assign_coords({dim: np.array(values)})
-            elif index is not None:
-                dataset = dataset.assign_coords(coordinates_of(dim, index))
+            match index:
+                case None:
+                    continue
+                case TimeScale() if start is not None and start.dtype.kind == "M":
+                    dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
+                case TimeScale(start=first, step=step, size=size):
+                    dataset = dataset.assign_coords({dim: as_nanoseconds(first + np.arange(size) * step)})
+                case ScaleIndex(start=first, step=step, size=size):
+                    values = [scale_value(first, step, position) for position in range(size)]
+                    dataset = dataset.assign_coords({dim: np.array(values)})
+                case _:
+                    dataset = dataset.assign_coords(coordinates_of(dim, index))
         return dataset
 
 

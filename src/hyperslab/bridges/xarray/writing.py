@@ -177,9 +177,14 @@ def _unlimited(dataset: xr.Dataset) -> tuple[str, ...]:
 
 def names_of(dims: str | Iterable[Hashable] | None) -> tuple[str, ...]:
     """Return the names of dimensions; a text is the name of one."""
-    if dims is not None and not isinstance(dims, Iterable):
-        raise Invalid(f"unlimited_dims={dims!r}", remedy="give the name of a dimension, or a list of names")
-    return (dims,) if isinstance(dims, str) else tuple(map(str, dims or ()))
+    match dims:
+        case None:
+            return ()
+        case str():
+            return (dims,)
+        case Iterable():
+            return tuple(map(str, dims))
+    raise Invalid(f"unlimited_dims={dims!r}", remedy="give the name of a dimension, or a list of names")
 
 
 @contextmanager
@@ -416,12 +421,13 @@ def _chunks(variable: xr.Variable, wanted: Any, how_encoded: Mapping[str, Any]) 
     if wanted is not None and not isinstance(wanted, Mapping):
         return wanted
     chosen = {dim: wanted[dim] for dim in variable.dims if dim in wanted} if wanted is not None else {}
-    own = _own_chunks(variable, how_encoded)
-    if isinstance(own, Mapping):
-        return {**own, **chosen}
-    if own is None or isinstance(own, str):
-        return chosen or own or "auto"
-    return tuple(chosen.get(dim, cut) for dim, cut in zip(variable.dims, own, strict=True))
+    match own := _own_chunks(variable, how_encoded):
+        case Mapping():
+            return {**own, **chosen}
+        case None | str():
+            return chosen or own or "auto"
+        case _:
+            return tuple(chosen.get(dim, cut) for dim, cut in zip(variable.dims, own, strict=True))
 
 
 def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
@@ -434,9 +440,13 @@ def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
     if own is None and variable.chunks:
         is_regular = all(len(set(cuts[:-1])) <= 1 and cuts[-1] <= cuts[0] for cuts in variable.chunks)
         return tuple(max(cuts[0], 1) for cuts in variable.chunks) if is_regular else None
-    if own is None or isinstance(own, Mapping | str):
-        return own
-    lengths = tuple(own) if isinstance(own, Iterable) else (own,) * variable.ndim
+    match own:
+        case None | str() | Mapping():
+            return own
+        case Iterable():
+            lengths = tuple(own)
+        case _:
+            lengths = (own,) * variable.ndim
     if len(lengths) == variable.ndim:
         return lengths or None
     if how_encoded.keys() & {"chunks", "chunksizes"}:

@@ -112,9 +112,12 @@ def _read_reference(name: str, value: dict[str, object], inner: object, problems
 
 
 def _map_texts(value: Any, change: Callable[[str], Any]) -> object:
-    if isinstance(value, list):
-        return [_map_texts(part, change) for part in value]
-    return change(value) if isinstance(value, str) else value
+    match value:
+        case list():
+            return [_map_texts(part, change) for part in value]
+        case str():
+            return change(value)
+    return value
 
 
 # -- to documents -------------------------------------------------------------------------------------------------
