@@ -42,7 +42,7 @@ class HyperslabDataset(HDMFDataset):
 
     @property
     def dataset(self) -> Array:
-        """Return the array: the one that is wrapped, or was made of a wrapper without data, None before that."""
+        """Return the array itself."""
         return self._array
 
     @property
@@ -252,31 +252,19 @@ class HyperslabDataIO(DataIO):
             data=data, **({} if dtype is None else {"dtype": dtype}), **({} if shape is None else {"shape": shape})
         )
         self._settings = {"chunks": chunks, "shards": shards, "codec": codec, "fill_value": fill_value}
-        self._link_data = link_data
-        self._dataset: Array | None = None
+        self.link_data = link_data
+        """Write a link to data that are an array; None: as the argument of ``write`` says."""
+        self.dataset: Array | None = None
+        """The array that was made of a wrapper without data, once the file is written."""
 
     @property
     def io_settings(self) -> dict[str, Any]:
         """Return ``chunks``, ``shards``, ``codec`` and ``fill_value``."""
         return dict(self._settings)
 
-    @property
-    def link_data(self) -> bool | None:
-        """Return whether a link is written to data that are an array; None: as the argument of ``write`` says."""
-        return self._link_data
-
     def get_io_params(self) -> dict[str, Any]:
         """Return the arguments without the data: hdmf wraps converted data anew."""
-        return {**self._settings, "link_data": self._link_data}
-
-    @property
-    def dataset(self) -> Array | None:
-        """Return the array: the one that is wrapped, or was made of a wrapper without data, None before that."""
-        return self._dataset
-
-    @dataset.setter
-    def dataset(self, array: Array) -> None:
-        self._dataset = array
+        return {**self._settings, "link_data": self.link_data}
 
 
 def read_storage_settings(data: Any) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class HdmfFormat(ZarrFormat):
     @property
     def metadata_dialect(self) -> HdmfProfile:
         """Return the dialect of the profile: the names of its documents, and how they read."""
-        return _spelling(HdmfOptions(profile=self.profile))
+        return _make_dialect(HdmfOptions(profile=self.profile))
 
     def variant(self, options: Mapping[str, object]) -> Format:
         """Return the format with the features that a dataset made with these options has."""
@@ -133,13 +133,13 @@ class HdmfFormat(ZarrFormat):
         """Return the format that follows links to these folders and URLs too, True for all."""
         return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
-    def reader(self, store: Store, spelling: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
+    def reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
         """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""
-        return HdmfCheckReader(store, spelling, settings, where, self.allow_external)
+        return HdmfCheckReader(store, dialect, settings, where, self.allow_external)
 
-    def writer(self, store: Store, spelling: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
+    def writer(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
         """Return a writer of the dataset at `where` that `repair` uses."""
-        return HdmfRepairWriter(store, spelling, settings, where, self.allow_external)
+        return HdmfRepairWriter(store, dialect, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a document of the root has words of HDMF; a consolidated dataset is known by one or two
@@ -184,9 +184,9 @@ class HdmfFormat(ZarrFormat):
         if mode in ("r", "r+", "a"):
             chosen = replace(chosen, profile=_profile_at(where, read, mode) or chosen.profile)
         variant = HdmfFormat(chosen.profile)
-        spelling = _spelling(chosen)
+        dialect = _make_dialect(chosen)
         documents = open_zarr(
-            spelling,
+            dialect,
             where,
             mode,
             settings=settings,
@@ -196,11 +196,11 @@ class HdmfFormat(ZarrFormat):
             writing=HdmfDocuments,
         )
         if isinstance(documents, HdmfDocuments):
-            return HdmfWriter(documents, where, chosen, variant, spelling)
+            return HdmfWriter(documents, where, chosen, variant, dialect)
         return HdmfReader(documents, where, chosen, variant)
 
 
-def _spelling(options: HdmfOptions) -> HdmfProfile:
+def _make_dialect(options: HdmfOptions) -> HdmfProfile:
     return HdmfV3(options) if options.profile == "v3" else HdmfV2(options)
 
 

@@ -125,11 +125,11 @@ class HdmfWriter(HdmfReader, Writer):
         where: Location,
         options: HdmfOptions,
         variant: Format,
-        spelling: HdmfProfile,
+        dialect: HdmfProfile,
     ) -> None:
         super().__init__(documents, where, options, variant)
         self._written = documents
-        self._dialect = spelling
+        self._dialect = dialect
         self._incomplete: set[str] = set()
 
     # -- nodes ------------------------------------------------------------------------------------------------------
