@@ -76,11 +76,11 @@ def _space(region: Region, shape: Shape) -> Any:
     space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
     is_empty = 0 in region_shape(region, shape)
     match region:
-        case Everything():
+        case Everything(shape=None):
             space.select_all()
         case Nothing():
             space.select_none()
-        case _ if is_empty:
+        case Points() | Blocks() | Product() if is_empty:
             space.select_none()
         case _ if not shape or is_of_scalar(region, shape):
             space.select_all()
