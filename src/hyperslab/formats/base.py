@@ -107,6 +107,7 @@ class FormatTraits:
     :func:`hyperslab.formats.dimension_suffix.add_suffix` has named are shown by the names that they were given.
     ``shares_lengths``: arrays are as long as their dimension, so that they grow with one another.
     ``repeats_dimensions``: the name of a dimension says what kind of axis it is, and axes of several lengths share it.
+    ``links_datasets``: links and references lead to other datasets of the format too, by their ``source``.
     ``label_rules``: in words, which labels arrays say themselves; empty where coordinate arrays alone are labels.
     ``bounds_text``: text is stored in cells of one width (``room_for_text``).
     ``in_coordinates``: of the features of a format of one array, those that its coordinates alone have.
@@ -127,6 +128,7 @@ class FormatTraits:
     dimension_scope: Literal["group", "dataset"] | None = None
     shares_lengths: bool = False
     repeats_dimensions: bool = False
+    links_datasets: bool = False
     label_rules: str = ""
     bounds_text: bool = False
     in_coordinates: frozenset[Feature] = frozenset({Feature.STRINGS})

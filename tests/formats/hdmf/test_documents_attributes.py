@@ -129,7 +129,7 @@ def test_reserved_names_are_never_seen_and_kept_where_they_make_no_sense(profile
     docs = group(profile(), **attrs)
     spec = profile().parse(docs, "g")
     assert spec.attrs == {"a": 1}
-    links = profile.attribute_names.links
+    links = profile.links_name
     wanted = attrs | {links: value if isinstance(value, list) else [value]}
     again = profile().render(spec)
     assert stored(again) == wanted
@@ -140,8 +140,8 @@ def test_reserved_names_are_never_seen_and_kept_where_they_make_no_sense(profile
     spec = profile().parse(docs, "g")
     assert spec.attrs == {"a": 1}
     again = stored(profile().render(spec))
-    kept = {name: again.get(name) for name in RESERVED if name != profile.attribute_names.dtype}
-    assert kept == {name: value for name in RESERVED if name != profile.attribute_names.dtype}
+    kept = {name: again.get(name) for name in RESERVED if name != profile.dtype_name}
+    assert kept == {name: value for name in RESERVED if name != profile.dtype_name}
 
 
 # -- references -------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_unknown_keys_of_a_reference_are_kept(profile):
     "region", [Everything(), Everything((3,)), Points(((1,),), (3,)), Product((Steps(0, 2),), (3,))]
 )
 def test_a_region_in_an_attribute(profile, region):
-    spelling = profile(HdmfOptions(profile=profile.attribute_names.profile, region_attributes=True))
+    spelling = profile(HdmfOptions(profile=profile.name, region_attributes=True))
     spec = GroupSpec(attrs={"part": RegionReference("/d", region)})
     docs = spelling.render(spec)
     said = stored(docs)["part"]
@@ -271,7 +271,7 @@ def test_links_of_profile_v3_have_the_ids_that_are_known():
 @pytest.mark.parametrize("profile", PROFILES)
 def test_unknown_keys_of_a_link_are_kept(profile):
     said = {"name": "x", "source": ".", "path": "/a", **IDS, "of_others": {"a": 1}}
-    docs = group(profile(), **{profile.attribute_names.links: [said]})
+    docs = group(profile(), **{profile.links_name: [said]})
     assert profile().render(profile().parse(docs, "")) == docs
 
 
@@ -295,7 +295,7 @@ def test_unknown_keys_of_a_link_are_kept(profile):
 )
 def test_what_is_no_link_is_noted_and_kept(profile, entry):
     good = {"name": "good", "source": ".", "path": "/a", "object_id": "1", "source_object_id": "2"}
-    docs = group(profile(), **{profile.attribute_names.links: [good, entry]})
+    docs = group(profile(), **{profile.links_name: [good, entry]})
     spec = profile().parse(docs, "")
     assert spec.layout["hdmf"]["links"] == {"good": Link("/a")}
     assert [problem.kind for problem in profile().problems(docs, "")] == ["links"]
@@ -305,7 +305,7 @@ def test_what_is_no_link_is_noted_and_kept(profile, entry):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_paths_are_made_absolute_and_sources_named(profile):
     said = [{"name": "x", "source": "", "path": "g/a"}, {"name": "y", "source": "/etc", "path": "/../../secret"}]
-    spec = profile().parse(group(profile(), **{profile.attribute_names.links: said}), "")
+    spec = profile().parse(group(profile(), **{profile.links_name: said}), "")
     assert spec.layout["hdmf"]["links"] == {"x": Link("/g/a", "."), "y": Link("/../../secret", "/etc")}
 
 

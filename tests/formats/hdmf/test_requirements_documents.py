@@ -225,7 +225,7 @@ def test_r38_an_array_of_regions_is_marked():
 @pytest.mark.parametrize("profile", PROFILES)
 def test_r39_and_r41_the_region_stands_beside_source_and_path(profile):
     region = RegionReference("/g/d", Product((Steps(1, 4), Steps(0, 8, 2)), (5, 8)))
-    options = HdmfOptions(profile=profile.attribute_names.profile, region_attributes=True)
+    options = HdmfOptions(profile=profile.name, region_attributes=True)
     docs = profile(options).render(GroupSpec(attrs={"part": region}))
     said = attributes(docs)["part"]
     axes = [{"start": 1, "stop": 4, "step": 1}, {"start": 0, "stop": 8, "step": 2}]

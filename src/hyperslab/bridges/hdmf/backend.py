@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf.backends.errors import UnsupportedOperation
@@ -20,11 +20,11 @@ from hyperslab.bridges.hdmf import schemas
 from hyperslab.bridges.hdmf.builder_reader import BuilderReader
 from hyperslab.bridges.hdmf.builder_writer import BuilderWriter
 from hyperslab.bridges.hdmf.datasets import widen_indexes
-from hyperslab.bridges.hdmf.schemas import CORE, AttributeCasting, doc_of, manager_for
-from hyperslab.bridges.hdmf.write_plan import Planner, Pointers, path_of, reference_to, root_of, target_of
+from hyperslab.bridges.hdmf.schemas import CORE, AttributeCasting, manager_for
+from hyperslab.bridges.hdmf.write_plan import Pointers, WritePlan, path_of, reference_to, root_of, target_of
 from hyperslab.chunks.progress import Report, reporting
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats import detect
+from hyperslab.formats import get_format
 from hyperslab.group import Group
 from hyperslab.model.refs import ObjectReference
 from hyperslab.stores.location import Location, Probe
@@ -86,22 +86,23 @@ class HyperslabIO(HDMFIO):
             "allow_external": allow_external,
             "durable": durable,
         }
-        self._making = {
+        self._options_for_new = {
             "profile": profile,
             "object_codec": parse_object_codec(object_codec, object_codec_class),
             "region_attributes": region_attributes,
         }
         self._is_new = _MODES[mode] in ("w", "x") or (mode == "a" and not self._where.exists())
-        self._open_root()
-        found = manager_for(manager, None if self._root is None else self._root._session, load=load_namespaces)
+        self.open()
         self._has_manager = manager is not None
-        super().__init__(found, source=self._where.path or self._where.url, herd_path=herd_path)
+        session = None if self._root is None else self._root._session
+        manager = manager_for(manager, session, load=load_namespaces)
+        super().__init__(manager, source=self._where.path or self._where.url, herd_path=herd_path)
 
-    # -- what it is -------------------------------------------------------------------------------------------------
+    # -- the open file ------------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Any:
-        """Return the path, URL or store that the file was named by."""
+        """Return the path, URL or store that the file was opened by."""
         return self._path
 
     @property
@@ -128,20 +129,15 @@ class HyperslabIO(HDMFIO):
     @staticmethod
     def can_read(path: Any) -> bool:
         """Return whether a dataset of format ``hdmf`` lies there."""
-        try:
-            found = detect(Probe(Location.of(path)))
-        except (HyperslabError, OSError, ValueError):
-            return False
-        return found is not None and found.name == _FORMAT
+        with suppress(HyperslabError, OSError, ValueError):
+            return get_format(_FORMAT).sniff(Probe(Location.of(path)))
+        return False
 
     def open(self) -> None:
         """Open the file, if it is there and was closed."""
-        self._open_root()
-
-    def _open_root(self) -> None:
         if self._root is None and not self._is_new:
             mode: Any = "r" if _MODES[self._mode] == "r" else "r+"
-            if self._where.is_file() and (found := detect(Probe(self._where))) is not None and found.name == _HDF5:
+            if self._where.is_file() and get_format(_HDF5).sniff(Probe(self._where)):
                 remedy = "pynwb.NWBHDF5IO (of hdmf HDF5IO) reads it, and export of HyperslabIO converts what that read"
                 raise Invalid("this is an HDF5 file, and no Zarr", url=self._where.url, remedy=remedy)
             self._root = api.open_group(self._path, mode, format=_FORMAT, **self._opening)
@@ -157,8 +153,8 @@ class HyperslabIO(HDMFIO):
     def read(self, **kwargs: Any) -> Any:
         """Return the container of the whole file, without what cannot be made since a link leads nowhere."""
         self._require_readable()
-        found = construct(self, lambda: HDMFIO.read(self, **kwargs))
-        return widen_indexes(found) if self.root._session.writable else found
+        container = construct(self, lambda: HDMFIO.read(self, **kwargs))
+        return widen_indexes(container) if self.root._session.writable else container
 
     def read_builder(self) -> GroupBuilder:
         """Return the builder of the whole file; the same one each time."""
@@ -217,9 +213,10 @@ class HyperslabIO(HDMFIO):
         **kwargs: Any,
     ) -> dict[str, Any]:
         """Load the schemas that a file keeps (a path, an open ``io`` or its ``file``) into a catalogue or type map."""
-        opened = file if file is not None else None if io is None else io.root
-        if opened is not None:
-            return schemas.load_schemas(namespace_catalog, opened._session, namespaces)
+        if file is None and io is not None:
+            file = io.root
+        if file is not None:
+            return schemas.load_schemas(namespace_catalog, file._session, namespaces)
         with api.open_group(path, format=_FORMAT, storage_options=storage_options) as root:
             return schemas.load_schemas(namespace_catalog, root._session, namespaces)
 
@@ -251,12 +248,14 @@ class HyperslabIO(HDMFIO):
         if _MODES[self._mode] == "r":
             remedy = "open it with mode 'r+', 'a' or 'w'"
             raise UnsupportedOperation(f"{self._where.url} cannot be written in mode {self._mode!r}: {remedy}")
-        pointers = self._pointers(export_source, builder)
-        planner = Planner(pointers, self.get_written, link_data)
+        pointers = Pointers(self.source, export_source, builder.attributes.get("object_id"))
+        plan = WritePlan(pointers, self.get_written, link_data)
         with reporting(self._progress, f"writing {self._where.name}") as report, self._place() as root, root.batch():
             mark = self._written_builders.set_written
-            writing = BuilderWriter(root, pointers, mark, self._doc, report)
-            writing.run(planner.plan(builder), in_turns=not exhaust_dci)
+            manager = self.manager if self._write_doc else None
+            writing = BuilderWriter(root, pointers, mark, manager, report)
+            plan.add_tree(builder)
+            writing.run(plan, in_turns=not exhaust_dci)
             if cache_spec:
                 own = self.manager.namespace_catalog
                 names = own.namespaces if self._has_manager else schemas.used_namespaces(own, builder, CORE)
@@ -265,23 +264,17 @@ class HyperslabIO(HDMFIO):
         for path, wrapper in writing.unfilled:
             wrapper.dataset = self.root[path]
 
-    def _pointers(self, export_source: str | None, root: Any) -> Pointers:
-        return Pointers(self.source, export_source, root.attributes.get("object_id"))
-
-    def _doc(self, builder: Any) -> str | None:
-        return doc_of(builder, self.manager) if self._write_doc else None
-
     @contextmanager
     def _place(self) -> Iterator[Group]:
         """Yield the dataset to write into: the open one, or a new one that is at its place when the block ends."""
         if not self._is_new:
             yield self.root
             return
-        options = {**self._opening, **self._making}
+        options = {**self._opening, **self._options_for_new}
         with api.created(self._path, _FORMAT, overwrite=_MODES[self._mode] == "w", **options) as root:
             yield root
         self._is_new = False
-        self._open_root()
+        self.open()
 
     def export(
         self,
@@ -299,15 +292,16 @@ class HyperslabIO(HDMFIO):
         """
         if not self._is_new:
             raise UnsupportedOperation(f"{self._where.url} is no new file: export with mode 'w' or 'x'")
-        found = container if container is not None else nwbfile
-        arguments = {**(write_args or {}), "export_source": _source_of(src_io), "cache_spec": cache_spec}
-        arguments["catalogs"] = [] if src_io.manager is None else [src_io.manager.namespace_catalog]
+        source = src_io.source
+        arguments = {
+            **(write_args or {}),
+            "export_source": source if source is None or "://" in source else os.path.abspath(source),
+            "cache_spec": cache_spec,
+            "catalogs": [] if src_io.manager is None else [src_io.manager.namespace_catalog],
+        }
+        container = nwbfile if container is None else container
         clear = not arguments.get("link_data", True)
-        super().export(src_io=src_io, container=found, write_args=arguments, clear_cache=clear)
-
-
-def _source_of(io: HDMFIO) -> str | None:
-    return None if io.source is None else os.path.abspath(io.source) if "://" not in io.source else str(io.source)
+        super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear)
 
 
 def parse_object_codec(name: str | None, codec_class: Any) -> str:
@@ -326,7 +320,7 @@ def parse_object_codec(name: str | None, codec_class: Any) -> str:
 
 def construct(file: HyperslabIO, read: Callable[[], Any]) -> Any:
     """Construct by `read`, again without a builder that cannot be made since it lacks a link or reference."""
-    while True:
+    while True:  # each round leaves out one builder at least, else the error is raised
         try:
             return read()
         except ConstructError as error:
@@ -353,8 +347,7 @@ def _leave_out(builder: Any, incomplete: list[Any]) -> bool:
 
 def _places(group: Any, wanted: Any) -> Iterator[tuple[Any, dict[str, Any], str]]:
     """Yield where a tree has a builder: the holder, which of its mappings, and the name there."""
-    nodes = [group, *group.datasets.values()]
-    for holder in nodes:
+    for holder in (group, *group.datasets.values()):
         mappings = [holder.attributes]
         if holder is group:
             mappings += [group.groups, group.datasets, group.links]

@@ -1,7 +1,7 @@
-"""Builders of a dataset: of its whole tree, from the documents alone; links and references when the tree is there.
+"""Read a dataset as builders: its whole tree from the documents alone, then links and references.
 
 A link or reference that leads nowhere is left out with a warning that names it, and so is a node that cannot be read:
-everything else is given.
+everything else is read.
 """
 
 from __future__ import annotations
@@ -79,11 +79,17 @@ class BuilderReader:
         key = id(session.reader), path
         if (known := self._builders_by_node.get(key)) is not None:
             return known
+        name, source = posixpath.basename(path), self._source_of(session)
         if spec.is_array:
-            builder = self._dataset(session, path, spec)
-            self._builders_by_node[key] = builder
-            return builder
-        builder = self._builders_by_node[key] = self._group(session, path, spec)
+            data, dtype = self._cells(Array(session, path, spec))
+            is_chunked = spec.chunks != spec.shape
+            dataset = DatasetBuilder(
+                name, data=data, dtype=dtype, maxshape=spec.shape, chunks=is_chunked, source=source
+            )
+            self._builders_by_node[key] = self._complete_builder(dataset, session, path, spec)
+            return dataset
+        builder = GroupBuilder(name or ROOT, source=source)
+        self._builders_by_node[key] = self._complete_builder(builder, session, path, spec)
         left_out = schemas.schemas_path(session)
         for name in session.reader.children(path):
             place = child(path, name)
@@ -103,23 +109,6 @@ class BuilderReader:
         except HyperslabError as error:
             self._leave_out(parent, f"/{path} is left out", error)
 
-    def _group(self, session: OpenDataset, path: str, spec: GroupSpec) -> GroupBuilder:
-        name = posixpath.basename(path) or ROOT
-        builder = GroupBuilder(name, source=self._source_of(session))
-        return self._complete_builder(builder, session, path, spec)
-
-    def _dataset(self, session: OpenDataset, path: str, spec: ArraySpec) -> DatasetBuilder:
-        data, dtype = self._cells(Array(session, path, spec))
-        builder = DatasetBuilder(
-            posixpath.basename(path),
-            data=data,
-            dtype=dtype,
-            maxshape=spec.shape,
-            chunks=spec.chunks != spec.shape,
-            source=self._source_of(session),
-        )
-        return self._complete_builder(builder, session, path, spec)
-
     def _complete_builder(self, builder: Any, session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> Any:
         builder.location = "/" + posixpath.dirname(path)
         for name, value in spec.attrs.items():
@@ -128,7 +117,10 @@ class BuilderReader:
                 continue
             if isinstance(value, RegionReference):
                 value = Attributes(session, path)[name]  # which knows where it was read
-            _set_attribute(builder, name, value)
+            # Not by ``set_attribute``, whose checks of types take most of the time.
+            builder.attributes[name] = value
+            if spec.is_group:
+                builder.obj_type[name] = "attributes"
         self._mark(builder)
         return builder
 
@@ -159,19 +151,23 @@ class BuilderReader:
 
     def _cells(self, array: Array) -> tuple[Any, Any]:
         """Return a builder's data and dtype. Values of 0-d arrays and dates are read now, all others when indexed."""
-        kind = array.data_type
-        if isinstance(kind, ObjectRef):
-            return self._references(array), "object"
-        if isinstance(kind, np.dtype) and kind.names is not None:
-            fields = fields_of(array)
-            resolves = any(isinstance(tag, ObjectRef) for _, tag in tagged_fields(kind))
-            return (BuilderTable(array, self) if resolves else open_lazily(array)), fields
         dtype: Any = array.dtype
-        if isinstance(kind, VlenString | VlenBytes):
-            dtype = "utf8" if isinstance(kind, VlenString) else "ascii"
+        match array.data_type:
+            case ObjectRef() if array.ndim:
+                return BuilderReferences(array, self), "object"
+            case ObjectRef():
+                return ReferenceBuilder(self.builder_of(array, array[()])), "object"
+            case np.dtype(names=[*_]) as row:
+                resolves = any(isinstance(tag, ObjectRef) for _, tag in tagged_fields(row))
+                return (BuilderTable(array, self) if resolves else open_lazily(array)), fields_of(array)
+            case VlenString():
+                dtype = "utf8"
+            case VlenBytes():
+                dtype = "ascii"
         try:
             if array.ndim == 0:
-                return _scalar(array[()]), dtype
+                value = array[()]
+                return (value.item() if isinstance(value, np.ndarray) and value.dtype.kind in "OT" else value), dtype
             if dtype in ("utf8", "ascii") and 0 < array.size <= _FEW and _is_date(array[(0,) * array.ndim]):
                 return np.asarray(array[...]).tolist(), dtype
         except HyperslabError as error:
@@ -179,36 +175,20 @@ class BuilderReader:
         grows = array._session.writable and array.spec.attrs.get("neurodata_type") in _COLUMNS
         return (GrowingDataset(open_lazily(array)) if grows else open_lazily(array)), dtype
 
-    def _references(self, array: Array) -> Any:
-        if array.ndim:
-            return BuilderReferences(array, self)
-        return ReferenceBuilder(self.builder_of(array, array[()]))
-
-
-def _set_attribute(builder: Any, name: str, value: Any) -> None:
-    """Set an attribute of a new builder without ``set_attribute``, whose checks of types take most of the time."""
-    builder.attributes[name] = value
-    if isinstance(builder, GroupBuilder):
-        builder.obj_type[name] = "attributes"
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, np.ndarray) and value.dtype.kind in "OT" else value
-
 
 def _is_date(cell: Any) -> bool:
-    """Return whether text looks as ISO 8601 spells days and times, which hdmf turns into dates where the schema says
-    so.
-    """
+    """Return True for text as ISO 8601 spells days and times; hdmf makes dates of it where the schema says so."""
     text = cell.decode("latin-1") if isinstance(cell, bytes) else str(cell)
     return len(text) >= _DATE_LENGTH and text[:4].isdigit() and text[4] == text[7] == "-" and text[5:7].isdigit()
 
 
-# -- arrays of references: builders while hdmf reads, containers afterwards, found when asked for ----------------------
+# -- arrays of references: builders while hdmf reads, containers afterwards, found on access ---------------------------
 
 
 class _ReferenceArray(HyperslabDataset):
-    """An array of object references."""
+    """An array of object references. ``gives_builders``: of what they lead to the builder, else the container."""
+
+    gives_builders = True
 
     def __init__(self, array: Array, reader: BuilderReader) -> None:
         super().__init__(array)
@@ -226,9 +206,6 @@ class _ReferenceArray(HyperslabDataset):
         """Return the class that `invert` makes."""
         return _INVERSE[cls]
 
-    def _resolve(self, reference: ObjectReference) -> Any:
-        raise NotImplementedError
-
     @property
     def dtype(self) -> Any:
         """Return ``object``: hdmf's name for references."""
@@ -241,7 +218,10 @@ class _ReferenceArray(HyperslabDataset):
         return _nested(cells.tolist(), self._one)
 
     def _one(self, cell: Any) -> Any:
-        return None if cell is None else self._resolve(cell)
+        if cell is None:
+            return None
+        find = self._reader.builder_of if self.gives_builders else self._reader.container_of
+        return find(self._array, cell)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self[...])
@@ -275,12 +255,13 @@ class _Table(_ReferenceArray):
     def __init__(self, array: Array, reader: BuilderReader) -> None:
         super().__init__(array, reader)
         fields: Any = array.dtype.fields
-        self._kinds = [tag_of(fields[name][0]) for name in array.dtype.names or ()]
+        self._kinds = {name: tag_of(fields[name][0]) for name in array.dtype.names or ()}
+        self._has_references = [isinstance(kind, ObjectRef) for kind in self._kinds.values()]
 
     @property
     def types(self) -> list[Any]:
         """Return the types of the fields, None for numbers."""
-        return list(self._kinds)
+        return list(self._kinds.values())
 
     @property
     def dtype(self) -> Any:
@@ -290,16 +271,16 @@ class _Table(_ReferenceArray):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             cells = self._cells(...)[key].tolist()
-            kind = self._kinds[(self._array.dtype.names or ()).index(key)]
-            return [self._one(cell) for cell in cells] if isinstance(kind, ObjectRef) else cells
+            is_reference = self._has_references[list(self._kinds).index(key)]
+            return [self._one(cell) for cell in cells] if is_reference else cells
         rows = self._cells(key)
         if isinstance(rows, np.ndarray) and rows.shape:
             return [self._row(row) for row in rows]
         return self._row(rows)
 
     def _row(self, row: Any) -> list[Any]:
-        pairs = zip(self._kinds, row[()] if isinstance(row, np.ndarray) else row, strict=True)
-        return [self._one(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs]
+        pairs = zip(self._has_references, row[()] if isinstance(row, np.ndarray) else row, strict=True)
+        return [self._one(cell) if is_reference else cell for is_reference, cell in pairs]
 
     def resolve(self, manager: Any) -> Any:
         """Return all rows."""
@@ -310,40 +291,28 @@ class _Table(_ReferenceArray):
         self._append_rows([self._stored(row) for row in arg], self._array.dtype)
 
     def _stored(self, row: Any) -> tuple[Any, ...]:
-        pairs = zip(self._kinds, row, strict=True)
-        return tuple(self._refer(cell) if isinstance(kind, ObjectRef) else cell for kind, cell in pairs)
+        pairs = zip(self._has_references, row, strict=True)
+        return tuple(self._refer(cell) if is_reference else cell for is_reference, cell in pairs)
 
 
-class _Builders:
-    _array: Array
-    _reader: BuilderReader
-
-    def _resolve(self, reference: ObjectReference) -> Any:
-        return self._reader.builder_of(self._array, reference)
-
-
-class _Containers:
-    _array: Array
-    _reader: BuilderReader
-
-    def _resolve(self, reference: ObjectReference) -> Any:
-        return self._reader.container_of(self._array, reference)
-
-
-class BuilderReferences(_Builders, _ReferenceArray, BuilderResolver):
+class BuilderReferences(_ReferenceArray, BuilderResolver):
     """An array of references that gives builders."""
 
 
-class ContainerReferences(_Containers, _ReferenceArray, ContainerResolver):
+class ContainerReferences(_ReferenceArray, ContainerResolver):
     """An array of references that gives containers."""
 
-
-class BuilderTable(_Builders, _Table, BuilderResolver):
-    """Rows whose references are given as builders."""
+    gives_builders = False
 
 
-class ContainerTable(_Containers, _Table, ContainerResolver):
-    """Rows whose references are given as containers."""
+class BuilderTable(_Table, BuilderResolver):
+    """Rows that give builders for references."""
+
+
+class ContainerTable(_Table, ContainerResolver):
+    """Rows that give containers for references."""
+
+    gives_builders = False
 
 
 _INVERSE: dict[type, type] = {

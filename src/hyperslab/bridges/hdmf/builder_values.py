@@ -29,7 +29,7 @@ from hyperslab.model.dtypes import (
 from hyperslab.model.refs import ObjectReference, RegionReference
 
 ReferenceMaker = Callable[[Any], ObjectReference | RegionReference | None]
-"""What stands for a builder that is referred to."""
+"""Gives the reference that is stored for a builder."""
 
 _TEXT, _BYTES = VlenString(), VlenBytes()
 NAMES: dict[str, DataType] = {
@@ -47,7 +47,7 @@ NAMES: dict[str, DataType] = {
     **dict.fromkeys(("ref", "reference", "object"), ObjectRef()),
     "region": RegionRef(),
 }
-"""The values that a schema may give as ``dtype``, and what peers give besides (reference R47)."""
+"""The words that a schema may have as ``dtype``, and those of peers (reference R47)."""
 
 
 def parse_type(declared: Any) -> DataType | None:
@@ -56,7 +56,9 @@ def parse_type(declared: Any) -> DataType | None:
         case None:
             return None
         case list() | tuple():
-            return _compound(declared)
+            # A DtypeSpec is a dict, too.
+            pairs = [(each["name"], each["dtype"]) for each in declared]
+            return np.dtype([(name, _field(parse_type(dtype), name)) for name, dtype in pairs])
         case RefSpec():
             return NAMES[declared.reftype]
         case DtypeSpec():
@@ -65,14 +67,12 @@ def parse_type(declared: Any) -> DataType | None:
             return NAMES.get(kind)
         case str():
             return NAMES.get(declared)
+        case _ if declared is str:
+            return _TEXT
+        case _ if declared is bytes:
+            return _BYTES
         case _:
-            return (
-                _of_numpy(np.dtype(declared))
-                if declared is not str and declared is not bytes
-                else _TEXT
-                if declared is str
-                else _BYTES
-            )
+            return _of_numpy(np.dtype(declared))
 
 
 def _of_numpy(dtype: np.dtype) -> DataType | None:
@@ -82,22 +82,15 @@ def _of_numpy(dtype: np.dtype) -> DataType | None:
         return _TEXT
     if dtype.kind == "S":
         return _BYTES
+    if dtype.names:
+        fields: Any = dtype.fields
+        return np.dtype([(name, _field(_of_numpy(fields[name][0]), name)) for name in dtype.names])
     if dtype.kind != "O":
-        return _compound_of(dtype) if dtype.names else dtype
+        return dtype
     declared: Mapping[str, Any] = dtype.metadata or {}  # as h5py spells it
     if declared.get("vlen") in (str, bytes):
         return _TEXT if declared["vlen"] is str else _BYTES
     return None
-
-
-def _compound_of(dtype: np.dtype) -> np.dtype:
-    fields: Any = dtype.fields
-    return np.dtype([(name, _field(_of_numpy(fields[name][0]), name)) for name in dtype.names or ()])
-
-
-def _compound(declared: Any) -> np.dtype:
-    pairs = [(each["name"], each["dtype"]) if isinstance(each, dict) else (each.name, each.dtype) for each in declared]
-    return np.dtype([(name, _field(parse_type(dtype), name)) for name, dtype in pairs])
 
 
 def _field(dtype: DataType | None, name: str) -> np.dtype:
@@ -105,9 +98,13 @@ def _field(dtype: DataType | None, name: str) -> np.dtype:
         raise Unsupported(
             f"nothing says of which type the field {name!r} is", remedy="name a type of the schema language"
         )
-    if isinstance(dtype, VlenBytes):
-        dtype = _TEXT  # rows have no bytes of any length
-    return dtype if isinstance(dtype, np.dtype) else tagged(np.dtype(object), dtype)
+    match dtype:
+        case np.dtype():
+            return dtype
+        case VlenBytes():  # rows have no bytes of any length
+            return tagged(np.dtype(object), _TEXT)
+        case _:
+            return tagged(np.dtype(object), dtype)
 
 
 def infer_type(data: Any) -> DataType:
@@ -135,15 +132,18 @@ def infer_type(data: Any) -> DataType:
 
 def iterate_cells(data: Any) -> Iterator[Any]:
     """Yield the cells of an array or of nested lists, in order; builders, which are mappings, are cells."""
-    if isinstance(data, np.ndarray):
-        yield from data.flat
-    elif isinstance(data, str | bytes | dict) or not (hasattr(data, "__len__") or hasattr(data, "__iter__")):
-        yield data
-    elif getattr(data, "shape", None) == ():
-        yield data[()]
-    else:
-        for each in data:
-            yield from iterate_cells(each)
+    match data:
+        case np.ndarray():
+            yield from data.flat
+        case str() | bytes() | dict():
+            yield data
+        case _ if not (hasattr(data, "__len__") or hasattr(data, "__iter__")):
+            yield data
+        case _ if getattr(data, "shape", None) == ():
+            yield data[()]
+        case _:
+            for each in data:
+                yield from iterate_cells(each)
 
 
 def as_cells(data: Any, dtype: DataType, refer: ReferenceMaker) -> np.ndarray:
@@ -177,13 +177,14 @@ def _texts(data: Any) -> np.ndarray:
 
 
 def _text(cell: Any) -> str:
-    if isinstance(cell, bytes):
-        return cell.decode("utf-8")
-    if isinstance(cell, date):
-        return cell.isoformat()
-    if not isinstance(cell, str):
-        raise Unsupported(f"a {type(cell).__name__} among cells of text", remedy="give text")
-    return cell
+    match cell:
+        case str():
+            return cell
+        case bytes():
+            return cell.decode("utf-8")
+        case date():
+            return cell.isoformat()
+    raise Unsupported(f"a {type(cell).__name__} among cells of text", remedy="give text")
 
 
 def _bytes(cell: Any) -> bytes:
@@ -238,15 +239,11 @@ def _rows(data: Any, dtype: np.dtype, refer: ReferenceMaker) -> np.ndarray:
 def _change(kind: Any, refer: ReferenceMaker) -> Callable[[Any], Any]:
     match kind:
         case None:
-            return _same
+            return lambda cell: cell
         case VlenString():
             return _text
         case _:
             return lambda cell: None if cell is None else refer(cell)
-
-
-def _same(cell: Any) -> Any:
-    return cell
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -267,16 +264,16 @@ def plain_attributes(attributes: Mapping[str, Any], refer: ReferenceMaker) -> di
 
 def _plain(value: Any, refer: ReferenceMaker) -> Any:
     match value:
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist(), refer)
         case bool() | int() | float() | None:
-            return value.item() if isinstance(value, np.generic) else value
+            return value
         case str():
             return str(value)
         case bytes():
             return value.decode("utf-8")
         case Builder() | ReferenceBuilder() | ObjectReference() | RegionReference():
             return refer(value)
-        case np.ndarray() | np.generic():
-            return _plain(value.tolist(), refer)
         case list() | tuple() | set() | frozenset():
             return [_plain(each, refer) for each in value]
         case dict():

@@ -6,20 +6,22 @@ Data that arrive piece by piece are written in whole rows of chunks, in bounded 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from hdmf.build import BuildManager
 from hdmf.data_utils import AbstractDataChunkIterator
 
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.hdmf.builder_values import ReferenceMaker, as_cells, infer_type, parse_type, plain_attributes
 from hyperslab.bridges.hdmf.datasets import LARGE, HyperslabDataset, read_shape, rows_at_once
-from hyperslab.bridges.hdmf.write_plan import Item, NewDataset, NewGroup, NewLink, Pointers
+from hyperslab.bridges.hdmf.schemas import doc_of
+from hyperslab.bridges.hdmf.write_plan import NewDataset, NewGroup, Pointers, WritePlan
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import Progress, Report
@@ -32,8 +34,6 @@ from hyperslab.model.attrs import equal_attrs
 from hyperslab.model.dtypes import DataType, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
-Docs = Callable[[Any], str | None]
-"""What the schema says of a builder, where that is to be written with it."""
 # Datasets of so many bytes wait to be encoded by threads together: smaller ones are written at once, larger ones
 # as any array is.
 _TINY, _SMALL = 1 << 16, 1 << 20
@@ -42,37 +42,41 @@ _MAX_WAITING, _BATCH = 32 << 20, 4
 
 
 class BuilderWriter:
-    """One write of builders into an open dataset."""
+    """One write of builders into an open dataset. ``mark``: called with each builder that is written. ``manager``: of
+    the schemas whose words are written as attributes ``doc``; None: none are."""
 
-    def __init__(self, root: Group, pointers: Pointers, mark: Callable[[Any], None], doc: Docs, report: Report) -> None:
-        self._root = root
+    def __init__(
+        self,
+        root: Group,
+        pointers: Pointers,
+        mark: Callable[[Any], None],
+        manager: BuildManager | None,
+        report: Report,
+    ) -> None:
         self._session = root._session
         self._writer = root._session.writer()
         self._pointers = pointers
         self._mark = mark
-        self._doc = doc
+        self._manager = manager
         self._report = report
         self._progress = Progress(0, 0, 0, 0)
         self._began = perf_counter()
-        self._known: dict[Any, ArraySpec] = {}
+        self._known_specs: dict[Any, ArraySpec] = {}
         self._small: list[tuple[str, np.ndarray]] = []
         self._waiting_bytes = 0
         self.unfilled: list[tuple[str, Any]] = []
         """Paths and wrappers of datasets without data."""
 
-    def run(self, items: Iterable[Item], *, in_turns: bool) -> None:
-        """Write all items within a batch of the dataset. ``in_turns``: iterators in turns."""
-        plan = list(items)
-        datasets = [item for item in plan if isinstance(item, NewDataset)]
-        self._progress = Progress(0, sum(map(_nbytes, datasets)), 0, len(datasets))
-        for item in plan:
-            if isinstance(item, NewGroup):
-                self._group(item)
-        for item in plan:
-            if isinstance(item, NewLink):
-                with self._session.located(item.path):
-                    self._writer.put(item.path, item.link)
-                self._mark(item.builder)
+    def run(self, plan: WritePlan, *, in_turns: bool) -> None:
+        """Write all that is planned within a batch of the dataset. ``in_turns``: iterators in turns."""
+        datasets = plan.datasets
+        self._progress = Progress(0, sum(nbytes_of(item.data) for item in datasets), 0, len(datasets))
+        for group in plan.groups:
+            self._group(group)
+        for link in plan.links:
+            with self._session.located(link.path):
+                self._writer.put(link.path, link.link)
+            self._mark(link.builder)
         streams = [self._stream(item) for item in datasets if _is_stream(item.data)]
         try:
             for item in datasets:
@@ -80,8 +84,16 @@ class BuilderWriter:
                     self._dataset(item)
         finally:
             self._write_small()  # what has its document has its cells, whatever became of the others
+        self._exhaust(streams, in_turns=in_turns)
+
+    def _exhaust(self, streams: Sequence[Stream], *, in_turns: bool) -> None:
+        """Write what iterators give, one after the other, or in turns: they may share what they are fed from."""
+        queue = deque(streams)
         try:
-            exhaust_streams(streams, self._report_progress, in_turns=in_turns)
+            while queue:
+                stream = queue.popleft()
+                if stream.step(self._report_progress):
+                    (queue.append if in_turns else queue.appendleft)(stream)
         except BaseException:
             for stream in streams:
                 self._undo(stream.path)
@@ -90,29 +102,25 @@ class BuilderWriter:
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def _attrs(self, builder: Any) -> dict[str, Any]:
-        found = plain_attributes(builder.attributes, self._pointers.reference)
-        doc = None if "doc" in found else self._doc(builder)
-        return found if doc is None else {**found, "doc": doc}
+        attrs = plain_attributes(builder.attributes, self._pointers.reference)
+        if self._manager is not None and "doc" not in attrs and (doc := doc_of(builder, self._manager)) is not None:
+            attrs["doc"] = doc
+        return attrs
 
     def _group(self, item: NewGroup) -> None:
         with self._session.located(item.path):
             attrs = self._attrs(item.builder)
             if item.is_new and item.path:
                 self._writer.put(item.path, GroupSpec(attrs=attrs))
-            else:
-                self._change(item.path, attrs)
+            elif self._lacks(item.path, attrs):
+                with self._session.locked(item.path):  # others may have changed it since
+                    spec = self._writer.node(item.path)
+                    if spec.is_group and self._lacks(item.path, attrs):  # what others gave it besides stays
+                        self._writer.put(item.path, spec.evolve(attrs={**spec.attrs, **attrs}))
         self._mark(item.builder)
 
-    def _change(self, path: str, attrs: Mapping[str, Any]) -> None:
-        """Add attributes to a group of the file; what others gave it besides stays."""
-        if not self._lacks(path, attrs):
-            return
-        with self._session.locked(path):  # others may have changed it since
-            spec = self._writer.node(path)
-            if spec.is_group and self._lacks(path, attrs):
-                self._writer.put(path, spec.evolve(attrs={**spec.attrs, **attrs}))
-
     def _lacks(self, path: str, attrs: Mapping[str, Any]) -> bool:
+        """Return True for a group without some of the attributes."""
         spec = self._writer.node(path)
         return spec.is_group and not equal_attrs({**spec.attrs, **attrs}, spec.attrs)
 
@@ -138,19 +146,21 @@ class BuilderWriter:
             self.unfilled.append((item.path, item.wrapper))
             return
         dtype = parse_type(builder.dtype) or infer_type(data)
-        if _is_large(data):
+        if not isinstance(data, np.ndarray) and nbytes_of(data) >= LARGE:  # it lies elsewhere: copied in parts
             array = self._create_array(item, tuple(data.shape), dtype)
-            for rows in row_slabs(data):
-                part = as_cells(_part(data, rows), dtype, refer)
-                array[rows] = part
+            cells = data.dataset if isinstance(data, HyperslabDataset) else data
+            step = rows_at_once(data)
+            for start in range(0, data.shape[0], step):
+                part = as_cells(cells[start : start + step], dtype, refer)
+                array[start : start + len(part)] = part
                 self._report_progress(part.nbytes)
-            self._report_dataset()
-            return
-        values = as_cells(_whole(data), dtype, refer)
-        array = self._create_array(item, values.shape, dtype)
-        self._write(array, values)
-        self._report_progress(values.nbytes)
-        self._report_dataset()
+        else:
+            # Data of other backends are read whole; references among them stay what they are.
+            is_foreign = hasattr(data, "id") and hasattr(data, "file") and not isinstance(data, HyperslabDataset)
+            values = as_cells(data[()] if is_foreign else data, dtype, refer)
+            self._write(self._create_array(item, values.shape, dtype), values)
+            self._report_progress(values.nbytes)
+        self._report_progress(0, datasets=1)
 
     def _write(self, array: Array, values: np.ndarray) -> None:
         """Write all cells: those of one chunk without a plan, and by threads where encoding is most of the work."""
@@ -188,7 +198,10 @@ class BuilderWriter:
         with self._session.located(item.path):
             builder_type = item.builder.dtype
             dtype = parse_type(data.dtype if builder_type is None else builder_type) or infer_type(data)
-            shape = first_shape(data)
+            shape = data.recommended_data_shape() if data.maxshape is None else data.maxshape
+            if shape is None:
+                raise Invalid("an iterator that gives nothing and says no shape", remedy="give it maxshape=")
+            shape = tuple(0 if length is None else int(length) for length in shape)  # what is unknown grows
             settings = dict(item.settings)
             if settings.get("chunks") is None or isinstance(settings["chunks"], str):
                 settings["chunks"] = data.recommended_chunk_shape() or auto_chunks(shape, numpy_dtype(dtype).itemsize)
@@ -212,20 +225,14 @@ class BuilderWriter:
         if is_object(dtype):  # which are encoded as one
             settings = {**settings, "chunks": tuple(max(length, 1) for length in shape)}
         key = shape, repr(dtype), dims, repr(sorted(settings.items()))
-        if key not in self._known:
+        if key not in self._known_specs:
             wish = Wish(shape=shape, dtype=dtype, dims=dims, **settings)
-            self._known[key] = array_spec(wish, self._session)
-        known = self._known[key]
+            self._known_specs[key] = array_spec(wish, self._session)
+        known = self._known_specs[key]
         return known.evolve(attrs={**known.attrs, **self._attrs(item.builder)})
 
-    # -- progress ---------------------------------------------------------------------------------------------------
-
-    def _report_progress(self, nbytes: int) -> None:
-        self._progress = self._progress.advanced(nbytes, 0, perf_counter() - self._began)
-        self._report(self._progress)
-
-    def _report_dataset(self) -> None:
-        self._progress = self._progress.advanced(0, 1, perf_counter() - self._began)
+    def _report_progress(self, nbytes: int, datasets: int = 0) -> None:
+        self._progress = self._progress.advanced(nbytes, datasets, perf_counter() - self._began)
         self._report(self._progress)
 
 
@@ -233,31 +240,8 @@ def _is_stream(data: Any) -> bool:
     return isinstance(data, AbstractDataChunkIterator) and not isinstance(data, HyperslabDataset)
 
 
-def _is_large(data: Any) -> bool:
-    """Return whether data lie elsewhere and are copied in parts."""
-    if (
-        isinstance(data, np.ndarray)
-        or not getattr(data, "shape", ())
-        or not isinstance(getattr(data, "dtype", None), np.dtype)
-    ):
-        return False
-    return bool(data.dtype.itemsize * prod(data.shape) >= LARGE)
-
-
-def _part(data: Any, rows: slice) -> Any:
-    return data.dataset[rows] if isinstance(data, HyperslabDataset) else data[rows]
-
-
-def _whole(data: Any) -> Any:
-    """Read data of other backends; references among them stay what they are."""
-    if isinstance(data, HyperslabDataset) or not hasattr(data, "id") or not hasattr(data, "file"):
-        return data
-    return data[()]
-
-
-def _nbytes(item: NewDataset) -> int:
+def nbytes_of(data: Any) -> int:
     """Return the bytes of a dataset's cells, 0 where they are not known before they are read."""
-    data = item.data
     shape = getattr(data, "maxshape", None) if _is_stream(data) else getattr(data, "shape", None)
     dtype = getattr(data, "dtype", None)
     if not shape or None in shape or not isinstance(dtype, np.dtype | type):
@@ -270,7 +254,7 @@ def _nbytes(item: NewDataset) -> int:
 # Bytes of whole chunks that wait before they are written together.
 _ENOUGH = 4 << 20
 Step = Callable[[int], None]
-"""Told how many bytes of cells were written."""
+"""Called with the number of bytes of cells that were written."""
 
 
 class Stream:
@@ -302,7 +286,8 @@ class Stream:
         key = _box(piece.selection, piece.data, self._spec.shape)
         self._grow(tuple(each.stop for each in key))
         values = as_cells(piece.data, self._spec.dtype, self._refer).reshape([each.stop - each.start for each in key])
-        if not self._rows_of(key):
+        is_rows = bool(key) and values.shape[1:] == self._spec.shape[1:] and not any(each.start for each in key[1:])
+        if not is_rows:
             self._flush(self._stop, done)
             self._write(key, values, done)
             return True
@@ -315,11 +300,6 @@ class Stream:
         if whole > self._start and prod(values.shape[1:]) * values.itemsize * (whole - self._start) >= _ENOUGH:
             self._flush(whole, done)
         return True
-
-    def _rows_of(self, key: tuple[slice, ...]) -> bool:
-        return bool(key) and all(
-            each == slice(0, length) for each, length in zip(key[1:], self._spec.shape[1:], strict=True)
-        )
 
     def _flush(self, stop: int, done: Step) -> None:
         """Write the rows that wait, up to ``stop``; the others go on waiting."""
@@ -345,31 +325,6 @@ class Stream:
             self._writer.put(self.path, self._spec)
 
 
-def exhaust_streams(streams: Iterable[Stream], done: Step, *, in_turns: bool) -> None:
-    """Write streams one after the other, or in turns: iterators may share what they are fed from."""
-    queue = deque(streams)
-    while queue:
-        stream = queue.popleft()
-        if stream.step(done):
-            (queue.append if in_turns else queue.appendleft)(stream)
-
-
-def first_shape(data: AbstractDataChunkIterator) -> tuple[int, ...]:
-    """Return the shape to begin with: dimensions of unknown length are empty, and grow."""
-    shape = data.maxshape
-    if shape is None:
-        shape = data.recommended_data_shape()
-    if shape is None:
-        raise Invalid("an iterator that gives nothing and says no shape", remedy="give it maxshape=")
-    return tuple(0 if length is None else int(length) for length in shape)
-
-
-def row_slabs(data: Any) -> Iterable[slice]:
-    """Return the rows of a large array in slices that can be copied in bounded memory."""
-    rows = rows_at_once(data)
-    return (slice(start, min(start + rows, data.shape[0])) for start in range(0, data.shape[0], rows))
-
-
 def _box(selection: Any, data: Any, shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Return a chunk's selection as a range per axis; Invalid for anything else."""
     parts = selection if isinstance(selection, tuple) else (selection,)
@@ -380,11 +335,11 @@ def _box(selection: Any, data: Any, shape: tuple[int, ...]) -> tuple[slice, ...]
     return tuple(_range(part, sizes, length) for part, length in zip(parts, shape, strict=True))
 
 
-def _range(part: Any, sizes: Any, length: int) -> slice:
-    if isinstance(part, int | np.integer):
-        return slice(int(part), int(part) + 1)
-    size = next(sizes, length)
-    if not isinstance(part, slice) or part.step not in (None, 1):
-        raise Invalid(f"a chunk at {part!r}", remedy="give a range per dimension")
-    start = int(part.start or 0)
-    return slice(start, start + int(size) if part.stop is None else int(part.stop))
+def _range(part: Any, sizes: Iterator[int], length: int) -> slice:
+    match part:
+        case int() | np.integer():
+            return slice(int(part), int(part) + 1)
+        case slice(step=None | 1):
+            size, start = next(sizes, length), int(part.start or 0)
+            return slice(start, start + int(size) if part.stop is None else int(part.stop))
+    raise Invalid(f"a chunk at {part!r}", remedy="give a range per dimension")

@@ -34,7 +34,7 @@ _PIECE = 16 << 20
 
 class HyperslabDataset(HDMFDataset):
     """An array of a dataset, lazily read. ``data[key]`` has NumPy's meaning; in a writable file ``data[key] = value``
-    and ``append`` change it at once. Text is given as ``object`` cells."""
+    and ``append`` change it at once. Text is read as ``object`` cells."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -42,7 +42,7 @@ class HyperslabDataset(HDMFDataset):
 
     @property
     def dataset(self) -> Array:
-        """Return the array: the one that is wrapped, or was made of a wrapper without data, None before that."""
+        """Return the array itself."""
         return self._array
 
     @property
@@ -128,7 +128,11 @@ class HyperslabDataset(HDMFDataset):
         """Add rows at the end, in the file, at once."""
         rows = list(arg)
         if rows:
-            cells = _column(rows) if self.dtype == object else np.asarray(rows)
+            is_object = self.dtype == object
+            cells = np.array(rows, object) if is_object else np.asarray(rows)
+            if is_object and (cells.ndim == 1 or not isinstance(rows[0], list | np.ndarray)):
+                cells = np.empty(len(rows), object)  # what has a length of its own, as text has, is one cell
+                cells[:] = rows
             self._array = widen_cells(self._array, cells)
             self._array.append(cells)
             self._cached_cells = None
@@ -195,8 +199,10 @@ class StreamedDataset(HyperslabDataset, AbstractDataChunkIterator):
 def rows_at_once(data: Any) -> int:
     """Return how many rows of a large array are copied at a time: whole chunks of about 16 MiB."""
     row = max(1, np.dtype(data.dtype).itemsize * prod(data.shape[1:]))
-    chunks = getattr(data, "chunks", None)
-    cut = chunks[0] if isinstance(chunks, tuple) and chunks and isinstance(chunks[0], int) else 1
+    cut = 1
+    match getattr(data, "chunks", None):
+        case (int(length), *_):
+            cut = length
     return int(max(1, _PIECE // (row * cut)) * cut)
 
 
@@ -204,15 +210,6 @@ def open_lazily(array: Array) -> HyperslabDataset:
     """Return the array as a dataset of hdmf."""
     large = array.ndim > 0 and is_fixed(array.data_type) and array.nbytes >= LARGE
     return (StreamedDataset if large else HyperslabDataset)(array)
-
-
-def _column(rows: list[Any]) -> np.ndarray:
-    """Return rows of objects, or of lists of them, as an array."""
-    nested = np.array(rows, object)
-    if nested.ndim == 1 or not isinstance(rows[0], list | np.ndarray):
-        nested = np.empty(len(rows), object)
-        nested[:] = rows
-    return nested
 
 
 def _text_as_objects(cells: Any) -> Any:
@@ -232,8 +229,8 @@ class HyperslabDataIO(DataIO):
 
     ``chunks``, ``shards`` (profile v3), ``codec`` (``"zstd:5"``, ``"none"``, a list …) and ``fill_value`` are what they
     are in ``Group.create_array``. ``data`` may be an :class:`~hyperslab.array.Array` of any format. ``link_data``: of
-    data that are an array of an open HDMF dataset, whether a link to it is written rather than a copy (None: as
-    ``write`` is told). Without data, ``shape`` and ``dtype`` make an array of
+    data that are an array of an open HDMF dataset, write a link to it rather than a copy (None: as the argument of
+    ``write`` says). Without data, ``shape`` and ``dtype`` make an array of
     nothing but fill values, to be filled by :attr:`dataset` once the file is written.
     """
 
@@ -255,31 +252,19 @@ class HyperslabDataIO(DataIO):
             data=data, **({} if dtype is None else {"dtype": dtype}), **({} if shape is None else {"shape": shape})
         )
         self._settings = {"chunks": chunks, "shards": shards, "codec": codec, "fill_value": fill_value}
-        self._link_data = link_data
-        self._dataset: Array | None = None
+        self.link_data = link_data
+        """Write a link to data that are an array; None: as the argument of ``write`` says."""
+        self.dataset: Array | None = None
+        """The array that was made of a wrapper without data, once the file is written."""
 
     @property
     def io_settings(self) -> dict[str, Any]:
         """Return ``chunks``, ``shards``, ``codec`` and ``fill_value``."""
         return dict(self._settings)
 
-    @property
-    def link_data(self) -> bool | None:
-        """Return whether a link is written to data that are an array; None: as ``write`` is told."""
-        return self._link_data
-
     def get_io_params(self) -> dict[str, Any]:
         """Return the arguments without the data: hdmf wraps converted data anew."""
-        return {**self._settings, "link_data": self._link_data}
-
-    @property
-    def dataset(self) -> Array | None:
-        """Return the array: the one that is wrapped, or was made of a wrapper without data, None before that."""
-        return self._dataset
-
-    @dataset.setter
-    def dataset(self, array: Array) -> None:
-        self._dataset = array
+        return {**self._settings, "link_data": self.link_data}
 
 
 def read_storage_settings(data: Any) -> dict[str, Any]:
@@ -324,10 +309,8 @@ def widen_cells(array: Array, cells: np.ndarray) -> Array:
     if array.dtype.kind != "u" or cells.dtype.kind not in "iu" or not cells.size or cells.min() < 0:
         return array
     dtype = np.min_scalar_type(cells.max())
-    return array if dtype.itemsize <= array.dtype.itemsize else _recreate(array, dtype)
-
-
-def _recreate(array: Array, dtype: np.dtype) -> Array:
+    if dtype.itemsize <= array.dtype.itemsize:
+        return array
     above, name = split(array.path)
     parent = Group(array._session, above)
     hidden = _HIDDEN.format(name)
@@ -344,8 +327,7 @@ def _recreate(array: Array, dtype: np.dtype) -> Array:
         del parent[name]
         parent.move(hidden, name)
     found = parent[name]
-    if not isinstance(found, Array):
-        raise TypeError(f"/{array.path} is no array")
+    assert isinstance(found, Array)
     return found
 
 

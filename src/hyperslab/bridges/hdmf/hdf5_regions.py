@@ -1,4 +1,4 @@
-"""Region references of HDF5 files, both ways: what h5py has open becomes a region of ours, and a region one of h5py's.
+"""Convert region references of HDF5 files: those of h5py become regions of ours, and ours become h5py's.
 
 HDF5 stores no shape beside a selection: regions get the one that the dataset has now. A selection of all of it, which
 HDF5 keeps as such, is everything that there is when it is read.
@@ -74,23 +74,26 @@ def _space(region: Region, shape: Shape) -> Any:
     from h5py import h5s
 
     space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-    empty = 0 in region_shape(region, shape) and not isinstance(region, Everything)
-    if isinstance(region, Nothing) or empty:
-        space.select_none()
-    elif is_of_scalar(region, shape) or region == Everything() or not shape:
-        space.select_all()
-    elif isinstance(region, Points):
-        space.select_elements(np.array(region.points, np.uint64))
-    elif isinstance(region, Blocks):
-        space = _united([_box(shape, zip(*block, strict=True)) for block in region.blocks if _is_full(block)])
-    else:
-        axes = region.axes if isinstance(region, Product) else tuple(Steps(0, length) for length in region.shape or ())
-        space = _product(axes, shape)
+    is_empty = 0 in region_shape(region, shape)
+    match region:
+        case Everything(shape=None):
+            space.select_all()
+        case Nothing():
+            space.select_none()
+        case Points() | Blocks() | Product() if is_empty:
+            space.select_none()
+        case _ if not shape or is_of_scalar(region, shape):
+            space.select_all()
+        case Points(points=points):
+            space.select_elements(np.array(points, np.uint64))
+        case Blocks(blocks=blocks):
+            sides = [list(zip(*block, strict=True)) for block in blocks]
+            return _united([_box(shape, block) for block in sides if all(low < high for low, high in block)])
+        case Product(axes=axes):
+            return _product(axes, shape)
+        case _:
+            return _product(tuple(Steps(0, length) for length in region.shape or ()), shape)
     return space
-
-
-def _is_full(block: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    return all(low < high for low, high in zip(*block, strict=True))
 
 
 def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
@@ -104,17 +107,13 @@ def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
     for place, axis in enumerate(axes):
         if not isinstance(axis, Steps):
             whole = [(0, length) for length in shape]
-            runs = [_box(shape, [*whole[:place], run, *whole[place + 1 :]]) for run in _runs(axis)]
+            positions = np.array(axis, np.int64)
+            runs = []
+            for part in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):  # of neighbours each
+                run = int(part[0]), int(part[-1]) + 1
+                runs.append(_box(shape, [*whole[:place], run, *whole[place + 1 :]]))
             space = space.combine_select(_united(runs), h5s.SELECT_AND)
     return space
-
-
-def _runs(positions: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return neighbouring positions as ``(start, stop)``."""
-    listed = np.array(positions, np.int64)
-    edges = np.flatnonzero(np.diff(listed) != 1) + 1
-    parts = np.split(listed, edges)
-    return [(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
 def _box(shape: Shape, sides: Iterable[tuple[int, int]]) -> Any:

@@ -1,4 +1,4 @@
-"""The schemas that a file keeps: read for hdmf's catalogues, written from them, and what they say of nodes.
+"""Read and write the schemas that a file keeps, for hdmf's catalogues, and look up what they say of nodes.
 
 Attributes are cast as the schema wants them: JSON has one kind of whole number and one of text, a schema has more.
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.build import BuildManager, GroupBuilder, TypeMap
+from hdmf.common import get_type_map as get_common_type_map
 from hdmf.spec import SpecReader
 from hdmf.spec.write import SpecWriter
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.base import Writer
 from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
 from hyperslab.formats.hdmf.reader import specifications_path
 from hyperslab.model.dtypes import VlenString
@@ -48,20 +49,14 @@ class _NamespaceReader(SpecReader):
 def load_schemas(catalog: Any, session: OpenDataset, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
     """Load the newest version of each namespace that the file keeps (of ``namespaces``) into a catalogue or type map;
     by name, what each includes of which others."""
-    kept = kept_schemas(session)
+    kept = session.reader.specifications()
     readers = {}
     for name in kept if namespaces is None else namespaces:
-        versions = list(kept[name])
+        versions = list(kept[name])  # the newest last; words that are no version only where there is no other
         version = next((each for each in reversed(versions) if each not in (_UNVERSIONED, "None")), versions[-1])
-        readers[name] = _NamespaceReader(
-            f"{session.url}:/{schemas_path(session)}/{name}/{version}", kept[name][version]
-        )
+        place = f"{session.url}:/{schemas_path(session)}/{name}/{version}"
+        readers[name] = _NamespaceReader(place, kept[name][version])
     return dict(catalog.load_namespaces(_NAMESPACE, reader=readers)) if readers else {}
-
-
-def kept_schemas(session: OpenDataset) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the schemas in the file by namespace, version and source."""
-    return session.reader.specifications()
 
 
 def schemas_path(session: OpenDataset) -> str:
@@ -88,34 +83,37 @@ class _Texts(SpecWriter):
 def cache_schemas(session: OpenDataset, catalogs: Iterable[tuple[Any, Iterable[str]]]) -> None:
     """Write the namespaces of catalogues into the file, those versions that it lacks; of one name the first counts."""
     writer = session.writer()
-    kept = {(name, version) for name, versions in kept_schemas(session).items() for version in versions}
-    named: set[str] = set()
+    text_array = writer.new_array(ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value=""))
+    kept = {(name, version) for name, versions in session.reader.specifications().items() for version in versions}
+    done: set[str] = set()
     for catalog, names in catalogs:
         for name in names:
             version = catalog.get_namespace(name).version or _UNVERSIONED
-            if name not in named and (name, version) not in kept:
-                _keep(writer, f"{schemas_path(session)}/{name}/{version}", _texts(catalog, name))
-            named.add(name)
+            is_kept = name in done or (name, version) in kept
+            done.add(name)
+            if is_kept:
+                continue
+            schemas = _Texts()
+            NamespaceToBuilderHelper.convert_namespace(catalog, name).export(_NAMESPACE, writer=schemas)
+            folder = f"{schemas_path(session)}/{name}/{version}"
+            writer.put(folder, GroupSpec())
+            for source, text in schemas.texts.items():
+                writer.put(f"{folder}/{source}", text_array)
+                writer.chunks(f"{folder}/{source}").write((), np.array(text, np.dtypes.StringDType()))
 
 
 def used_namespaces(catalog: Any, builder: Any, name: str) -> list[str]:
     """Return the namespaces of a catalogue; without ``name``, and what builds on it, where no builder of a tree uses
     it."""
-    used = {found for each in _namespaces_in(builder) for found in _included(catalog, each)}
-    return [each for each in catalog.namespaces if name in used or name not in _included(catalog, each)]
-
-
-def _namespaces_in(builder: Any) -> set[str]:
-    """Return the namespaces that builders of a tree say they are of."""
-    found = set()
+    used: set[str] = set()
     waiting = [builder]
     while waiting:
         each = waiting.pop()
-        namespace = each.attributes.get("namespace")
-        if isinstance(namespace, str):
-            found.add(namespace)
+        namespace = each.attributes.get("namespace")  # which it says that it is of
+        if isinstance(namespace, str) and namespace not in used:
+            used |= _included(catalog, namespace)
         waiting += [*getattr(each, "groups", {}).values(), *getattr(each, "datasets", {}).values()]
-    return found
+    return [each for each in catalog.namespaces if name in used or name not in _included(catalog, each)]
 
 
 def _included(catalog: Any, name: str) -> set[str]:
@@ -130,40 +128,16 @@ def _included(catalog: Any, name: str) -> set[str]:
     return found
 
 
-def _texts(catalog: Any, name: str) -> dict[str, str]:
-    texts = _Texts()
-    NamespaceToBuilderHelper.convert_namespace(catalog, name).export(_NAMESPACE, writer=texts)
-    return texts.texts
-
-
-def _keep(writer: Writer, folder: str, texts: Mapping[str, str]) -> None:
-    wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), fill_value="")
-    spec = writer.new_array(wish)
-    writer.put(folder, GroupSpec())
-    for source, text in texts.items():
-        path = f"{folder}/{source}"
-        writer.put(path, spec)
-        writer.chunks(path).write((), np.array(text, np.dtypes.StringDType()))
-
-
-def has_namespace(session: OpenDataset, name: str) -> bool:
-    """Return whether the file keeps a namespace."""
-    try:
-        return name in kept_schemas(session)
-    except HyperslabError:
-        return False
-
-
-Cast = Callable[[Any], Any]
 # -- attributes as a schema wants them ---------------------------------------------------------------------------------
 
+Cast = Callable[[Any], Any]
 _UNSIGNED = {"uint": "u4", "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8"}
 _TYPE_KEYS = ("neurodata_type", "data_type")
 
 
 @dataclass(frozen=True)
 class _CastPlan:
-    """What the schema wants of a node: of its attributes, and of what is right below it without a type of its own."""
+    """The casts of a node's attributes by its schema, and those of nodes right below it without a type of their own."""
 
     casts: Mapping[str, Cast]
     below: Mapping[str, _CastPlan]
@@ -224,26 +198,22 @@ def _cast_to(dtype: Any) -> Cast | None:
 
 
 def _signed(value: Any) -> Any:
-    return np.int64(value) if _is_whole(value) and -(2**63) <= value < 2**63 else value
+    return np.int64(value) if type(value) is int and -(2**63) <= value < 2**63 else value
 
 
 def _unsigned(value: Any, least: np.dtype) -> Any:
     """Return the number in the least type that holds it and that the schema allows; lists as arrays."""
-    if isinstance(value, list) and value and all(_is_whole(each) and 0 <= each < 2**64 for each in value):
+    if isinstance(value, list) and value and all(type(each) is int and 0 <= each < 2**64 for each in value):
         return np.array(value, np.promote_types(least, np.min_scalar_type(max(value))))
-    if not _is_whole(value) or not 0 <= value < 2**64:
+    if type(value) is not int or not 0 <= value < 2**64:
         return value
     return np.promote_types(least, np.min_scalar_type(value)).type(value)
 
 
 def _bytes(value: Any) -> Any:
-    return (
-        [_bytes(each) for each in value] if isinstance(value, list) else value.encode() if type(value) is str else value
-    )
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int
+    if isinstance(value, list):
+        return [_bytes(each) for each in value]
+    return value.encode() if type(value) is str else value
 
 
 # -- type maps, and what schemas say of a node -------------------------------------------------------------------------
@@ -252,34 +222,29 @@ CORE = "core"
 """The namespace of NWB."""
 
 
-def manager_for(given: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
-    """Return the manager to build by: `given`, or one of pynwb's types for its files, or else of hdmf's."""
-    if isinstance(given, BuildManager):
-        return given
-    if isinstance(given, TypeMap):
-        return BuildManager(given)
-    type_map = _type_map("pynwb" in sys.modules if session is None else _is_nwb(session))
+def manager_for(chosen: BuildManager | TypeMap | None, session: OpenDataset | None, *, load: bool) -> BuildManager:
+    """Return the manager to build by: `chosen`, or one of pynwb's types for its files, or else of hdmf's."""
+    match chosen:
+        case BuildManager():
+            return chosen
+        case TypeMap():
+            return BuildManager(chosen)
+    is_nwb = "pynwb" in sys.modules
+    if session is not None:
+        root = session.reader.node("")
+        is_nwb = root.is_group and "nwb_version" in root.attrs
+        with suppress(HyperslabError):
+            is_nwb = is_nwb or CORE in session.reader.specifications()
+    get_type_map = get_common_type_map
+    if is_nwb:
+        with suppress(ImportError):
+            from pynwb import get_type_map as get_nwb_type_map
+
+            get_type_map = get_nwb_type_map
+    type_map = get_type_map()
     if session is not None and load:
         load_schemas(type_map, session)
     return BuildManager(type_map)
-
-
-def _is_nwb(session: OpenDataset) -> bool:
-    root = session.reader.node("")
-    return (root.is_group and "nwb_version" in root.attrs) or has_namespace(session, CORE)
-
-
-def _type_map(nwb: bool) -> TypeMap:
-    if nwb:
-        try:
-            from pynwb import get_type_map
-        except ImportError:
-            pass
-        else:
-            return get_type_map()
-    from hdmf.common import get_type_map as common
-
-    return common()
 
 
 def doc_of(builder: Any, manager: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,19 +64,13 @@ class Pointers:
 
     def link(self, target: Any) -> Link:
         """Return the link to a builder."""
-        path, source, ids = self._locate(target)
-        return Link(path, source, *ids)
+        return Link(*self.locate(target))
 
     def reference(self, value: Any) -> ObjectReference | RegionReference:
         """Return the reference to a builder; one of ours is returned as it is."""
         if isinstance(value, ObjectReference | RegionReference):
             return value
-        return self.reference_to_builder(target_of(value))
-
-    def reference_to_builder(self, target: Any) -> ObjectReference:
-        """Return the reference to a builder."""
-        path, source, ids = self._locate(target)
-        return ObjectReference(path, source, *ids)
+        return ObjectReference(*self.locate(target_of(value)))
 
     def is_same_dataset(self, source: str | None) -> bool:
         """Return whether what stands in ``source`` stands in the dataset that is written, too."""
@@ -87,7 +81,7 @@ class Pointers:
         )
 
     def _real_path(self, path: str) -> str:
-        """Resolve symbolic links, once for all pointers of a write."""
+        """Resolve symbolic links, once for all pointers of a write: before the next one they may lead elsewhere."""
         if path not in self._real_paths:
             self._real_paths[path] = path if "://" in path else os.path.realpath(path)
         return self._real_paths[path]
@@ -100,12 +94,13 @@ class Pointers:
             return source
         return os.path.relpath(source, self.here).replace(os.sep, "/")
 
-    def _locate(self, target: Any) -> tuple[str, str, tuple[str | None, str | None]]:
+    def locate(self, target: Any) -> tuple[str, str, str | None, str | None]:
+        """Return the path of a builder, the source of its dataset, and the object ids of both."""
         root, source = root_of(target), self.relative_source(target.source)
         root_id = root.attributes.get("object_id") if root.name == ROOT else None
         if source == ".":
             root_id = root_id or self.root_id
-        return path_of(target), source, (target.attributes.get("object_id"), root_id)
+        return path_of(target), source, target.attributes.get("object_id"), root_id
 
 
 def reference_to(container: Any, manager: BuildManager, source: str) -> ObjectReference:
@@ -115,8 +110,8 @@ def reference_to(container: Any, manager: BuildManager, source: str) -> ObjectRe
         above = above.parent
     manager.build(above)
     builder = manager.build(container)
-    pointers = Pointers(source, None, root_of(builder).attributes.get("object_id"))
-    return pointers.reference_to_builder(target_of(builder))
+    pointers = Pointers(source, root_id=root_of(builder).attributes.get("object_id"))
+    return ObjectReference(*pointers.locate(target_of(builder)))
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -151,64 +146,63 @@ class NewDataset:
     wrapper: DataIO | None = None
 
 
-Item = NewGroup | NewLink | NewDataset
+@dataclass
+class WritePlan:
+    """All that is to be written of trees of builders: groups before what is in them, links, datasets.
 
-
-@dataclass(frozen=True)
-class Planner:
-    """``is_written``: whether a builder is in the file already. ``link_data``: link to arrays of open files, rather
-    than copying them."""
+    ``is_written``: called with a builder, True for one that is in the file already. ``link_data``: link to arrays of
+    open files, rather than copying them.
+    """
 
     pointers: Pointers
     is_written: Callable[[Any], bool]
     link_data: bool
+    groups: list[NewGroup] = field(default_factory=list)
+    links: list[NewLink] = field(default_factory=list)
+    datasets: list[NewDataset] = field(default_factory=list)
 
-    def plan(self, root: GroupBuilder) -> Iterator[Item]:
-        """Yield all that is to be written of a tree."""
-        return self._group("", root)
-
-    def _group(self, path: str, builder: GroupBuilder) -> Iterator[Item]:
-        yield NewGroup(path, builder, not self.is_written(builder))
+    def add_tree(self, builder: GroupBuilder, path: str = "") -> None:
+        """Plan a group at `path` with all below it."""
+        self.groups.append(NewGroup(path, builder, not self.is_written(builder)))
         for name, group in builder.groups.items():
-            yield from self._group(child(path, name), group)
+            self.add_tree(group, child(path, name))
         for name, dataset in builder.datasets.items():
             if not self.is_written(dataset):
-                yield self._dataset(child(path, name), dataset)
+                self._add_dataset(child(path, name), dataset)
         for name, link in builder.links.items():
             if not self.is_written(link):
-                yield from self._link(child(path, name), link)
+                self._add_link(child(path, name), link)
 
-    def _link(self, path: str, link: Any) -> Iterator[Item]:
-        """Yield a link, or a copy of what it leads to in a file of another kind."""
+    def _add_link(self, path: str, link: Any) -> None:
+        """Plan a link, or a copy of what it leads to in a file of another kind."""
         target = link.builder
         if self.pointers.is_same_dataset(target.source) or not os.path.isfile(target.source):
-            yield NewLink(path, self.pointers.link(target), link)
+            self.links.append(NewLink(path, self.pointers.link(target), link))
         elif isinstance(target, DatasetBuilder):
-            yield self._dataset(path, target)
+            self._add_dataset(path, target)
         else:
-            yield from self._group(path, target)
+            self.add_tree(target, path)
 
-    def _dataset(self, path: str, builder: DatasetBuilder) -> Item:
-        data, wrapper, wanted = builder.data, None, self.link_data
+    def _add_dataset(self, path: str, builder: DatasetBuilder) -> None:
+        data, wrapper, link_data = builder.data, None, self.link_data
         settings: dict[str, Any] = {}
         if isinstance(data, DataIO):
             wrapper, settings = data, read_storage_settings(data)
             own = getattr(data, "link_data", None)
-            wanted = wanted if own is None else bool(own)
+            link_data = link_data if own is None else bool(own)
             data = data.data
-        if isinstance(data, HyperslabDataset) and wanted:
-            link = self._link_to(path, data)
-            if link is not None:
-                return NewLink(path, link, builder)
+        if isinstance(data, HyperslabDataset) and link_data and (link := self._link_to(path, data)) is not None:
+            self.links.append(NewLink(path, link, builder))
+            return
         if not settings and isinstance(data, HyperslabDataset | h5py.Dataset) and data.chunks is not None:
             settings = {"chunks": data.chunks}
-        return NewDataset(path, builder, data, settings, wrapper)
+        self.datasets.append(NewDataset(path, builder, data, settings, wrapper))
 
     def _link_to(self, path: str, data: HyperslabDataset) -> Link | None:
         """Return the link to an array of an open file; None for arrays that are copied: at their own place, or of
         another format."""
         array = data.dataset
-        if array._session.format.name != "hdmf":
+        if not array._session.format.traits.links_datasets:
             return None
         source = source_of(array._session)
         if array.path == path and self.pointers.is_same_dataset(source):

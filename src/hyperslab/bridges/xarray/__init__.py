@@ -1,4 +1,11 @@
-"""hyperslab for users of xarray: the engine, saving and the accessors. Imports xarray."""
+"""hyperslab for users of xarray: the engine, saving and the accessors. Imports xarray.
+
+- ``engine``: the entry point that ``xarray.open_dataset`` finds; ``accessors``: ``ds.hyperslab.save``
+- ``reading``: a group or array as a lazy Dataset; ``stacking``: many arrays of one kind as one
+- ``saving``: ``save`` and its modes; ``writing``: new variables, appended rows, regions; ``cells``: their cells
+- ``encoding``: variables as they are stored; ``dtypes``: types of both sides
+- ``storable``, ``fitting``: what is refused before anything is written: of any format, of what is there
+"""
 
 from hyperslab.bridges.extras import xarray
 from hyperslab.bridges.xarray.accessors import Accessor

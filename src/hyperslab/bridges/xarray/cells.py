@@ -1,4 +1,4 @@
-"""The cells of encoded variables into arrays, never more of what is lazy at a time than memory holds."""
+"""Write the cells of encoded variables into arrays, never more of what is lazy at a time than memory holds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from hyperslab.bridges.xarray.fitting import can_cast_text
 from hyperslab.bridges.xarray.storable import text
 from hyperslab.formats.base import Feature
 
-_BLOCK = 64 << 20  # bytes of a lazy variable that are in memory at a time
+# Bytes of a lazy variable that are in memory at a time.
+_BLOCK = 64 << 20
 
 
 @dataclass(frozen=True)
-class Later:
+class DelayedWrite:
     """A dask array that is still to be written: into an array, or a region of it."""
 
     array: Array
@@ -30,40 +31,39 @@ class Later:
     where: Any
 
     @property
-    def write(self) -> tuple[Array, Any, Any]:
-        """The target, the cells and the region, as the bridge to dask takes them."""
+    def arguments(self) -> tuple[Array, Any, Any]:
+        """Return the target, the cells and the region, as the bridge to dask takes them."""
         return self.array, cells_of(self.variable, self.array.dtype), None if self.where is ... else self.where
 
 
-def write_plain(writes: Iterable[tuple[Any, xr.Variable, Any]]) -> list[Later]:
-    """Arrays, variables and the regions that they are for; gives the dask arrays that are left, for all at once."""
-    later = []
+def write_now(writes: Iterable[tuple[Array, xr.Variable, Any]]) -> list[DelayedWrite]:
+    """Write variables into arrays, or regions of them; return the dask arrays that are left, for all at once."""
+    delayed = []
     for array, variable, where in writes:
         if is_chunked_array(variable._data):
-            later.append(Later(array, variable, where))
+            delayed.append(DelayedWrite(array, variable, where))
+        elif is_sparse(variable._data) or variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
+            array[where] = cells_of(variable, array.dtype)
         else:
-            _write_plain(array, variable, where)
-    return later
+            _write_by_rows(array, variable, where)
+    return delayed
 
 
-def write_later(later: Iterable[Later]) -> None:
-    """Dask arrays by blocks, together: what their graphs share is computed once."""
-    if later := list(later):
+def write_delayed(delayed: Iterable[DelayedWrite]) -> None:
+    """Write dask arrays by blocks, together: what their graphs share is computed once."""
+    if writes := [each.arguments for each in delayed]:
         from hyperslab.bridges import dask
 
-        dask.write_together([each.write for each in later])
+        dask.write_together(writes)
 
 
-def _write_plain(array: Array, variable: xr.Variable, where: Any) -> None:
-    """In one piece what is in memory, else by rows of chunks."""
-    if is_sparse(variable._data) or variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
-        array[where] = cells_of(variable, array.dtype)
-        return
+def _write_by_rows(array: Array, variable: xr.Variable, where: Any) -> None:
+    """Write a lazy variable by rows of whole chunks."""
     key = (slice(None),) * variable.ndim if where is ... else where
     first = key[0].indices(array.shape[0])[0]
-    cut = array.grid.axes[0]
+    cut = array.grid.axes[0].size_of(0)
     row = max(variable.nbytes // max(variable.shape[0], 1), 1)
-    step = max(cut.size_of(0), _BLOCK // row // cut.size_of(0) * cut.size_of(0))
+    step = max(cut, _BLOCK // row // cut * cut)  # whole chunks, of which none is read and written twice
     for start in range(0, variable.shape[0], step):
         stop = min(start + step, variable.shape[0])
         array[(slice(first + start, first + stop), *key[1:])] = cells_of(variable[start:stop], array.dtype)
@@ -91,13 +91,13 @@ def cells_of(variable: xr.Variable, stored: np.dtype) -> Any:
     if is_chunked_array(variable._data):
         data = variable.data.map_blocks(text, dtype=object, meta=variable.data._meta) if is_text else variable.data
         is_roomy = stored.kind not in "SU" or can_cast_text(variable.dtype, stored)
-        return data if is_roomy else data.map_blocks(_held, stored, dtype=data.dtype, meta=data._meta)
+        return data if is_roomy else data.map_blocks(_check_block, stored, dtype=data.dtype, meta=data._meta)
     if is_sparse(variable._data):
         return variable._data
     cells = np.asarray(variable.values)
     return text(cells) if is_text else cells
 
 
-def _held(cells: np.ndarray, stored: np.dtype) -> np.ndarray:
+def _check_block(cells: np.ndarray, stored: np.dtype) -> np.ndarray:
     require_fit(cells, stored)
     return cells

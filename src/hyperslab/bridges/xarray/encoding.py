@@ -1,4 +1,4 @@
-"""A Dataset as encoded variables (CF, by xarray's own rules), and what is said of how each is to be stored."""
+"""Encode the variables of a Dataset (CF, by xarray's own rules), and check how each is to be stored."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ from hyperslab.bridges.xarray.storable import typed
 from hyperslab.errors import Invalid
 from hyperslab.model.attrs import check_levels
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Numbers that are to be stored as another type: whether it holds them. Those of dask are looked at block by block.
-
-
-Values = np.ndarray
+# -- numbers that are to be stored as another type, which may not hold them; those of dask are checked by blocks -------
 
 _MARKERS = ("_FillValue", "missing_value")
 _SCALING = (("scale_factor", 1), ("add_offset", 0))
@@ -30,7 +26,7 @@ _SCALING = (("scale_factor", 1), ("add_offset", 0))
 
 @dataclass(frozen=True)
 class Packing:
-    """How the numbers of a variable are stored. ``marks``: NaN has a value that stands for it."""
+    """The dtype and scale that numbers are stored with. ``marks``: a value stands for NaN."""
 
     name: str
     dtype: np.dtype
@@ -48,12 +44,20 @@ class Packing:
             if values.dtype.kind in "biu":  # as xarray packs them: whole numbers would wrap around
                 values = values.astype("f8")
             values = (values - self.offset) / self.scale
-        {"i": self._check_whole, "u": self._check_whole, "b": self._check_truths}.get(
-            self.dtype.kind, self._check_floats
-        )(values)
+        match self.dtype.kind:
+            case "i" | "u":
+                self._check_whole(values)
+                return cells
+            case "b":
+                lost = values != values.astype(bool)
+            case _:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    lost = np.isinf(values.astype(self.dtype)) & np.isfinite(values)
+        if lost.any():
+            raise self._refusal(str(values[lost].flat[0]))
         return cells
 
-    def _check_whole(self, values: Values) -> None:
+    def _check_whole(self, values: np.ndarray) -> None:
         if values.dtype.kind == "f":
             missing = np.isnan(values)
             if missing.any() and not self.marks:
@@ -66,17 +70,6 @@ class Packing:
         if low < bounds.min - 0.5 or (high >= bounds.max + 0.5 if values.dtype.kind == "f" else high > bounds.max):
             first, last = (each * self.scale + self.offset for each in (low, high))
             raise self._refusal(f"{first} to {last}")
-
-    def _check_floats(self, values: Values) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            lost = np.isinf(values.astype(self.dtype)) & np.isfinite(values)
-        if lost.any():
-            raise self._refusal(str(values[lost].flat[0]))
-
-    def _check_truths(self, values: Values) -> None:
-        lost = values != values.astype(bool)
-        if lost.any():
-            raise self._refusal(str(values[lost].flat[0]))
 
     def _refusal(self, what: str, instead: str = "store it with another dtype, scale_factor or add_offset") -> Invalid:
         return Invalid(f"{self.name!r} holds {what}, which cells of {self.dtype} cannot", remedy=instead)
@@ -110,6 +103,8 @@ def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> P
     return Packing(name, dtype, scale, offset, marks)
 
 
+# -- what an encoding may say ------------------------------------------------------------------------------------------
+
 CF = frozenset(
     {
         "dtype",
@@ -126,13 +121,13 @@ CF = frozenset(
         *conventions.CF_RELATED_DATA,
     }
 )
-"""What xarray's encoders take, and the links that ``decode_coords="all"`` moves there from the attributes."""
+"""The words that xarray's encoders take, and the links that ``decode_coords="all"`` moves there from the attributes."""
 _LINKS = frozenset({"_Encoding", *conventions.CF_RELATED_DATA}) - {"grid_mapping"}
 """Those of them that are rather attributes."""
 DECODED = ("scale_factor", "add_offset", "missing_value", "_Unsigned", "calendar", "dtype")
 """Attributes by which stored numbers are read as others; they go when cells come that were encoded without them."""
 STORED = frozenset({"chunks", "shards", "codec", "checksum", "fill_value"})
-"""What ``create_array`` takes."""
+"""The words that ``create_array`` takes."""
 _COMPRESSION = (
     "zlib",
     "complevel",
@@ -143,10 +138,9 @@ _COMPRESSION = (
     "filters",
     "shuffle",
 )
-"""How the engines of xarray call what ``codec`` says."""
-
-_SAID_BESIDE = frozenset({"preferred_chunks", "source", "original_shape"})
-"""What engines of xarray say of how they read, and no writer is told."""
+"""The words of xarray's engines for what ``codec`` says."""
+_OF_READING = frozenset({"preferred_chunks", "source", "original_shape"})
+"""Words by which engines of xarray say how they read; they mean nothing to a writer."""
 
 Encoding = Mapping[Hashable, Mapping[str, Any]]
 
@@ -154,17 +148,18 @@ Encoding = Mapping[Hashable, Mapping[str, Any]]
 def encoded(
     dataset: xr.Dataset, encoding: Encoding | None = None, *, native: str = "", chars: bool = False
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
-    """Variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each variable's own.
-    ``native``: the kinds of cells (times, truths) that stay what they are where no encoding of them is told. ``chars``:
-    bytes of one length become chars along one more dimension, as xarray's netCDF engines store them and all read them.
+    """Return variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each
+    variable's own. ``native``: the kinds of cells (times, truths) that stay what they are where no encoding says
+    otherwise. ``chars``: bytes of one length become chars along one more dimension, as xarray's netCDF engines store
+    them and all read them.
 
     Invalid for names in ``encoding`` that mean nothing.
     """
-    given = _checked(dataset, encoding or {})
+    chosen = _checked(dataset, encoding or {})
     dataset = dataset.copy()
     for name, variable in dataset.variables.items():
-        wanted = given.get(name, {})
-        dataset[name].encoding = {**_without(_roomy(variable), wanted), **wanted}
+        wanted = chosen.get(name, {})
+        dataset[name].encoding = {**_own_encoding(variable, wanted), **wanted}
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
     stored = {str(name): _encode(str(name), variable, native) for name, variable in variables.items()}
     return {name: _as_chars(name, variable) if chars else variable for name, variable in stored.items()}, dict(attrs)
@@ -179,51 +174,39 @@ def _checked(dataset: xr.Dataset, encoding: Encoding) -> Encoding:
         if not isinstance(wanted, Mapping):
             remedy = "give a mapping, such as {'dtype': 'i2', 'scale_factor': 0.1}"
             raise Invalid(f"encoding of {name!r} is {wanted!r}", remedy=remedy)
-        known = {key: value for key, value in wanted.items() if key not in _SAID_BESIDE}
+        known = {key: value for key, value in wanted.items() if key not in _OF_READING}
         if "chunksizes" in known:
             known.setdefault("chunks", known.pop("chunksizes"))
-        _check_known(name, known)
-        _check_dtype(name, known.get("dtype"))
+        if unknown := sorted(known.keys() - CF - STORED):
+            remedy = f"known are {', '.join(sorted((CF | STORED) - _LINKS))}"
+            if unknown[0] in _COMPRESSION:
+                remedy = "say codec='shuffle+zlib:4' or codec='blosc:zstd:5', for instance"
+            raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=remedy)
+        dtype = known.get("dtype")
+        try:
+            np.dtype(dtype)
+        except (TypeError, ValueError) as error:
+            remedy = "give one of NumPy, such as 'i2' or 'float32'"
+            raise Invalid(f"encoding of {name!r}: dtype {dtype!r}: {error}", remedy=remedy) from None
         result[name] = known
     return result
 
 
-def _check_known(name: Hashable, wanted: Mapping[str, Any]) -> None:
-    unknown = sorted(key for key in wanted if key not in CF | STORED)
-    if unknown:
-        remedy = f"known are {', '.join(sorted((CF | STORED) - _LINKS))}"
-        if unknown[0] in _COMPRESSION:
-            remedy = "say codec='shuffle+zlib:4' or codec='blosc:zstd:5', for instance"
-        raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=remedy)
-
-
-def _check_dtype(name: Hashable, dtype: Any) -> None:
-    try:
-        np.dtype(dtype)
-    except (TypeError, ValueError) as error:
-        remedy = "give one of NumPy, such as 'i2' or 'float32'"
-        raise Invalid(f"encoding of {name!r}: dtype {dtype!r}: {error}", remedy=remedy) from None
-
-
-def _roomy(variable: xr.Variable) -> dict[str, Any]:
-    """Return a variable's own encoding without a type of text that has become too short for it."""
-    wanted = variable.encoding.get("dtype")
-    if wanted is None or wanted in (str, "S1"):
-        return dict(variable.encoding)
-    dtype = np.dtype(wanted)
-    stale = dtype.kind in "SU" and dtype != "S1" and not can_cast_text(variable.dtype, dtype)
-    return {key: value for key, value in variable.encoding.items() if not stale or key != "dtype"}
-
-
-def _without(old: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A variable's own encoding without what would contradict the wanted one."""
+def _own_encoding(variable: xr.Variable, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a variable's own encoding without what would contradict the wanted one, and without a type of text that
+    has become too short for it."""
     stale = {"preferred_chunks", "shards", "chunksizes"} if "chunks" in wanted else set()
-    return {name: value for name, value in old.items() if name not in stale}
+    own = variable.encoding.get("dtype")
+    if own is not None and own not in (str, "S1"):
+        dtype = np.dtype(own)
+        if dtype.kind in "SU" and dtype != "S1" and not can_cast_text(variable.dtype, dtype):
+            stale.add("dtype")
+    return {name: value for name, value in variable.encoding.items() if name not in stale}
 
 
 def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
-    kept = (*STORED, "chunksizes", "char_dim_name")
-    layout = {key: variable.encoding[key] for key in kept if key in variable.encoding}
+    words = (*STORED, "chunksizes", "char_dim_name")
+    layout = {key: variable.encoding[key] for key in words if key in variable.encoding}
     plain = variable.copy(deep=False)
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
     _check_clock(name, plain)
@@ -234,15 +217,15 @@ def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
         return plain
     _check_text(name, plain)
     if kind == "f":
-        plain.encoding.setdefault("_FillValue", None)  # NaN needs none; xarray would add one that nobody asked for
+        plain.encoding.setdefault("_FillValue", None)  # NaN needs none, and xarray would add one
     try:
         plain = checked(name, plain, plain.encoding)
         done = typed(name, conventions.encode_cf_variable(plain, name=name))
         if done.dtype.kind == "b":  # objects that are truths: xarray's coder saw objects
             done = conventions.encode_cf_variable(done, name=name)
+    except Invalid:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, Invalid):
-            raise
         remedy = f"its encoding is {plain.encoding or 'empty'}: change that, or the cells by astype()"
         raise Invalid(f"{name!r} cannot be encoded: {error}", remedy=remedy) from error
     done.encoding = layout
@@ -255,9 +238,9 @@ def _check_clock(name: str, variable: xr.Variable) -> None:
     if variable.dtype.kind not in "mM" or not isinstance(units, str):
         return
     if (variable.dtype.kind == "M") != (" since " in units):
-        given, stored = ("times", "timedeltas") if variable.dtype.kind == "M" else ("timedeltas", "times")
+        cells, other = ("times", "timedeltas") if variable.dtype.kind == "M" else ("timedeltas", "times")
         remedy = "leave units out, or give the variable another name"
-        raise Invalid(f"{name!r} holds {given}, in units of {stored}: {units!r}", remedy=remedy)
+        raise Invalid(f"{name!r} holds {cells}, in units of {other}: {units!r}", remedy=remedy)
 
 
 def _keep_texts(variable: xr.Variable) -> None:
@@ -292,6 +275,9 @@ def plain_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return value.tolist()
-    return np.int8(value) if isinstance(value, np.bool_) else value
+    match value:
+        case np.ndarray() if value.dtype.kind == "O":
+            return value.tolist()
+        case np.bool_():
+            return np.int8(value)
+    return value

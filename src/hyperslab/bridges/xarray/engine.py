@@ -19,14 +19,12 @@ from hyperslab.formats import SCHEMES, detect
 from hyperslab.group import Group
 from hyperslab.stores.location import Location, Probe
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# URLs of databases are ours: xarray asks its netCDF engine before any other, and that one claims every URL.
-#
-# The engines of xarray have an order and no way to change it, and a library of netCDF opens no database. So it is not
-# asked about those, from when xarray looks for engines, which loads this module.
+# -- URLs of databases -------------------------------------------------------------------------------------------------
 
-
-_ASKED = "guess_can_open"
+# xarray asks its netCDF engine before any other, and that one claims every URL, though no library of netCDF opens a
+# database. The engines of xarray have an order and no way to change it: so the netCDF engine is not asked about URLs of
+# databases any more, from when xarray looks for engines, which loads this module.
+_netcdf_can_open = NetCDF4BackendEntrypoint.guess_can_open
 
 
 def is_database(target: Any) -> bool:
@@ -34,19 +32,20 @@ def is_database(target: Any) -> bool:
     return isinstance(target, str) and target.partition("://")[0].lower() in SCHEMES and "://" in target
 
 
-def _but_databases(asked: Any) -> Any:
-    @wraps(asked)
-    def guess_can_open(self: Any, filename_or_obj: Any) -> Any:
-        return not is_database(filename_or_obj) and asked(self, filename_or_obj)
-
-    return guess_can_open
+@wraps(_netcdf_can_open)
+def _guess_can_open(self: Any, filename_or_obj: Any) -> Any:
+    return not is_database(filename_or_obj) and _netcdf_can_open(self, filename_or_obj)
 
 
-setattr(NetCDF4BackendEntrypoint, _ASKED, _but_databases(getattr(NetCDF4BackendEntrypoint, _ASKED)))
+_netcdf_engine: Any = NetCDF4BackendEntrypoint
+_netcdf_engine.guess_can_open = _guess_can_open
 
+
+# -- the engine --------------------------------------------------------------------------------------------------------
 
 assert accessors  # imported for its registration: who uses the engine may write `ds.hyperslab`
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
+# Names of datasets that an error lists.
 _SHOWN = 10
 _DECODERS = (
     "mask_and_scale",
@@ -79,21 +78,28 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Only what no other engine opens; ``.zarr`` and ``.nc`` need ``engine="hyperslab"``."""
+        """Return True for what no other engine opens; ``.zarr`` and ``.nc`` need ``engine="hyperslab"``."""
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")
         if name.lower().endswith(_OURS) or is_database(name):
             return True
-        return _holds_collections(name)
+        folder = os.path.expanduser(name)
+        if not os.path.isdir(folder):
+            return False
+        try:
+            found = detect(Probe(Location.of(folder)))
+        except HyperslabError:
+            return False
+        return found is not None and found.traits.has_collections  # a root of collections, or the folder of one
 
     def open_dataset(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.Dataset:
-        """One group as a Dataset."""
+        """Open one group as a Dataset."""
         decoders, rest = _split(options)
         return open_group(_dataset(_node(filename_or_obj, group, rest)), **decoders)
 
     def open_datatree(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.DataTree:
-        """A group and all groups below it."""
+        """Open a group and all groups below it as a DataTree."""
         decoders, rest = _split(options)
         root = _group(filename_or_obj, group, rest)
         tree = xr.DataTree.from_dict(open_groups(root, **decoders))
@@ -103,26 +109,16 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, group: str | None = None, **options: Any
     ) -> dict[str, xr.Dataset]:
-        """A group and all groups below it, by path."""
+        """Open a group and all groups below it as Datasets by path."""
         decoders, rest = _split(options)
         return open_groups(_group(filename_or_obj, group, rest), **decoders)
 
 
-def _holds_collections(name: str) -> bool:
-    """Return whether a local folder is a root of collections, or the folder of one."""
-    if not os.path.isdir(os.path.expanduser(name)):
-        return False
-    try:
-        found = detect(Probe(Location.of(os.path.expanduser(name))))
-    except HyperslabError:
-        return False
-    return found is not None and found.traits.has_collections
-
-
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What decoding takes, and what opening takes."""
-    decoders = {name: options[name] for name in (*_DECODERS, "drop_variables") if options.get(name) is not None}
-    return decoders, {name: value for name, value in options.items() if name not in (*_DECODERS, "drop_variables")}
+    """Split options into those of decoding and those of opening."""
+    names = (*_DECODERS, "drop_variables")
+    decoders = {name: options[name] for name in names if options.get(name) is not None}
+    return decoders, {name: value for name, value in options.items() if name not in names}
 
 
 def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
@@ -133,7 +129,7 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
 
 
 def _dataset(node: Group | Array) -> Group | Array:
-    """The same. Invalid for a place of many datasets, of which the first are named, and for a collection."""
+    """Return the node. Invalid for a place of many datasets, of which it names the first, and for a collection."""
     reader = node._session.reader
     if isinstance(node, Group) and (members := reader.members(node.path)):
         one = f"{node.path}/{members[0]}" if node.path else members[0]
@@ -147,20 +143,22 @@ def _dataset(node: Group | Array) -> Group | Array:
 
 
 def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group | Array:
-    given = {name: value for name, value in options.items() if value is not None}
-    if isinstance(target, Group | Array):
-        if given:
-            raise TypeError(f"unexpected option {next(iter(given))!r} for what is open already")
-        node: Group | Array = target
-        return node[group] if group and isinstance(node, Group) else node
-    if isinstance(target, str) and target.startswith("~"):
-        target = os.path.expanduser(target)
+    options = {name: value for name, value in options.items() if value is not None}
+    match target:
+        case Group() | Array() if options:
+            raise TypeError(f"unexpected option {next(iter(options))!r} for what is open already")
+        case Group():
+            return target[group] if group else target
+        case Array():
+            return target
+        case str():
+            target = os.path.expanduser(target)
     if group is not None and not isinstance(group, str):
         raise Invalid(f"group {group!r} is no path", remedy="give text, such as 'forecast/surface'")
     path = (group or "").strip("/")
-    opened = api.open(target, path=path, **given)
-    alone = not path and isinstance(opened, Array) and opened._session.reader.is_single_array
-    return Group(opened._session, "") if alone else opened
+    opened = api.open(target, path=path, **options)
+    is_single = not path and isinstance(opened, Array) and opened._session.reader.is_single_array
+    return Group(opened._session, "") if is_single else opened
 
 
 __all__ = ["HyperslabBackendEntrypoint"]

@@ -1,4 +1,4 @@
-"""True if the cells of a variable keep their meaning where they are to be stored; Invalid says what does not fit."""
+"""Check that the cells of a variable keep their meaning where they are stored; Invalid says what does not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEANING = ("units", "calendar", "scale_factor", "add_offset")
 
 
 def check_dims(name: str, variable: xr.Variable, array: Any, grows: str | None = None) -> None:
-    """The dimensions of what is there, in its order, and of its lengths (but for the one that grows)."""
+    """Raise Invalid for other dimensions than those of the array, and other lengths (but for the one that grows)."""
     if not isinstance(array, Array):
         remedy = "choose another name, or delete the group"
         raise Invalid(f"{name!r} is a group, not an array", url=array.url, node=array.path, remedy=remedy)
@@ -30,14 +30,15 @@ def check_dims(name: str, variable: xr.Variable, array: Any, grows: str | None =
 
 
 def check_names(name: str, variable: xr.Variable, array: Array) -> None:
-    """The dimensions of what is there, in its order."""
+    """Raise Invalid for other dimensions than those of the array, or another order."""
     if variable.dims != array.dims:
         remedy = "transpose it" if set(variable.dims) == set(array.dims) else "rename its dimensions"
         raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy=remedy)
 
 
 def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array: Array) -> None:
-    """An encoded variable says the same with the same numbers: dtype, units, calendar, scale, and no overflow."""
+    """Raise Invalid where the numbers of an encoded variable mean something else in the array: by dtype, length of
+    text, units, calendar or scale."""
     if not same_kind(variable, array):
         raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
     if not fits_text(variable, array.dtype, lazily=True):
@@ -47,24 +48,24 @@ def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array:
         message = f"{name!r} holds times, what is there are numbers without units of time"
         raise Invalid(message, remedy="give the array an attribute units, or store numbers")
     for word in _MEANING:
-        given, stored = variable.attrs.get(word), array.attrs.get(word)
-        if given is not None and stored is not None and not _same(word, variable.attrs, array.attrs):
-            message = f"{name!r} would be stored with {word} {given!r}, what is there has {stored!r}"
+        new, stored = variable.attrs.get(word), array.attrs.get(word)
+        if new is not None and stored is not None and not _same(word, variable.attrs, array.attrs):
+            message = f"{name!r} would be stored with {word} {new!r}, what is there has {stored!r}"
             raise Invalid(message, remedy="convert it; times must be whole numbers of the stored units")
 
 
-def _same(word: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+def _same(word: str, new: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
     """Return whether an attribute means the same: times may count from the same moment in other words."""
-    if np.array_equal(given[word], stored[word]):
+    if np.array_equal(new[word], stored[word]):
         return True
     if word == "calendar":
-        return calendar_name(str(given[word])) == calendar_name(str(stored[word])) is not None
-    clocks = _clock(given), _clock(stored)
+        return calendar_name(str(new[word])) == calendar_name(str(stored[word])) is not None
+    clocks = _clock(new), _clock(stored)
     return word == "units" and clocks[0] is not None and clocks[0] == clocks[1]
 
 
 def _clock(attrs: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The length of the unit and the instant from which it is counted; None for what counts no time."""
+    """Return the length of the unit and the instant from which it is counted; None for what counts no time."""
     found = times.clock(attrs)
     calendar = calendar_name(found.calendar) if found else None
     moment = parse_moment(found.epoch) if found else None
@@ -89,9 +90,9 @@ def fits_text(variable: xr.Variable, dtype: np.dtype, *, lazily: bool) -> bool:
     return True
 
 
-def can_cast_text(given: np.dtype, stored: np.dtype) -> bool:
+def can_cast_text(text: np.dtype, stored: np.dtype) -> bool:
     """Return whether the dtype alone tells that no text is cut."""
-    return given.kind == stored.kind and given.kind in "SU" and given.itemsize <= stored.itemsize
+    return text.kind == stored.kind and text.kind in "SU" and text.itemsize <= stored.itemsize
 
 
 def same_kind(variable: xr.Variable, array: Array) -> bool:

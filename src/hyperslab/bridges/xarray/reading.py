@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -19,17 +21,16 @@ from hyperslab.array import Array
 from hyperslab.array.missing import with_missing
 from hyperslab.array.references import REFERENCES, as_cells
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.xarray.coordinates import computed_coordinates
 from hyperslab.bridges.xarray.dtypes import as_xarray, xarray_dtype
 from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import PROVENANCE, Format
 from hyperslab.group import Group
+from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import Char
 from hyperslab.model.paths import split
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Cells of an array that xarray reads when it needs them.
+# -- cells of an array that xarray reads when it needs them ------------------------------------------------------------
 
 
 class LazyCells(BackendArray):
@@ -44,17 +45,18 @@ class LazyCells(BackendArray):
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         kind = indexing.IndexingSupport.VECTORIZED
-        return indexing.explicit_indexing_adapter(key, self.shape, kind, self._reader(key))
-
-    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
-        """The same in a thread, for ``Dataset.load_async``."""
-        return await asyncio.to_thread(self.__getitem__, key)
-
-    def _reader(self, key: indexing.ExplicitIndexer) -> Any:
         # Not ``array[key]``, which goes on with what takes its place: the other variables are of the old one.
         array = self._source
-        taken: Any = array.vindex if isinstance(key, indexing.VectorizedIndexer) else array.oindex
-        return lambda raw: as_xarray(_as_array(taken[raw], array.dtype), self.dtype)
+        view: Any = array.vindex if isinstance(key, indexing.VectorizedIndexer) else array.oindex
+
+        def read(raw: Any) -> np.ndarray:
+            return as_xarray(_as_array(view[raw], array.dtype), self.dtype)
+
+        return indexing.explicit_indexing_adapter(key, self.shape, kind, read)
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        """Read the cells in a thread, for ``Dataset.load_async``."""
+        return await asyncio.to_thread(self.__getitem__, key)
 
 
 def _as_array(cells: Any, dtype: np.dtype) -> np.ndarray:
@@ -62,102 +64,99 @@ def _as_array(cells: Any, dtype: np.dtype) -> np.ndarray:
     if isinstance(cells, REFERENCES):
         return as_cells(cells)
     if dtype.kind == "O" and isinstance(cells, np.ndarray) and cells.dtype != object:
-        alone = np.empty((), object)
-        alone[()] = cells
-        return alone
+        single = np.empty((), object)
+        single[()] = cells
+        return single
     return np.asarray(cells, dtype)
 
+
+# -- a group as a store of variables -----------------------------------------------------------------------------------
 
 _log = logging.getLogger("hyperslab")
 
 
 class GroupStore(AbstractDataStore):
-    """What xarray loads a dataset from: one group, or one array that is a dataset of its own."""
+    """A store that xarray loads a dataset from: one group, or one array that is a dataset of its own."""
 
     def __init__(self, node: Group | Array, drop: Iterable[str] = ()) -> None:
         self._node = node
+        self._group = node if isinstance(node, Group) else None
         self._drop = frozenset(drop)
-        self._found: dict[str, Array] | None = None
 
-    @property
+    @cached_property
     def arrays(self) -> Mapping[str, Array]:
-        """The arrays by name; one whose document is damaged is left out with a warning in the log."""
-        if self._found is None:
-            self._found = {name: array for name, array in self._look() if name not in self._drop}
-        return self._found
-
-    def _look(self) -> Iterator[tuple[str, Array]]:
-        if isinstance(self._node, Array):
-            yield self._node.name or "data", self._node
-            return
-        for name in self._node:
-            try:
-                node = self._node[name]
-            except HyperslabError as error:
-                _log.warning("%s is left out: %s", name, error)
-                continue
-            if isinstance(node, Array):
-                yield name, node
+        """Return the arrays by name; one whose document is damaged is left out with a warning in the log."""
+        if self._group is None:
+            found = {self._node.name or "data": self._node}
+        else:
+            found = {}
+            for name in self._group:
+                try:
+                    found[name] = self._group[name]
+                except HyperslabError as error:
+                    _log.warning("%s is left out: %s", name, error)
+        return {name: node for name, node in found.items() if isinstance(node, Array) and name not in self._drop}
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
-        """Every array as a variable of stored (encoded) values."""
-        names = _Anonymous(self.arrays)
-        return {name: _variable(array, names.of(array)) for name, array in self.arrays.items()}
+        """Return every array as a variable of stored (encoded) values."""
+        names = _DimensionNames(self.arrays)
+        variables = {}
+        for name, array in self.arrays.items():
+            dims = names.of(array)
+            cells = indexing.LazilyIndexedArray(LazyCells(array))
+            variables[name] = xr.Variable(dims, cells, stored_attrs(array), _encoding(array, dims))
+        return variables
 
     def get_attrs(self) -> Mapping[str, Any]:
-        """The group's attributes."""
-        return _plain(self._node.attrs, self._node._session.format) if isinstance(self._node, Group) else {}
+        """Return the group's attributes."""
+        return {} if self._group is None else _plain(self._group.attrs, self._group._session.format)
 
     def get_dimensions(self) -> Mapping[str, int]:
-        """Sizes by name."""
-        names = _Anonymous(self.arrays)
+        """Return the sizes of dimensions by name."""
+        names = _DimensionNames(self.arrays)
         return {
             dim: size for array in self.arrays.values() for dim, size in zip(names.of(array), array.shape, strict=True)
         }
 
     def get_encoding(self) -> Mapping[str, Any]:
-        """Where it comes from, and which dimensions are unlimited."""
-        dims = self._node.dims if isinstance(self._node, Group) else {}
+        """Return where the dataset comes from, and which dimensions are unlimited."""
+        dims = {} if self._group is None else self._group.dims
         return {
             "source": self._node.url,
             "unlimited_dims": {name for name, dim in dims.items() if dim.unlimited},
         }
 
     def close(self) -> None:
-        """Let go of the dataset."""
-        if isinstance(self._node, Group):
-            self._node.close()
+        """Close the dataset."""
+        if self._group is not None:
+            self._group.close()
 
 
-class _Anonymous:
+class _DimensionNames:
     """Names for dimensions that have none: ``phony_dim_0`` and so on, one for each length, as h5netcdf gives them.
 
     In HDMF a name says what kind of axis this is, and axes of several lengths share it: one length keeps it.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._names: dict[tuple[int, int], str] = {}
-        self._kept: dict[str, int] = {}
+        self._phony_names: dict[tuple[int, int], str] = {}
+        self._length_by_name: dict[str, int] = {}
         for _, array in sorted(arrays.items(), key=lambda pair: pair[1].dims != (pair[0],)):
             for dim, size in zip(array.dims, array.shape, strict=True):
                 if dim is not None and array._session.format.traits.repeats_dimensions:
-                    self._kept.setdefault(dim, size)
+                    self._length_by_name.setdefault(dim, size)
 
     def of(self, array: Array) -> tuple[str, ...]:
-        seen: dict[int, int] = {}
+        """Return the names of an array's dimensions; of several nameless ones of a length each has its own."""
+        count: Counter[int] = Counter()
         names = []
         for dim, size in zip(array.dims, array.shape, strict=True):
-            if dim is not None and self._kept.get(dim, size) == size:
+            if dim is not None and self._length_by_name.get(dim, size) == size:
                 names.append(dim)
                 continue
-            seen[size] = seen.get(size, 0) + 1
-            names.append(self._names.setdefault((size, seen[size]), f"phony_dim_{len(self._names)}"))
+            count[size] += 1
+            names.append(self._phony_names.setdefault((size, count[size]), f"phony_dim_{len(self._phony_names)}"))
         return tuple(names)
-
-
-def _variable(array: Array, dims: tuple[str, ...]) -> xr.Variable:
-    cells = indexing.LazilyIndexedArray(LazyCells(array))
-    return xr.Variable(dims, cells, stored_attrs(array), _encoding(array, dims))
 
 
 def _plain(attrs: Mapping[str, Any], format: Format) -> dict[str, Any]:
@@ -180,7 +179,7 @@ def stored_attrs(array: Array) -> dict[str, Any]:
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
-    """How the cells are stored, for whoever writes them again; ``preferred_chunks`` are what ``chunks={}`` means."""
+    """Return how the cells are stored, for whoever writes them again; ``preferred_chunks``: those of ``chunks={}``."""
     stored = array.shards or array.chunks
     encoding: dict[str, Any] = {
         "chunks": array.chunks,
@@ -195,6 +194,48 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
     if array.ndim and 0 not in array.shape:
         encoding["preferred_chunks"] = dict(zip(dims, stored, strict=True))
     return encoding
+
+
+# -- labels that a format keeps with its arrays, and no coordinate array holds -----------------------------------------
+
+
+def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coordinates | None:
+    """Return a ``RangeIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none.
+
+    Arrays that call the positions of one dimension differently leave it without labels.
+    """
+    shared: dict[str, Index | None] = {}
+    for array in arrays:
+        for dim in array.dims:
+            if dim is not None:
+                index = array.spec.indexes.get(dim)
+                shared[dim] = index if shared.get(dim, index) == index else None
+    found: xr.Coordinates | None = None
+    for dim, index in shared.items():
+        if index is not None and dim not in dataset.variables:
+            coordinates = coordinates_of(dim, index)
+            found = coordinates if found is None else found.assign(coordinates)
+    return found
+
+
+def coordinates_of(dim: str, index: Index) -> xr.Coordinates:
+    """Return the labels of one dimension as coordinates."""
+    match index:
+        case ScaleIndex(start=start, step=step, size=size) if size > 1:
+            last = start + (size - 1) * step
+            return xr.Coordinates.from_xindex(xr.indexes.RangeIndex.linspace(start, last, size, endpoint=True, dim=dim))
+        case ScaleIndex(start=start):
+            values = np.array([start][: index.size])
+        case TimeScale(start=first, step=pace, size=size):
+            values = first + np.arange(size) * pace
+        case Labels(names=names):
+            values = np.array(names, dtype=object)
+        case _:
+            values = np.asarray(index.values)
+    return xr.Coordinates({dim: (dim, values)})
+
+
+# -- datasets ----------------------------------------------------------------------------------------------------------
 
 
 def open_group(
@@ -213,7 +254,8 @@ def open_group(
 
 
 def indexed(dataset: xr.Dataset) -> xr.Dataset:
-    """With an index for every dimension coordinate, as ``xarray.open_dataset`` adds them to what an engine gives."""
+    """Return the dataset with an index for every dimension coordinate, as ``xarray.open_dataset`` adds
+    them to what an engine gives."""
     wanted = {
         name: coordinate.variable
         for name, coordinate in dataset.coords.items()
@@ -223,7 +265,7 @@ def indexed(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
-    """The group and all groups below it, by path as ``DataTree.from_dict`` takes them."""
+    """Return the group and all groups below it, by path as ``DataTree.from_dict`` takes them."""
     found = {}
     waiting = [("/", root)]
     while waiting:
@@ -235,14 +277,14 @@ def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
 
 
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
-    """One array with the coordinates that stand in its group; those of a collection have their own."""
+    """Return one array with the coordinates that stand in its group; those of a collection have their own."""
     above, name = split(array.path)
     alone = not array.path or array._session.format.traits.has_collections
     return open_lazy(array if alone else Group(array._session, above), **decoders)[name or "data"]
 
 
 def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:
-    """What is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
+    """Open what is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
     known: Any = node  # our engine takes it
     _check_options(xr.open_dataset, options)
     _need_manager(chunks)
@@ -253,7 +295,7 @@ def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dat
 
 
 def open_lazy_tree(group: Group, chunks: Any = None, **options: Any) -> xr.DataTree:
-    """The same by ``xarray.open_datatree``."""
+    """Open a group that is open already by ``xarray.open_datatree``; Invalid for chunks that make no sense."""
     known: Any = group
     _check_options(xr.open_datatree, options)
     _need_manager(chunks)
@@ -264,7 +306,7 @@ def open_lazy_tree(group: Group, chunks: Any = None, **options: Any) -> xr.DataT
 
 
 def _check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """TypeError for an option that neither xarray's function has nor our engine, of what is open already."""
+    """Raise TypeError for an option that neither xarray's function has nor our engine, of what is open already."""
     known = {*signature(function).parameters, "group"}
     unknown = [name for name, value in options.items() if name not in known and value is not None]
     if unknown:
@@ -272,18 +314,20 @@ def _check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> 
 
 
 def _need_manager(chunks: Any) -> None:
-    """MissingLibrary, of dask, where chunks are asked for and xarray knows nothing that has them."""
+    """Raise MissingLibrary, of dask, where chunks are wanted and xarray has no library for them."""
     if chunks is not None and not list_chunkmanagers():
         library("dask.array")
 
 
 @contextmanager
 def named_chunks(chunks: Any) -> Iterator[None]:
-    """What dask says of chunks as an error of ours."""
+    """Raise Invalid for what dask says of chunks."""
     try:
         yield
+    except HyperslabError:
+        raise
     except (TypeError, ValueError, ArithmeticError) as error:
-        if chunks is None or isinstance(error, HyperslabError):
+        if chunks is None:
             raise
         remedy = "give lengths by dimension, 'auto', {} for the stored ones, or a size such as '64 MiB'"
         raise Invalid(f"chunks={chunks!r}: {error}", remedy=remedy) from error

@@ -1,10 +1,11 @@
-"""An xarray object as a dataset, with the meaning of xarray's ``to_zarr``."""
+"""Save an xarray object as a dataset, with the meaning of xarray's ``to_zarr``."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import xarray as xr
@@ -12,16 +13,16 @@ from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab import api
 from hyperslab.bridges.overlaps import is_made_of
-from hyperslab.bridges.xarray.cells import Later, write_later
+from hyperslab.bridges.pint import is_quantity, split
+from hyperslab.bridges.xarray.cells import DelayedWrite, write_delayed
 from hyperslab.bridges.xarray.encoding import Encoding
-from hyperslab.bridges.xarray.replacing import replacing
 from hyperslab.bridges.xarray.storable import check_chunks, check_storable
-from hyperslab.bridges.xarray.wrapped import measured
 from hyperslab.bridges.xarray.writing import (
     NewArrayOptions,
     append,
     detached,
     names_of,
+    replacing,
     write_new,
     write_over,
     write_region,
@@ -56,54 +57,52 @@ def save_xarray(
     progress: bool | Report | None = None,
     **options: Any,
 ) -> Any:
-    """:func:`hyperslab.save` of an xarray object."""
-    format = _format(format, zarr_format)
+    """Save an xarray object, as :func:`hyperslab.save` does."""
+    format = _format_name(format, zarr_format)
     mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
     mode = "x" if mode == "w-" else mode
-    _check(obj, mode, append_dim, region)
-    _check_words(group, encoding)
+    _check_arguments(obj, mode, append_dim, region, group, encoding)
     path = normalize(group or "")
     datasets = _datasets(obj)
     check_storable(datasets.values())
     check_chunks(datasets.values(), chunks)
+    is_tree = isinstance(obj, xr.DataTree)
     how = NewArrayOptions(
         chunks=chunks,
         codec=codec,
-        encoding=None if isinstance(obj, xr.DataTree) else encoding,
-        by_node=_by_node(encoding or {}, datasets) if isinstance(obj, xr.DataTree) else None,
+        encoding=None if is_tree else encoding,
+        by_node=_by_node(encoding or {}, datasets) if is_tree else None,
         unlimited=_unlimited(unlimited_dims, datasets.values()),
         compute=compute,
         densify=densify,
     )
     with storing(progress if compute else None, obj):
         if mode in ("x", "w") and not path:
-            later = _save_new(url, datasets, format, mode == "w", how, options)
+            delayed = _save_new(url, datasets, format, mode == "w", how, options)
         elif append_dim is not None or region is not None:
             with api.open_group(url, "r+", format=format, path=path, **options) as root:
-                later = _save_part(root, datasets[""], append_dim, region, how)
+                delayed = _save_part(root, datasets[""], append_dim, region, how)
         else:
             made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
             how_opened = api.whole_options(Location.of(url), format, options) if made else options
             with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **how_opened) as root:
-                later = _save_into(root, path, datasets, mode, how)
-    return None if compute else _delayed(url, later, {"format": format, **options})
+                delayed = _save_into(root, path, datasets, mode, how)
+    if compute:
+        return None
+    from hyperslab.bridges import dask
+
+    with api.open_group(url, "r+", format=format, **options) as root:
+        arrays: Any = root
+        return dask.delay_writes([replace(each, array=arrays[each.array.path]).arguments for each in delayed])
 
 
-def _format(format: str | None, zarr_format: Any) -> str | None:
+def _format_name(format: str | None, zarr_format: Any) -> str | None:
     """Return the name of the format that either argument gives; Invalid where they contradict each other."""
     if zarr_format is None:
         return format
     if format not in (None, f"zarr{zarr_format}"):
         raise Invalid(f"zarr_format={zarr_format!r} and format={format!r}", remedy="leave one of them out")
     return f"zarr{zarr_format}"
-
-
-def _check_words(group: Any, encoding: Any) -> None:
-    if group is not None and not isinstance(group, str):
-        raise Invalid(f"group={group!r}", remedy="give the path of a group, such as 'a/b'")
-    if encoding is not None and not isinstance(encoding, Mapping):
-        remedy = "give a mapping, such as {'air': {'dtype': 'i2', 'scale_factor': 0.1}}"
-        raise Invalid(f"encoding={encoding!r}", remedy=remedy)
 
 
 def _by_node(encoding: Mapping[Any, Any], datasets: Iterable[str]) -> dict[str, Encoding]:
@@ -117,8 +116,7 @@ def _by_node(encoding: Mapping[Any, Any], datasets: Iterable[str]) -> dict[str, 
 
 
 def _unlimited(dims: str | Iterable[Hashable] | None, datasets: Iterable[xr.Dataset]) -> tuple[str, ...] | None:
-    """Return the names of the dimensions that are to grow, where they are given; Invalid for those that there are
-    not."""
+    """Return the names of the dimensions that are to grow, None for those of the datasets; Invalid for unknown ones."""
     if dims is None:
         return None
     known = {str(dim) for dataset in datasets for dim in dataset.dims}
@@ -131,25 +129,30 @@ def _unlimited(dims: str | Iterable[Hashable] | None, datasets: Iterable[xr.Data
 
 def _save_part(
     root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: NewArrayOptions
-) -> list[Later]:
-    """Rows behind, or cells within, what is there."""
-    _check_later(root, how)
+) -> list[DelayedWrite]:
+    """Write rows behind, or cells within, what is there."""
+    _check_delay(root, how)
     if append_dim is not None:
         return append(root, dataset, append_dim, how)
-    return _computed(write_region(root, dataset, region, how), how)
+    return _compute(write_region(root, dataset, region, how), how)
 
 
-def _computed(later: list[Later], how: NewArrayOptions) -> list[Later]:
-    """Return what is left of dask arrays once those that are not for later are written, all at once."""
+def _compute(delayed: list[DelayedWrite], how: NewArrayOptions) -> list[DelayedWrite]:
+    """Write dask arrays that are not for later, all at once; return what is left of them."""
     if not how.compute:
-        return later
-    write_later(later)
+        return delayed
+    write_delayed(delayed)
     return []
 
 
-def _check(obj: Any, mode: str, append_dim: Any, region: Any) -> None:
+def _check_arguments(obj: Any, mode: str, append_dim: Any, region: Any, group: Any, encoding: Any) -> None:
     if mode not in ("x", "w", "a", "r+"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of x, w, a, r+")
+    if group is not None and not isinstance(group, str):
+        raise Invalid(f"group={group!r}", remedy="give the path of a group, such as 'a/b'")
+    if encoding is not None and not isinstance(encoding, Mapping):
+        remedy = "give a mapping, such as {'air': {'dtype': 'i2', 'scale_factor': 0.1}}"
+        raise Invalid(f"encoding={encoding!r}", remedy=remedy)
     if append_dim is None and region is None:
         return
     if append_dim is not None and region is not None:
@@ -162,8 +165,8 @@ def _check(obj: Any, mode: str, append_dim: Any, region: Any) -> None:
         raise Invalid("append_dim and region are for one group", remedy="save the Dataset of each node by group=")
 
 
-def _check_later(root: Group, how: NewArrayOptions, url: api.Target | None = None) -> None:
-    """What is written whole when it is closed cannot be written later."""
+def _check_delay(root: Group, how: NewArrayOptions, url: api.Target | None = None) -> None:
+    """Raise Invalid for a delayed write into what is written whole when it is closed."""
     if not how.compute and root._session.is_written_whole:
         place = root.url if url is None else Location.of(url).url
         remedy = "leave compute=False out, or write a .zarr folder"
@@ -177,60 +180,53 @@ def _save_new(
     overwrite: bool,
     how: NewArrayOptions,
     options: Any,
-) -> list[Later]:
-    """A new dataset, whole when it stands at its place, but for what is to be computed later."""
+) -> list[DelayedWrite]:
+    """Make a new dataset, whole when it stands at its place, but for what is to be computed later."""
     place = Location.of(url).url
     if overwrite:
-        _check_sources(datasets, place)
+        for dataset in datasets.values():
+            for name, variable in dataset.variables.items():
+                # Of a dask array no cells are left when it is computed.
+                if is_chunked_array(variable._data) and is_made_of(variable.data, place):
+                    remedy = "load() it first, or save it elsewhere"
+                    raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
         datasets = {path: detached(dataset, place) for path, dataset in datasets.items()}
     with api.created(url, format, overwrite=overwrite, **api.whole_options(Location.of(url), format, options)) as root:
-        _check_later(root, how, url)
-        return _computed(_write_tree(root, datasets, how), how)
-
-
-def _check_sources(datasets: Mapping[str, xr.Dataset], place: str) -> None:
-    """No dask array is made of what will be gone when it is computed."""
-    for dataset in datasets.values():
-        for name, variable in dataset.variables.items():
-            if is_chunked_array(variable._data) and is_made_of(variable.data, place):
-                remedy = "load() it first, or save it elsewhere"
-                raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
+        _check_delay(root, how, url)
+        return _compute(_write_tree(root, datasets, how), how)
 
 
 def _save_into(
     root: Group, path: str, datasets: Mapping[str, xr.Dataset], mode: str, how: NewArrayOptions
-) -> list[Later]:
-    """Into a group of a dataset that may hold others."""
-    _check_later(root, how)
-    there = not path or path in root
-    if there and path and mode == "x":
+) -> list[DelayedWrite]:
+    """Write into a group of a dataset that may hold others."""
+    _check_delay(root, how)
+    exists = not path or path in root
+    if exists and path and mode == "x":
         remedy = "mode='w' replaces it, 'a' adds to it"
         raise AlreadyExists(f"/{path} exists", url=root.url, node=path, remedy=remedy)
-    if not there and mode == "r+":
+    if not exists and mode == "r+":
         raise NotFound("there is no such group", url=root.url, node=path, remedy="make it with mode='a'")
-    if not there or mode == "w":
-        return _save_group(root, path, datasets, how)
+    if not exists or mode == "w":
+        if path in root and not how.compute:
+            remedy = "leave compute=False out, or delete it"
+            raise Invalid(f"/{path} exists and is to be made anew later", remedy=remedy)
+        if path in root:
+            datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()}
+        with replacing(root, [path]) as (places, made):  # a group that is there, once the new one is complete
+            group = root.create_group(places[path])
+            made.append(places[path])
+            return _write_tree(group, datasets, how)
     group = _below(root, path)
     if mode == "r+":
         nodes = [write_region(_below(group, name), dataset, None, how.at(name)) for name, dataset in datasets.items()]
-        return _computed([each for later in nodes for each in later], how)
+        return _compute(list(chain.from_iterable(nodes)), how)
     with ExitStack() as stack:
         nodes = [
             stack.enter_context(write_over(_below(group, name), dataset, how.at(name)))
             for name, dataset in datasets.items()
         ]
-        return _computed([each for later in nodes for each in later], how)
-
-
-def _save_group(root: Group, path: str, datasets: Mapping[str, xr.Dataset], how: NewArrayOptions) -> list[Later]:
-    """A new group; one that is there is replaced once the new one is complete."""
-    if path in root and not how.compute:
-        raise Invalid(f"/{path} exists and is to be made anew later", remedy="leave compute=False out, or delete it")
-    datasets = {name: detached(dataset, root.url) for name, dataset in datasets.items()} if path in root else datasets
-    with replacing(root, [path]) as (places, made):
-        group = root.create_group(places[path])
-        made.append(places[path])
-        return _write_tree(group, datasets, how)
+        return _compute(list(chain.from_iterable(nodes)), how)
 
 
 def _below(group: Group, name: str) -> Group:
@@ -241,7 +237,7 @@ def _below(group: Group, name: str) -> Group:
     return node
 
 
-def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: NewArrayOptions) -> list[Later]:
+def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: NewArrayOptions) -> list[DelayedWrite]:
     pending = []
     for name, dataset in datasets.items():
         path = name.strip("/")
@@ -252,12 +248,13 @@ def _write_tree(root: Group, datasets: Mapping[str, xr.Dataset], how: NewArrayOp
 def _datasets(obj: Any) -> dict[str, xr.Dataset]:
     """Return a Dataset for each node of a tree, by path, with the coordinates that it inherits left to its parents in
     the tree; units of Quantities are attributes."""
-    if isinstance(obj, xr.DataTree):
-        nodes = {
-            "" if path == "." else path: node.to_dataset(inherit=node is obj) for path, node in obj.subtree_with_keys
-        }
-        return {path: measured(node) for path, node in nodes.items()}
-    return {"": measured(_dataset_of(obj) if isinstance(obj, xr.DataArray) else obj)}
+    match obj:
+        case xr.DataTree():
+            nodes = {path: node.to_dataset(inherit=node is obj) for path, node in obj.subtree_with_keys}
+            return {"" if path == "." else path: _with_units(node) for path, node in nodes.items()}
+        case xr.DataArray():
+            return {"": _with_units(_dataset_of(obj))}
+    return {"": _with_units(obj)}
 
 
 def _dataset_of(array: xr.DataArray) -> xr.Dataset:
@@ -273,13 +270,23 @@ def _dataset_of(array: xr.DataArray) -> xr.Dataset:
     return array.to_dataset(name=name)
 
 
-def _delayed(url: api.Target, later: list[Later], options: Mapping[str, Any]) -> Any:
-    """What writes the dask arrays that are left, when it is computed."""
-    from hyperslab.bridges import dask
-
-    with api.open_group(url, "r+", **options) as root:
-        arrays: Any = root
-        return dask.delay_writes([replace(each, array=arrays[each.array.path]).write for each in later])
+def _with_units(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset with the units of its Quantities as attributes; Invalid where a variable says others."""
+    plain: dict[Hashable, xr.Variable] = {}
+    for name, variable in dataset.variables.items():
+        if not is_quantity(variable._data):
+            continue
+        cells, units = split(variable._data)
+        attribute = variable.attrs.get("units", units)
+        if attribute != units:
+            message = f"{name!r} is a Quantity of {units!r} with an attribute units {attribute!r}"
+            raise Invalid(message, remedy="delete the attribute, or convert the Quantity to those units")
+        plain[name] = xr.Variable(variable.dims, cells, {**variable.attrs, "units": units}, variable.encoding)
+    if not plain:
+        return dataset
+    coords = {name: variable for name, variable in plain.items() if name in dataset.coords}
+    data = {name: variable for name, variable in plain.items() if name not in coords}
+    return dataset.assign_coords(coords).assign(data)
 
 
 __all__ = ["save_xarray"]

@@ -1,9 +1,9 @@
-"""Many arrays of one kind as one lazy Dataset: what an attribute of theirs tells apart becomes a dimension."""
+"""Show many arrays of one kind as one lazy Dataset: what an attribute of theirs tells apart becomes a dimension."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,8 +15,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from hyperslab.array import Array
-from hyperslab.bridges.xarray.coordinates import coordinates_of
-from hyperslab.bridges.xarray.reading import named_chunks
+from hyperslab.bridges.xarray.reading import coordinates_of, named_chunks
 from hyperslab.bridges.xarray.storable import check_chunks
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.pool import each_if_many
@@ -26,15 +25,12 @@ from hyperslab.model.dims import ScaleIndex, TimeScale, scale_value
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.dimensions import as_nanoseconds, microseconds
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Cells of many arrays of one kind as those of one, with an axis more; read from the arrays concerned alone.
-
-
 Shape = tuple[int, ...]
 
 
 class StackedCells(BackendArray):
-    """Arrays one behind another along a new first axis; it pickles as they do.
+    """The cells of many arrays of one kind as those of one, read from the arrays concerned alone: one behind another
+    along a new first axis. It pickles as they do.
 
     Those that are shorter along an axis than others are filled up with their fill value.
     """
@@ -51,62 +47,52 @@ class StackedCells(BackendArray):
         return self._points(key.tuple) if isinstance(key, indexing.VectorizedIndexer) else self._block(key.tuple)
 
     def _block(self, key: tuple[Any, ...]) -> Any:
-        """One key for each axis: those of the arrays that the first one names, each by itself."""
+        """Read by one key for each axis: those of the arrays that the first one names, each by itself."""
         first, *inner = key
         which = np.arange(len(self._arrays))[first]
         if not which.ndim:
             return self._part(int(which), tuple(inner))
-        out = self._room((which.size, *_length_of(inner, self.shape[1:])))
-        self._each(list(enumerate(which.tolist())), lambda place, array: self._part(array, tuple(inner)), out)
+        out = self._new_block((which.size, *_length_of(inner, self.shape[1:])))
+        self._each(list(enumerate(which.tolist())), lambda array, place: self._part(array, tuple(inner)), out)
         return out
 
     def _points(self, key: tuple[Any, ...]) -> Any:
-        """Positions that run together: of each array those that name it. Axes of slices come behind that of the points,
-        as in ``numpy``'s own vectorised indexing."""
-        first, *inner = key
-        spread = np.broadcast_arrays(*(each for each in key if isinstance(each, np.ndarray)))
-        shape = spread[0].shape
-        flat = iter([each.reshape(-1) for each in spread])
-        points = [next(flat) if isinstance(each, np.ndarray) else each for each in key]
-        if not isinstance(first, np.ndarray):
-            return self._all_at(points, shape)
-        sliced = _length_of([each for each in inner if isinstance(each, slice)], self._sliced(inner))
-        out = self._room((points[0].size, *sliced))
-        places = {int(array): np.flatnonzero(points[0] == array) for array in np.unique(points[0])}
+        """Read at positions that run together: of each array those that name it. Axes of slices come behind that of
+        the points, as in ``numpy``'s own vectorised indexing."""
+        shape = np.broadcast_shapes(*(each.shape for each in key if isinstance(each, np.ndarray)))
+        points = [np.broadcast_to(each, shape).reshape(-1) if isinstance(each, np.ndarray) else each for each in key]
+        first, *inner = points
+        slices = [(each, size) for each, size in zip(inner, self.shape[1:], strict=True) if isinstance(each, slice)]
+        rest = tuple(len(range(*each.indices(size))) for each, size in slices)
+        if not isinstance(first, np.ndarray):  # the same points of each array of a slice
+            which = range(len(self._arrays))[first]
+            out = self._new_block((len(which), math.prod(shape), *rest))
+            self._each(list(enumerate(which)), lambda array, place: self._part(array, tuple(inner), together=True), out)
+            return np.moveaxis(out, 0, 1).reshape(*shape, len(which), *rest)
 
-        def part(place: Any, array: int) -> Any:
-            mine = tuple(each[place] if isinstance(each, np.ndarray) else each for each in points[1:])
+        def part(array: int, place: np.ndarray) -> Any:
+            mine = tuple(each[place] if isinstance(each, np.ndarray) else each for each in inner)
             return self._part(array, mine, together=True)
 
-        self._each([(place, array) for array, place in places.items()], part, out)
-        return out.reshape(*shape, *sliced)
+        out = self._new_block((first.size, *rest))
+        self._each([(np.flatnonzero(first == array), int(array)) for array in np.unique(first)], part, out)
+        return out.reshape(*shape, *rest)
 
-    def _all_at(self, points: list[Any], shape: Shape) -> Any:
-        """The same points of each array of a slice."""
-        inner = tuple(points[1:])
-        which = range(len(self._arrays))[points[0]]
-        rest = _length_of([each for each in inner if isinstance(each, slice)], self._sliced(inner))
-        out = self._room((len(which), math.prod(shape), *rest))
-        self._each(list(enumerate(which)), lambda place, array: self._part(array, inner, together=True), out)
-        return np.moveaxis(out, 0, 1).reshape(*shape, len(which), *rest)
-
-    def _sliced(self, inner: Sequence[Any]) -> Shape:
-        return tuple(size for size, each in zip(self.shape[1:], inner, strict=True) if isinstance(each, slice))
-
-    def _room(self, shape: Shape) -> np.ndarray:
+    def _new_block(self, shape: Shape) -> np.ndarray:
         require(math.prod(shape) * self.dtype.itemsize, self._settings.memory_limit)
         return np.empty(shape, self.dtype)
 
-    def _each(self, pairs: list[tuple[Any, int]], part: Any, out: np.ndarray) -> None:
-        """The parts of several arrays to their places in the result, by several threads where they are many."""
+    def _each(self, pairs: list[tuple[Any, int]], part: Callable[[int, Any], Any], out: np.ndarray) -> None:
+        """Put the part of each array at its place in the result, by several threads where they are many."""
 
         def one(pair: tuple[Any, int]) -> None:
-            out[pair[0]] = part(*pair)
+            place, array = pair
+            out[place] = part(array, place)
 
         each_if_many(one, pairs, self._settings.threads)
 
     def _part(self, number: int, key: tuple[Any, ...], *, together: bool = False) -> Any:
-        """Cells of one array; beyond its end there are fill values."""
+        """Read cells of one array; beyond its end there are fill values."""
         array = self._arrays[number]
         if array.shape == self.shape[1:]:
             return np.asarray(array.vindex[key] if together else array.oindex[key], self.dtype)
@@ -114,7 +100,7 @@ class StackedCells(BackendArray):
 
 
 def _filled_up(array: Array, key: tuple[Any, ...], shape: Shape, together: bool) -> Any:
-    """What the key takes of an array as if it had a larger shape."""
+    """Return what the key takes of an array as if it had a larger shape."""
     places = [np.arange(size)[each] for size, each in zip(shape, key, strict=True)]
     there = [place < size for place, size in zip(places, array.shape, strict=True)]
     if not together:
@@ -132,7 +118,7 @@ def _filled_up(array: Array, key: tuple[Any, ...], shape: Shape, together: bool)
 
 
 def _grid(places: Sequence[np.ndarray], key: tuple[Any, ...]) -> list[np.ndarray]:
-    """Positions along every axis, broadcast: points along the first axis, each slice along one of its own behind it."""
+    """Return positions along every axis, broadcast: points along the first axis, each slice along one behind it."""
     slices = sum(isinstance(each, slice) for each in key)
     grid, seen = [], 0
     for place, each in zip(places, key, strict=True):
@@ -143,13 +129,14 @@ def _grid(places: Sequence[np.ndarray], key: tuple[Any, ...]) -> list[np.ndarray
 
 
 def _length_of(key: Sequence[Any], shape: Shape) -> Shape:
-    """The shape that keys taken each for itself give; positions drop their axis."""
+    """Return the shape that keys give when each is taken by itself; positions drop their axis."""
     sizes = []
     for each, size in zip(key, shape, strict=True):
-        if isinstance(each, slice):
-            sizes.append(len(range(*each.indices(size))))
-        elif isinstance(each, np.ndarray):
-            sizes.append(each.size)
+        match each:
+            case slice():
+                sizes.append(len(range(*each.indices(size))))
+            case np.ndarray():
+                sizes.append(each.size)
     return tuple(sizes)
 
 
@@ -170,9 +157,6 @@ class Sums(BackendArray):
         return np.add.outer(self._starts[key[0]], self._steps[key[1]])
 
 
-_UNSET = np.iinfo("i8").min
-
-
 @dataclass(frozen=True)
 class Stack:
     """Arrays to be shown as one variable ``name`` along the new dimension ``dim``.
@@ -190,12 +174,12 @@ class Stack:
 
     @property
     def dimension(self) -> str:
-        """The name of the new dimension."""
+        """Return the name of the new dimension."""
         return self.dim or self.along
 
 
 def stacked(stack: Stack, chunks: Any = None) -> xr.Dataset:
-    """The arrays as one lazy Dataset; a read touches the chunks of the arrays that it needs, and nothing else.
+    """Return the arrays as one lazy Dataset; a read touches the chunks of the arrays that it needs, and nothing else.
 
     The attribute ``along`` is the coordinate of the new first dimension, in the order of the arrays; all other
     attributes are coordinates along it: times as datetime64 (UTC), numbers, text, tuples as text. Unset ones read as
@@ -216,7 +200,7 @@ def stacked(stack: Stack, chunks: Any = None) -> xr.Dataset:
         remedy = "give the new dimension another name: dim=..."
         raise Invalid(f"the arrays have a dimension {stack.dimension!r} already", remedy=remedy)
     columns = {name: as_cells(values) for name, values in stack.attributes.items()}
-    known: Any = _Lazily(stack, columns)  # our own engine takes it
+    known: Any = _StackSource(stack, columns)  # our own engine takes it
     with named_chunks(chunks):
         dataset = xr.open_dataset(known, engine=_Engine, chunks=chunks)
     dataset = dataset.assign_coords(_columns(stack, columns, {*dataset.dims, *dataset.variables}))
@@ -225,8 +209,8 @@ def stacked(stack: Stack, chunks: Any = None) -> xr.Dataset:
 
 
 @dataclass(frozen=True)
-class _Lazily:
-    """What ``xarray.open_dataset`` is given."""
+class _StackSource:
+    """Arrays with their attributes in columns, as ``xarray.open_dataset`` hands them to the engine."""
 
     stack: Stack
     columns: Mapping[str, np.ndarray]
@@ -236,35 +220,41 @@ class _Lazily:
 
 
 class _Engine(BackendEntrypoint):
-    """What ``xarray.open_dataset`` makes blocks of."""
+    """An engine for ``xarray.open_dataset``, which makes dask blocks of what it gives."""
 
     open_dataset_parameters = ("filename_or_obj", "drop_variables")
 
     def open_dataset(self, filename_or_obj: Any, *, drop_variables: Any = None) -> xr.Dataset:
-        """The cells, and the coordinates of the dimensions that the arrays have themselves."""
+        """Return the cells, and the coordinates of the dimensions that the arrays have themselves."""
         stack, columns = filename_or_obj.stack, filename_or_obj.columns
         dims = (stack.dimension, *stack.arrays[0].dims)
         variable = xr.Variable(dims, indexing.LazilyIndexedArray(StackedCells(stack.arrays)))
         stored = stack.arrays[0].shards or stack.arrays[0].chunks
         variable.encoding["preferred_chunks"] = dict(zip(dims, (1, *stored), strict=True))
         dataset = xr.Dataset({_free(stack.name, {*dims, *stack.attributes}): variable})
-        for dim in filter(None, stack.arrays[0].dims):
-            index = _longest(stack, dim).spec.indexes.get(dim)
+        for axis, dim in enumerate(stack.arrays[0].dims):
+            if dim is None:
+                continue
+            lengths = [array.shape[axis] for array in stack.arrays]
+            index = stack.arrays[lengths.index(max(lengths))].spec.indexes.get(dim)  # the longest has all labels
             start = columns.get(stack.starts.get(dim, ""))
-            if isinstance(index, TimeScale) and start is not None and start.dtype.kind == "M":
-                dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
-            elif isinstance(index, TimeScale):
-                dataset = dataset.assign_coords({dim: as_nanoseconds(index.start + np.arange(index.size) * index.step)})
-            elif isinstance(index, ScaleIndex):
-                values = [scale_value(index.start, index.step, position) for position in range(index.size)]
-                dataset = dataset.assign_coords({dim: np.array(values)})
-            elif index is not None:
-                dataset = dataset.assign_coords(coordinates_of(dim, index))
+            match index:
+                case None:
+                    continue
+                case TimeScale() if start is not None and start.dtype.kind == "M":
+                    dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
+                case TimeScale(start=first, step=step, size=size):
+                    dataset = dataset.assign_coords({dim: as_nanoseconds(first + np.arange(size) * step)})
+                case ScaleIndex(start=first, step=step, size=size):
+                    values = [scale_value(first, step, position) for position in range(size)]
+                    dataset = dataset.assign_coords({dim: np.array(values)})
+                case _:
+                    dataset = dataset.assign_coords(coordinates_of(dim, index))
         return dataset
 
 
 def _times_of(stack: Stack, dim: str, index: TimeScale, start: np.ndarray) -> dict[str, xr.Variable]:
-    """The steps of a time dimension, and which time each of them is in each array."""
+    """Return the steps of a time dimension, and which time each of them is in each array."""
     steps = np.arange(index.size) * index.step.astype(start.dtype.str.replace("M", "m"))
     times = xr.Variable((stack.dimension, dim), indexing.LazilyIndexedArray(Sums(start, steps)))
     taken = {*stack.arrays[0].dims, *stack.attributes, stack.dimension, stack.name}
@@ -272,19 +262,13 @@ def _times_of(stack: Stack, dim: str, index: TimeScale, start: np.ndarray) -> di
 
 
 def _columns(stack: Stack, columns: Mapping[str, np.ndarray], taken: set[Any]) -> dict[str, xr.Variable]:
-    """The attributes as coordinates along the new dimension, in memory as they are."""
+    """Return the attributes as coordinates along the new dimension, in memory as they are."""
     dim = stack.dimension
     found = {dim: xr.Variable((dim,), columns[stack.along])}
     for name, cells in columns.items():
         if name != stack.along:
             found[_free(name, taken | found.keys())] = xr.Variable((dim,), cells)
     return found
-
-
-def _longest(stack: Stack, dim: str) -> Array:
-    """The array that says what the labels of a dimension are."""
-    axis = stack.arrays[0].dims.index(dim)
-    return max(stack.arrays, key=lambda array: array.shape[axis])
 
 
 def _free(name: str, taken: set[Any]) -> str:
@@ -294,10 +278,12 @@ def _free(name: str, taken: set[Any]) -> str:
 
 
 def as_cells(values: Sequence[Any]) -> np.ndarray:
-    """Values of one attribute as an array that xarray can index and save; unset ones as NaN, NaT or ""."""
+    """Return values of one attribute as an array that xarray can index and save; unset ones as NaN, NaT or ""."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds == {datetime}:
-        return _times(values)
+        unset = np.iinfo("i8").min  # NaT
+        micro = [unset if value is None else microseconds(value) for value in values]
+        return as_nanoseconds(np.array(micro, "i8").view("M8[us]"))
     if kinds <= {int, float, complex} and kinds:
         cells = np.array([np.nan if value is None else value for value in values])
         if cells.dtype != object:  # as whole numbers beyond 64 bits would be
@@ -305,8 +291,3 @@ def as_cells(values: Sequence[Any]) -> np.ndarray:
     texts = np.empty(len(values), object)
     texts[:] = ["" if value is None else str(value) for value in values]
     return texts
-
-
-def _times(values: Sequence[datetime | None]) -> np.ndarray:
-    micro = [_UNSET if value is None else microseconds(value) for value in values]
-    return as_nanoseconds(np.array(micro, "i8").view("M8[us]"))

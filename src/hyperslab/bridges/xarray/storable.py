@@ -1,4 +1,4 @@
-"""What no format can hold, found before anything is written: Invalid names the variable and what to do."""
+"""Find what no format can hold before anything is written: Invalid names the variable and what to do."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _BYTES = np.dtype("O", metadata={"element_type": bytes})
 
 
 def check_storable(datasets: Iterable[xr.Dataset]) -> None:
-    """Names that a dataset can have, cells of NumPy's types or of one Python type, plain indexes."""
+    """Raise Invalid for names that no dataset can have, cells of pandas' types and a MultiIndex."""
     for dataset in datasets:
         _check_attributes("the dataset", dataset)
         for name, variable in dataset.variables.items():
             _check_names(name, variable)
             _check_attributes(repr(name), variable)
-            _check_dtype(name, variable)
+            if not isinstance(variable.dtype, np.dtype):
+                remedy = _REMEDIES.get(type(variable.dtype).__name__, "astype() it to a dtype of NumPy")
+                raise Invalid(f"{name!r} is of the pandas dtype {variable.dtype}", remedy=remedy)
             if any(np.isnan(size) for size in variable.shape):
                 remedy = f"call compute_chunk_sizes() of its data, ds[{name!r}].data, first"
                 raise Invalid(f"{name!r} has a length that dask does not know yet", remedy=remedy)
@@ -37,7 +39,7 @@ def check_storable(datasets: Iterable[xr.Dataset]) -> None:
 
 
 def check_chunks(datasets: Iterable[xr.Dataset], chunks: Any) -> None:
-    """Chunks are asked for dimensions that there are, in one of the datasets at least."""
+    """Raise Invalid where chunks are chosen for a dimension that none of the datasets has."""
     dims = {dim: None for dataset in datasets for dim in dataset.dims}
     unknown = [dim for dim in chunks if dim not in dims] if isinstance(chunks, Mapping) else []
     if unknown and dims:
@@ -62,15 +64,8 @@ def _check_attributes(owner: str, of: xr.Dataset | xr.Variable) -> None:
         raise Invalid(f"{owner} has an attribute named {odd[0]!r}", remedy="rename it: names are text")
 
 
-def _check_dtype(name: Any, variable: xr.Variable) -> None:
-    if isinstance(variable.dtype, np.dtype):
-        return
-    remedy = _REMEDIES.get(type(variable.dtype).__name__, "astype() it to a dtype of NumPy")
-    raise Invalid(f"{name!r} is of the pandas dtype {variable.dtype}", remedy=remedy)
-
-
 def typed(name: str, variable: xr.Variable) -> xr.Variable:
-    """A variable of objects as one of what they are: text, bytes or numbers. Invalid for others and for mixtures.
+    """Return a variable of objects as one of what they are: text, bytes or numbers. Invalid for others and mixtures.
 
     Those of dask are taken for text, which is seen to when a block is written.
     """
@@ -87,31 +82,26 @@ def typed(name: str, variable: xr.Variable) -> xr.Variable:
         return xr.Variable(variable.dims, np.full(cells.shape, np.nan), variable.attrs, variable.encoding)
     if kinds <= {str}:
         return variable
-    return xr.Variable(variable.dims, _of_one_kind(name, cells, missing), variable.attrs, variable.encoding)
-
-
-def _missing(cells: np.ndarray) -> np.ndarray:
-    """Where objects are None, NaN or NaT."""
-    return np.asarray(xr.Variable([f"axis_{axis}" for axis in range(cells.ndim)], cells).isnull().values)
-
-
-def _of_one_kind(name: str, cells: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Bytes, of which missing ones are empty; numbers, of which they are NaN."""
-    there = cells[~missing]
     if isinstance(there.flat[0], bytes):
-        return np.where(missing, b"", cells).astype(_BYTES)
+        result = np.where(missing, b"", cells).astype(_BYTES)  # missing ones are empty
+        return xr.Variable(variable.dims, result, variable.attrs, variable.encoding)
     values = np.array(there.tolist()) if isinstance(there.flat[0], complex | float | int | np.generic) else there
     if values.dtype.kind not in "biufc":
         remedy = "store numbers, text, bytes or NumPy's times"
         raise Invalid(f"{name!r} holds objects of type {type(there.flat[0]).__name__}", remedy=remedy)
     dtype = values.dtype if not missing.any() or values.dtype.kind in "fc" else np.dtype(float)
-    result = np.full(cells.shape, np.nan if missing.any() else 0, dtype)
+    result = np.full(cells.shape, np.nan if missing.any() else 0, dtype)  # missing ones are NaN
     result[~missing] = values
-    return result
+    return xr.Variable(variable.dims, result, variable.attrs, variable.encoding)
+
+
+def _missing(cells: np.ndarray) -> np.ndarray:
+    """Return a mask of the objects that are None, NaN or NaT."""
+    return np.asarray(xr.Variable([f"axis_{axis}" for axis in range(cells.ndim)], cells).isnull().values)
 
 
 def text(cells: np.ndarray) -> np.ndarray:
-    """Objects that are to be text; missing ones are empty, as xarray's own writers make them."""
+    """Return objects that are to be text; missing ones are empty, as xarray's own writers make them."""
     plain = np.where(_missing(cells), "", cells)
     other = next((cell for cell in plain.flat if not isinstance(cell, str)), None)
     if other is not None:

@@ -1,7 +1,8 @@
-"""A Dataset into a group: new variables, rows behind those that are there, or cells within a region of them."""
+"""Write a Dataset into a group: new variables, rows behind those that are there, or cells within a region of them."""
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -16,12 +17,10 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array, growth
 from hyperslab.array.narrowing import require_fit
 from hyperslab.bridges.sparse import fill_of, is_any_sparse
-from hyperslab.bridges.xarray.cells import Later, cells_of, with_length, write_plain
+from hyperslab.bridges.xarray.cells import DelayedWrite, cells_of, with_length, write_now
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, check_names, fits_text, same_kind
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
-from hyperslab.bridges.xarray.replacing import replacing
-from hyperslab.bridges.xarray.wrapped import check_sparse
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.metadata_json.cells import fill_values_equal
@@ -33,43 +32,42 @@ from hyperslab.model.guessing import meant
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Where the cells of a Dataset belong in what is there: slices by dimension, given or found by labels.
+# -- where the cells of a Dataset belong in what is there: slices by dimension, chosen or found by labels --------------
 
 
-Region = Mapping[str, slice]
+def resolve_region(
+    region: Mapping[str, Any] | Literal["auto"], dataset: xr.Dataset, existing: xr.Dataset
+) -> dict[str, slice]:
+    """Return slices by dimension; ``auto`` finds where the coordinates of ``dataset`` stand in what is there.
 
-
-def region_dims(region: Any, dataset: xr.Dataset) -> set[str]:
-    """The dimensions that a region names; Invalid for those that there are not."""
+    Invalid where a variable has none of the dimensions: it would be written again with each region.
+    """
     if region == "auto":
-        return {str(dim) for dim in dataset.dims}
-    if not isinstance(region, Mapping) or not region:
+        region = {str(dim): "auto" for dim in dataset.dims}
+    elif not isinstance(region, Mapping) or not region:
         raise Invalid(f"region {region!r}", remedy="slices by dimension, or 'auto'")
     unknown = [str(dim) for dim in region if dim not in dataset.dims]
     if unknown:
         remedy = meant(unknown[0], dataset.dims)
         raise Invalid(f"no dimension {unknown[0]!r} in what is to be written", remedy=remedy)
-    return {str(dim) for dim in region}
-
-
-def resolve(region: Mapping[str, Any] | Literal["auto"], dataset: xr.Dataset, existing: xr.Dataset) -> dict[str, slice]:
-    """Slices by dimension; ``auto`` finds where the coordinates of ``dataset`` stand in what is there."""
-    wanted: Mapping[str, Any] = {str(dim): "auto" for dim in dataset.dims} if region == "auto" else region
-    found = {}
-    for dim, part in wanted.items():
-        if dim not in dataset.dims or dim not in existing.dims:
+    outside = [name for name in dataset.variables if region.keys().isdisjoint(dataset[name].dims)]
+    if outside:
+        message = f"variables without any dimension of the region: {outside}"
+        raise Invalid(message, remedy="drop_vars() them before writing")
+    key = {}
+    for dim, part in region.items():
+        if dim not in existing.dims:
             raise Invalid(f"no dimension {dim!r} in both", remedy=f"there are {tuple(existing.dims)}")
-        found[dim] = _place_along(dim, dataset, existing) if part == "auto" else _checked_slice(dim, part)
-    return found
-
-
-def _checked_slice(dim: str, part: Any) -> slice:
-    if not isinstance(part, slice) or part.step not in (None, 1):
-        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
-    if not all(end is None or isinstance(end, Integral) for end in (part.start, part.stop)):
-        raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice of positions, or 'auto' to go by labels")
-    return part
+        if part == "auto":
+            key[dim] = _place_along(dim, dataset, existing)
+            continue
+        if not isinstance(part, slice) or part.step not in (None, 1):
+            raise Invalid(f"the region of {dim!r} is {part!r}", remedy="a slice without step, or 'auto'")
+        if not all(end is None or isinstance(end, Integral) for end in (part.start, part.stop)):
+            remedy = "a slice of positions, or 'auto' to go by labels"
+            raise Invalid(f"the region of {dim!r} is {part!r}", remedy=remedy)
+        key[dim] = part
+    return key
 
 
 def _place_along(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
@@ -87,24 +85,17 @@ def _place_along(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
     return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
 
 
-def where_of(name: str, variable: xr.Variable, array: Any, key: Region) -> tuple[slice, ...]:
-    """The region of one array; Invalid when the variable has other dimensions, or is of another shape."""
-    check_names(name, variable, array)
-    where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
-    sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
-    if sizes != variable.shape:
-        remedy = "slice what is to be written, or name the region that it is for"
-        raise Invalid(f"{name!r} is of shape {variable.shape}, the region of shape {sizes}", remedy=remedy)
-    return where
+# -- new variables -----------------------------------------------------------------------------------------------------
 
-
-_SAID = ("units", "_FillValue", *DECODED)
-_APPENDING = (1 << 62) - 1  # the lock range of a group into which rows are put, apart from those of chunks and keys
+_OF_CELLS = ("units", "_FillValue", *DECODED)
+"""Attributes that tell what the stored cells mean."""
+# The lock range of a group into which rows are put, apart from those of chunks and keys.
+_APPENDING = (1 << 62) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewArrayOptions:
-    """How new arrays are stored: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``), which
+    """Options of new arrays: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``), which
     ``by_node`` has for each node of a tree; ``unlimited`` are the dimensions that grow, None for those of the dataset.
     ``compute=False`` leaves dask arrays to be written later, ``densify`` stores all cells of sparse ones.
     """
@@ -122,10 +113,10 @@ class NewArrayOptions:
         return self if self.by_node is None else replace(self, encoding=self.by_node.get(node), by_node=None)
 
 
-def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[Later]:
-    """Every variable as a new array of a new or empty group; gives what is left to compute."""
-    variables, attrs = encoded(dataset, how.encoding, native=_native_kinds(group), chars=_has_chars(group))
-    check_sparse(group._session, variables, densify=how.densify)
+def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[DelayedWrite]:
+    """Make every variable a new array of a new or empty group; return the dask arrays that are left."""
+    variables, attrs = _encode_for(group, dataset, how.encoding)
+    _check_sparse(group, variables, densify=how.densify)
     unlimited = _unlimited(dataset) if how.unlimited is None else how.unlimited
     dims = tuple(
         Dimension(str(name), size, name in unlimited) for name, size in dataset.sizes.items() if name in unlimited
@@ -135,7 +126,33 @@ def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[L
         with group._session.located(group.path):
             writer.put(group.path, GroupSpec(attrs=_attrs_of(group, attrs), dims=dims))
         arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
-    return write_plain((arrays[name], variable, ...) for name, variable in variables.items())
+    return write_now((arrays[name], variable, ...) for name, variable in variables.items())
+
+
+def _encode_for(
+    group: Group, dataset: xr.Dataset, encoding: Encoding | None = None
+) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
+    """Return variables and attributes of the group as its format stores them.
+
+    Kinds of cells that are stored as such where CF would make numbers of them: times and truths in MongoDB, whose other
+    readers know no conventions, truths in Zarr, as xarray's own writer stores them. In netCDF bytes of one length are
+    arrays of chars.
+    """
+    target = group._session.format
+    has_chars = Feature.CHAR in target.features and Feature.FIXED_BYTES not in target.features
+    return encoded(dataset, encoding, native=target.traits.native_kinds, chars=has_chars)
+
+
+def _check_sparse(group: Group, variables: Mapping[str, xr.Variable], *, densify: bool) -> None:
+    """Raise Unsupported, before anything is written, where variables are sparse and the format has no such arrays."""
+    session = group._session
+    if densify or Feature.SPARSE in session.format.features:
+        return
+    sparse = [name for name, variable in variables.items() if is_any_sparse(variable._data)]
+    if sparse:
+        names = ", ".join(map(repr, sparse))
+        message = f"format {session.format.name} has no {Feature.SPARSE.value}: {names}"
+        raise Unsupported(message, url=session.url, remedy="densify=True stores all their cells")
 
 
 def _attrs_of(group: Group, attrs: Mapping[Any, Any]) -> dict[str, Any]:
@@ -159,60 +176,73 @@ def _unlimited(dataset: xr.Dataset) -> tuple[str, ...]:
 
 
 def names_of(dims: str | Iterable[Hashable] | None) -> tuple[str, ...]:
-    """Return the names of dimensions, of which a single one may be given as text."""
-    if dims is not None and not isinstance(dims, Iterable):
-        raise Invalid(f"unlimited_dims={dims!r}", remedy="give the name of a dimension, or a list of names")
-    return (dims,) if isinstance(dims, str) else tuple(map(str, dims or ()))
+    """Return the names of dimensions; a text is the name of one."""
+    match dims:
+        case None:
+            return ()
+        case str():
+            return (dims,)
+        case Iterable():
+            return tuple(map(str, dims))
+    raise Invalid(f"unlimited_dims={dims!r}", remedy="give the name of a dimension, or a list of names")
 
 
 @contextmanager
-def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Iterator[list[Later]]:
-    """Variables added to a group; those of the same name must have its shape and get the new cells and attributes, and
+def replacing(group: Group, names: Iterable[str]) -> Iterator[tuple[Mapping[str, str], list[str]]]:
+    """Yield, by name, where to make each node: there where the name is free, else beside the old one, whose place it
+    takes when the block ends; and a list, to which the block adds each place where it has made one. When it fails the
+    old ones stand and nothing of the new ones is left.
+    """
+    # A random name, which no other writer that replaces the same node takes.
+    places = {name: f"{name}-{secrets.token_hex(4)}" if name in group else name for name in names}
+    made: list[str] = []
+    try:
+        yield places, made
+    except BaseException:
+        for place in made:
+            with suppress(HyperslabError):
+                del group[place]
+        raise
+    with group.batch():
+        for name, place in places.items():
+            if place != name:
+                del group[name]
+                group.move(place, name)
+
+
+@contextmanager
+def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Iterator[list[DelayedWrite]]:
+    """Add variables to a group; those of the same name must have its shape and get the new cells and attributes, and
     are made anew where their dtype or encoding is to be another. Attributes are added to the group's.
 
-    Gives the dask arrays that are left; what is made anew takes its place when the block ends.
+    Yields the dask arrays that are left; what is made anew takes its place when the block ends.
     """
-    variables, attrs = encoded(
-        detached(dataset, group.url), how.encoding, native=_native_kinds(group), chars=_has_chars(group)
-    )
-    _check_sizes(group, dataset)
+    variables, attrs = _encode_for(group, detached(dataset, group.url), how.encoding)
+    for dim, size in dataset.sizes.items():
+        known = group.dims.get(str(dim))
+        if known is not None and known.size != size:
+            remedy = "append_dim= adds rows, region= changes some, mode='w' replaces all"
+            raise Invalid(f"{dim!r} has {size} cells, in the dataset it has {known.size}", url=group.url, remedy=remedy)
     for name in variables:
         if name in group:
             check_dims(name, variables[name], group[name])
     made = [name for name in variables if name in (how.encoding or {}) or not _holds(group, name, variables[name])]
-    _refuse_later(group, variables, made, how)
-    check_sparse(group._session, {name: variables[name] for name in made}, densify=how.densify)
+    # What takes the place of another array is complete before.
+    late = [name for name in made if name in group and is_chunked_array(variables[name]._data)]
+    if late and not how.compute:
+        raise Invalid(f"{late[0]!r} exists and is to be made anew later", remedy="leave compute=False out")
+    _check_sparse(group, {name: variables[name] for name in made}, densify=how.densify)
     with replacing(group, made) as (places, done):
         with group.batch():
             for name in made:
                 _create(group, name, variables[name], how, places[name])
                 done.append(places[name])
-        yield write_plain((group[places.get(name, name)], variables[name], ...) for name in variables)
+        arrays: Any = group
+        yield write_now((arrays[places.get(name, name)], variables[name], ...) for name in variables)
     with group.batch():
         group.attrs.update(_attrs_of(group, attrs))
         for name in variables.keys() - places.keys():
             group[name].attrs.update(plain_attrs(variables[name].attrs))
-
-
-def _native_kinds(group: Group) -> str:
-    """Return the kinds of cells that are stored as such where CF would make numbers of them: times and truths in
-    MongoDB, whose other readers know no conventions, truths in Zarr, as xarray's own writer stores them."""
-    return group._session.format.traits.native_kinds
-
-
-def _has_chars(group: Group) -> bool:
-    """Return whether bytes of one length are arrays of chars, as in netCDF."""
-    features = group._session.format.features
-    return Feature.CHAR in features and Feature.FIXED_BYTES not in features
-
-
-def _refuse_later(
-    group: Group, variables: Mapping[str, xr.Variable], made: Iterable[str], how: NewArrayOptions
-) -> None:
-    """What takes the place of another array is complete before."""
-    late = [name for name in made if name in group and is_chunked_array(variables[name]._data)]
-    if late and not how.compute:
-        raise Invalid(f"{late[0]!r} exists and is to be made anew later", remedy="leave compute=False out")
 
 
 def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
@@ -228,17 +258,8 @@ def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
     return fill_values_equal(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
 
 
-def _check_sizes(group: Group, dataset: xr.Dataset) -> None:
-    """Dimensions of the lengths that they have in the group already."""
-    for dim, size in dataset.sizes.items():
-        known = group.dims.get(str(dim))
-        if known is not None and known.size != size:
-            remedy = "append_dim= adds rows, region= changes some, mode='w' replaces all"
-            raise Invalid(f"{dim!r} has {size} cells, in the dataset it has {known.size}", url=group.url, remedy=remedy)
-
-
 def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
-    """The dataset with what is read from ``url`` in memory, since it may be gone or changed before it is asked for.
+    """Return the dataset with what is read from ``url`` in memory: it may be gone or changed when it is needed.
 
     Invalid where that would be dask arrays, which are large.
     """
@@ -253,8 +274,8 @@ def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
     return result
 
 
-def append(group: Group, dataset: xr.Dataset, dim: str, how: NewArrayOptions) -> list[Later]:
-    """Rows behind the last of ``dim`` in every variable that has it, at once; the new shapes are published together.
+def append(group: Group, dataset: xr.Dataset, dim: str, how: NewArrayOptions) -> list[DelayedWrite]:
+    """Add rows behind the last of ``dim`` in every variable that has it; the new shapes are published together.
 
     New variables without ``dim`` are made; those that exist stay as they are.
     """
@@ -266,11 +287,7 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: NewArrayOptions) ->
             raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
         _check_lengths(group, existing, rows, dim)
         _check_labels(existing, dataset, dim)
-        variables, _ = encoded(
-            _as_stored(group, detached(rows, group.url), existing, how),
-            native=_native_kinds(group),
-            chars=_has_chars(group),
-        )
+        variables, _ = _encode_for(group, _as_stored(group, detached(rows, group.url), existing, how))
         pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
         for name, (array, variable) in zip(variables, pairs, strict=True):
             check_dims(name, variable, array, dim)
@@ -279,13 +296,15 @@ def append(group: Group, dataset: xr.Dataset, dim: str, how: NewArrayOptions) ->
         if not fresh:
             _append_all(group, pairs, dim)
             return []
-        with write_over(group, dataset[fresh], how) as later:
-            _append_all(group, pairs, dim, later if how.compute else ())
-        return [] if how.compute else later
+        with write_over(group, dataset[fresh], how) as delayed:
+            _append_all(group, pairs, dim, delayed if how.compute else ())
+        return [] if how.compute else delayed
 
 
-def _append_all(group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, beside: Iterable[Later] = ()) -> None:
-    """Rows into all arrays, or none: those that have theirs when another one fails lose them again. ``beside``: dask
+def _append_all(
+    group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, beside: Iterable[DelayedWrite] = ()
+) -> None:
+    """Add rows to all arrays, or none: those that have theirs when another one fails lose them again. ``beside``: dask
     arrays that are written with them."""
     before = [(array, array.shape) for array, _ in pairs]
     lazies = [each for each in pairs if is_chunked_array(each[1]._data)]
@@ -300,18 +319,21 @@ def _append_all(group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, be
         for array, shape in before:
             with suppress(HyperslabError):  # of a file that is written whole nothing is kept
                 array.resize(shape)
-        if isinstance(error, Invalid | Unsupported) and _lacks_unlimited(group, dim):
-            saying = f"save it with ds.encoding['unlimited_dims'] = {{{dim!r}}}"
-            error.remedy = "; ".join(filter(None, (error.remedy, saying)))
+        if isinstance(error, Invalid | Unsupported):
+            known = group.dims.get(dim)
+            is_fixed = known is not None and not known.unlimited
+            if is_fixed and Feature.UNLIMITED in group._session.format.features:
+                advice = f"save it with ds.encoding['unlimited_dims'] = {{{dim!r}}}"
+                error.remedy = "; ".join(filter(None, (error.remedy, advice)))
         raise
 
 
-def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, beside: Iterable[Later]) -> None:
-    """Rows of dask arrays, in a batch: what their graphs share is computed once. All new shapes are published then."""
+def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, beside: Iterable[DelayedWrite]) -> None:
+    """Add rows of dask arrays, in a batch: what their graphs share is computed once; then new shapes are published."""
     from hyperslab.bridges import dask
 
     with ExitStack() as stack:
-        writes: list[Any] = [each.write for each in beside]
+        writes: list[Any] = [each.arguments for each in beside]
         for array, variable in lazies:
             session, path = array._session, array.path
             stack.enter_context(session.located(path))
@@ -325,49 +347,35 @@ def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, besi
         array.refresh()
 
 
-def _lacks_unlimited(group: Group, dim: str) -> bool:
-    """Return whether a dimension has a fixed length in a dataset where it could have been unlimited."""
-    known = group.dims.get(dim)
-    return known is not None and not known.unlimited and Feature.UNLIMITED in group._session.format.features
-
-
 def write_region(
     group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"] | None, how: NewArrayOptions
-) -> list[Later]:
-    """Cells within ``region`` of what is there; ``auto``: where the coordinates are the same; None: all cells."""
+) -> list[DelayedWrite]:
+    """Write cells within ``region`` of what is there; ``auto``: where the coordinates are the same; None: all cells."""
     existing = _existing(group)
     missing = [name for name in dataset.variables if name not in existing.variables]
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
-    key = {} if region is None else _key(region, dataset, existing)
-    variables, _ = encoded(
-        _as_stored(group, detached(dataset, group.url), existing, how),
-        native=_native_kinds(group),
-        chars=_has_chars(group),
-    )
+    key = {} if region is None else resolve_region(region, dataset, existing)
+    variables, _ = _encode_for(group, _as_stored(group, detached(dataset, group.url), existing, how))
     writes = []
     for name, variable in variables.items():
         array: Any = group[name]
-        writes.append((array, variable, where_of(name, variable, array, key)))
+        check_names(name, variable, array)
+        where = tuple(key.get(str(dim), slice(None)) for dim in variable.dims)
+        sizes = tuple(len(range(*part.indices(length))) for part, length in zip(where, array.shape, strict=True))
+        if sizes != variable.shape:
+            remedy = "slice what is to be written, or name the region that it is for"
+            raise Invalid(f"{name!r} is of shape {variable.shape}, the region of shape {sizes}", remedy=remedy)
         check_meaning(name, dataset.variables[name], variable, array)
-    return write_plain(writes)
-
-
-def _key(region: Any, dataset: xr.Dataset, existing: xr.Dataset) -> dict[str, slice]:
-    """Slices by dimension. Invalid where a variable has none of them: it would be written again with each region."""
-    dims = region_dims(region, dataset)
-    outside = [name for name in dataset.variables if not set(dataset[name].dims) & dims]
-    if outside:
-        message = f"variables without any dimension of the region: {outside}"
-        raise Invalid(message, remedy="drop_vars() them before writing")
-    return resolve(region, dataset, existing)
+        writes.append((array, variable, where))
+    return write_now(writes)
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
 
 
 def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions, place: str | None = None) -> Array:
-    """A new array for the variable, called ``place`` (its own name) for now."""
+    """Make a new array for the variable, called ``place`` (its own name) for now."""
     layout = variable.encoding
     dtype = with_length(variable, group._session.format.features)
     fill = _fill(group, name, variable, how)
@@ -379,7 +387,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
         shape=variable.shape,
         dtype=dtype,
         dims=variable.dims,
-        chunks=_chunks(variable, how.chunks, (how.encoding or {}).get(name)),
+        chunks=_chunks(variable, how.chunks, (how.encoding or {}).get(name, {})),
         shards=layout.get("shards"),
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
@@ -407,40 +415,43 @@ def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) 
     return own
 
 
-def _chunks(variable: xr.Variable, asked: Any, how_encoded: Mapping[str, Any] | None = None) -> Any:
-    """As asked for the dimension or the variable, else as it was stored, else the dask chunks if they are regular."""
-    if asked is not None and not isinstance(asked, Mapping):
-        return asked
-    given = {dim: asked[dim] for dim in variable.dims if dim in asked} if asked is not None else {}
-    own = _own_chunks(variable, how_encoded or {})
-    if isinstance(own, Mapping):
-        return {**own, **given}
-    if own is None or isinstance(own, str):
-        return given or own or "auto"
-    return tuple(given.get(dim, cut) for dim, cut in zip(variable.dims, own, strict=True))
+def _chunks(variable: xr.Variable, wanted: Any, how_encoded: Mapping[str, Any]) -> Any:
+    """Return the chunks wanted for the dimension or the variable, else as it was stored, else the dask chunks if they
+    are regular."""
+    if wanted is not None and not isinstance(wanted, Mapping):
+        return wanted
+    chosen = {dim: wanted[dim] for dim in variable.dims if dim in wanted} if wanted is not None else {}
+    match own := _own_chunks(variable, how_encoded):
+        case Mapping():
+            return {**own, **chosen}
+        case None | str():
+            return chosen or own or "auto"
+        case _:
+            return tuple(chosen.get(dim, cut) for dim, cut in zip(variable.dims, own, strict=True))
 
 
 def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
-    """Return the lengths of a variable's chunks, by dimension where they were given so, or text; None where nobody
-    chose any.
+    """Return the lengths of a variable's chunks, or text, or a mapping by dimension, as they were chosen; None where
+    nobody chose any.
 
-    Invalid where they were given, and are not one for each dimension.
+    Invalid where ``how_encoded`` has them, and they are not one for each dimension.
     """
     own = next((own for word in ("chunks", "chunksizes") if (own := variable.encoding.get(word)) is not None), None)
-    if own is None and variable.chunks and all(_is_regular(cuts) for cuts in variable.chunks):
-        return tuple(max(cuts[0], 1) for cuts in variable.chunks)
-    if own is None or isinstance(own, Mapping | str):
-        return own
-    lengths = tuple(own) if isinstance(own, Iterable) else (own,) * variable.ndim
+    if own is None and variable.chunks:
+        is_regular = all(len(set(cuts[:-1])) <= 1 and cuts[-1] <= cuts[0] for cuts in variable.chunks)
+        return tuple(max(cuts[0], 1) for cuts in variable.chunks) if is_regular else None
+    match own:
+        case None | str() | Mapping():
+            return own
+        case Iterable():
+            lengths = tuple(own)
+        case _:
+            lengths = (own,) * variable.ndim
     if len(lengths) == variable.ndim:
         return lengths or None
     if how_encoded.keys() & {"chunks", "chunksizes"}:
         raise Invalid(f"chunks {own!r} for {variable.ndim} dimensions", remedy="one length for each")
     return None
-
-
-def _is_regular(cuts: tuple[int, ...]) -> bool:
-    return len(set(cuts[:-1])) <= 1 and cuts[-1] <= cuts[0]
 
 
 # -- what is there ------------------------------------------------------------------------------------------------
@@ -454,7 +465,7 @@ def _existing(group: Group) -> xr.Dataset:
 
 
 def _as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: NewArrayOptions) -> xr.Dataset:
-    """The dataset with the encoding of what is there, which the new cells must share (units, scale, dtype)."""
+    """Return the dataset with the encoding of what is there, which the new cells must share (units, scale, dtype)."""
     if how.encoding:
         taken = [name for name in how.encoding if name in existing.variables]
         if taken:
@@ -470,7 +481,10 @@ def _as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: New
             if result[name].dtype == object and array.dtype.kind in "UT":
                 encoding["dtype"] = str  # also where all of it is missing
             result[name].encoding = encoding
-            kept = {*existing.variables[name].attrs, *_SAID}  # what is encoded already says how, and is not once more
+            kept = {
+                *existing.variables[name].attrs,
+                *_OF_CELLS,
+            }  # what is encoded already says how, and is not once more
             result[name].attrs = {key: value for key, value in attrs.items() if key in kept}
             if "char_dim_name" in known:
                 encoding = result[name].encoding
@@ -479,22 +493,22 @@ def _as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: New
     return result
 
 
-def _as_wide(given: xr.DataArray, stored: np.dtype) -> xr.DataArray:
+def _as_wide(cells: xr.DataArray, stored: np.dtype) -> xr.DataArray:
     """Return text or bytes as bytes of the stored length, where they are not longer."""
-    if given.dtype.kind in "UT":
-        given = given.copy(data=np.strings.encode(np.asarray(given.values, "U"), "utf-8"))
-    shorter = given.dtype.kind == "S" and given.dtype.itemsize < stored.itemsize
-    return given.astype(stored) if shorter else given
+    if cells.dtype.kind in "UT":
+        cells = cells.copy(data=np.strings.encode(np.asarray(cells.values, "U"), "utf-8"))
+    is_shorter = cells.dtype.kind == "S" and cells.dtype.itemsize < stored.itemsize
+    return cells.astype(stored) if is_shorter else cells
 
 
 def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: str) -> None:
-    """Every variable along ``dim`` is appended to, and all are of one length before."""
+    """Raise Invalid unless every variable along ``dim`` is appended to, and all are of one length before."""
     missing = [name for name in rows.variables if name not in existing.variables]
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     left = [name for name in existing.variables if dim in existing[name].dims and name not in rows.variables]
     if links := dict(group.links()):
-        appended = _told_apart(group, rows, links)
+        appended = _distinct_places(group, rows, links)
         left = [name for name in left if _place(group, name) not in appended]
     if left:
         raise Invalid(f"variables with {dim!r} that are not appended to: {left}", remedy="append to all of them")
@@ -504,8 +518,8 @@ def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: st
         raise Invalid(message, url=group.url, node=group.path, remedy="resize() them to one length first")
 
 
-def _told_apart(group: Group, rows: xr.Dataset, links: Container[str]) -> set[tuple[str, str]]:
-    """Where the arrays are; Invalid for two names, one of them a link, of one array."""
+def _distinct_places(group: Group, rows: xr.Dataset, links: Container[str]) -> set[tuple[str, str]]:
+    """Return the URL and path of each array; Invalid for two names, one of them a link, of one array."""
     places: dict[tuple[str, str], Any] = {}
     for name in rows.variables:
         other = places.setdefault(_place(group, name), name)
@@ -522,7 +536,7 @@ def _place(group: Group, name: Any) -> tuple[str, str]:
 
 
 def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
-    """Rows stand where their labels say: other dimensions have the stored ones, and ``dim`` goes on in order."""
+    """Raise Invalid for labels of other dimensions that are not the stored ones, and where ``dim`` loses its order."""
     for name, index in dataset.indexes.items():
         if name == dim or name not in existing.indexes:
             continue

@@ -75,7 +75,7 @@ _MARKS = re.compile(
     rb'|specifications/[^"/]+/[^"/]+/namespace(?:/\.zarray)?)"\s*:'
 )
 _OF_NCZARR = re.compile(rb'"(?:_nczarr_(?:superblock|group|array)|nczarr_version)"\s*:')
-"""What a dataset of NCZarr says, though its attributes may be those of an NWB file that it was made from."""
+"""Marks of a dataset of NCZarr, whose attributes may be those of an NWB file that it was made from."""
 # A root without attributes is one whose writer died early. Its first few nodes tell, and each costs one request.
 _MOST_CHILDREN = 4
 
@@ -83,7 +83,7 @@ _MOST_CHILDREN = 4
 @dataclass(frozen=True)
 class HdmfFormat(ZarrFormat):
     """HDMF on Zarr, read and written. ``profile``: of a new dataset, and of one that it is the variant of;
-    ``allow_external``: what links are followed to where nothing else is said."""
+    ``allow_external``: the places that links are followed to unless a call names others."""
 
     profile: ProfileName = "v2"
     allow_external: Sequence[str] | bool = ()
@@ -102,7 +102,8 @@ class HdmfFormat(ZarrFormat):
     def traits(self) -> FormatTraits:
         """Return what else is to be known of it: readers know the codecs of the Zarr version below the profile;
         numcodecs has all of v2."""
-        return FormatTraits(repeats_dimensions=True, common_codecs=COMMON if self.profile == "v3" else BYTES)
+        codecs = COMMON if self.profile == "v3" else BYTES
+        return FormatTraits(repeats_dimensions=True, links_datasets=True, common_codecs=codecs)
 
     @property
     def info(self) -> FormatInfo:
@@ -118,7 +119,7 @@ class HdmfFormat(ZarrFormat):
     @property
     def metadata_dialect(self) -> HdmfProfile:
         """Return the dialect of the profile: the names of its documents, and how they read."""
-        return _spelling(HdmfOptions(profile=self.profile))
+        return _make_dialect(HdmfOptions(profile=self.profile))
 
     def variant(self, options: Mapping[str, object]) -> Format:
         """Return the format with the features that a dataset made with these options has."""
@@ -132,13 +133,13 @@ class HdmfFormat(ZarrFormat):
         """Return the format that follows links to these folders and URLs too, True for all."""
         return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
-    def reader(self, store: Store, spelling: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
+    def reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
         """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""
-        return HdmfCheckReader(store, spelling, settings, where, self.allow_external)
+        return HdmfCheckReader(store, dialect, settings, where, self.allow_external)
 
-    def writer(self, store: Store, spelling: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
+    def writer(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
         """Return a writer of the dataset at `where` that `repair` uses."""
-        return HdmfRepairWriter(store, spelling, settings, where, self.allow_external)
+        return HdmfRepairWriter(store, dialect, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a document of the root has words of HDMF; a consolidated dataset is known by one or two
@@ -148,6 +149,7 @@ class HdmfFormat(ZarrFormat):
         """
         if (document := probe.get(_DOCUMENT_3)) is not None:
             return _has_marks(document)
+        # Before ``.zgroup``: the copy has the documents of all nodes, so that one more request tells, also on a server.
         if (copy := probe.get(".zmetadata")) is not None:
             return _has_marks(copy) and _OF_NCZARR.search(copy) is None
         if probe.get(".zgroup") is None and probe.get(".zarray") is None:
@@ -182,9 +184,9 @@ class HdmfFormat(ZarrFormat):
         if mode in ("r", "r+", "a"):
             chosen = replace(chosen, profile=_profile_at(where, read, mode) or chosen.profile)
         variant = HdmfFormat(chosen.profile)
-        spelling = _spelling(chosen)
+        dialect = _make_dialect(chosen)
         documents = open_zarr(
-            spelling,
+            dialect,
             where,
             mode,
             settings=settings,
@@ -194,11 +196,11 @@ class HdmfFormat(ZarrFormat):
             writing=HdmfDocuments,
         )
         if isinstance(documents, HdmfDocuments):
-            return HdmfWriter(documents, where, chosen, variant, spelling)
+            return HdmfWriter(documents, where, chosen, variant, dialect)
         return HdmfReader(documents, where, chosen, variant)
 
 
-def _spelling(options: HdmfOptions) -> HdmfProfile:
+def _make_dialect(options: HdmfOptions) -> HdmfProfile:
     return HdmfV3(options) if options.profile == "v3" else HdmfV2(options)
 
 

@@ -1,16 +1,15 @@
 """Types of cells by Zarr's own type, ``zarr_dtype`` or ``_DTYPE``, and the codec of objects. Pure.
 
 Zarr's own type counts; the type names of HDMF are for its readers. But Zarr v2 says ``|O`` of references, and of fields
-of any length: what these are is told by ``zarr_dtype`` and the one codec that makes bytes of them. Zarr's own format is
-given such an array as one of text (``to_text_document``), which it cuts and compresses alike.
+of any length: their type follows from ``zarr_dtype`` and the one codec that makes bytes of them. Zarr's own format gets
+such an array as one of text (``to_text_document``), which it cuts and compresses alike.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from hyperslab.codecs import reference_pickle
 from hyperslab.codecs.pickled import fill_of_pickle
 from hyperslab.codecs.vlen import JSON_ZERO, fill_of_json
 from hyperslab.errors import FormatError, Invalid, Unsupported
+from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.cells import base64_to_bytes, bytes_to_base64
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
@@ -39,6 +39,7 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.spec import ArraySpec, Codec
 
+ProfileName = Literal["v2", "v3"]
 SCALAR, OBJECT, REGION = "scalar", "object", "region"
 OBJECTS = {"v2": OBJECT, "v3": "object_reference"}
 REGIONS = {"v2": REGION, "v3": "region_reference"}
@@ -54,13 +55,23 @@ _FIELDS: dict[type, str] = {VlenString: "str_", VlenBytes: "bytes", ObjectRef: O
 
 
 def is_known_type_name(word: object) -> bool:
-    """Return whether it is a word that some writer uses for a type."""
-    if isinstance(word, list):
-        return bool(word) and all(isinstance(field, dict) and is_field(field) for field in word)
-    if not isinstance(word, str):
-        return False
-    if word in _KNOWN or _SIZED.fullmatch(word):
-        return True
+    """Return True for a word that some writer uses for a type, and for a list of fields with such types."""
+    match word:
+        case list():
+            return bool(word) and all(map(_is_field, word))
+        case str():
+            return word in _KNOWN or _SIZED.fullmatch(word) is not None or _is_dtype(word)
+    return False
+
+
+def _is_field(entry: object) -> bool:
+    match entry:
+        case {"name": str(), "dtype": str() | dict()}:
+            return True
+    return False
+
+
+def _is_dtype(word: str) -> bool:
     try:
         dtype_from_json(word)
     except TypeError:
@@ -68,12 +79,7 @@ def is_known_type_name(word: object) -> bool:
     return True
 
 
-def is_field(said: dict[str, object]) -> bool:
-    """Return whether it names a field and its type."""
-    return isinstance(said.get("name"), str) and isinstance(said.get("dtype"), str | dict)
-
-
-def type_name_of(dtype: DataType, profile: str) -> object:
+def type_name_of(dtype: DataType, profile: ProfileName) -> object:
     """Return the name that `profile` gives to cells of a type; None for rows in v3, which has none for them."""
     match dtype:
         case VlenString():
@@ -87,31 +93,35 @@ def type_name_of(dtype: DataType, profile: str) -> object:
         case VlenArray():
             return "vlen-array"
     plain = numpy_dtype(dtype)
-    if plain.names is not None:
-        return _row_words(dtype if isinstance(dtype, np.dtype) else plain) if profile == "v2" else None
-    return "bool_" if plain.kind == "b" and profile == "v2" else plain.name
+    if plain.names is None:
+        return "bool_" if plain.kind == "b" and profile == "v2" else plain.name
+    if profile == "v3":
+        return None
+    kinds = field_kinds(dtype)
+    return [{"name": name, "dtype": _FIELDS.get(type(kinds.get(name))) or plain[name].name} for name in plain.names]
 
 
-def _row_words(dtype: NumpyDType) -> list[dict[str, str]]:
-    kinds = dict(tagged_fields(dtype))
-    return [{"name": name, "dtype": _field(dtype[name], kinds.get(name))} for name in dtype.names or ()]
+def field_kinds(dtype: DataType) -> dict[str, Extension]:
+    """Return the types of the fields that NumPy has no type for, by name; none for cells without fields."""
+    return dict(tagged_fields(dtype)) if isinstance(dtype, np.dtype) else {}
 
 
-def _field(dtype: NumpyDType, kind: Extension | None) -> str:
-    return _FIELDS.get(type(kind)) or dtype.name
-
-
-def parse_field_type(word: object, text_only: bool) -> Extension:
+def _object_field_type(word: object, text_only: bool) -> Extension:
     """Return the type of an ``|O`` field by its entry in ``zarr_dtype``; without an entry it holds references.
 
     ``text_only``: its codec has no bytes.
     """
     name = word.get("reftype") if isinstance(word, dict) else word
-    if name is None or (isinstance(name, str) and name in _REFERENCES):
-        return ObjectRef()
-    if name == REGION:
-        return RegionRef()
-    return VlenBytes() if isinstance(name, str) and name in _BYTES and not text_only else VlenString()
+    match name:
+        case None:
+            return ObjectRef()
+        case str() if name in _REFERENCES:
+            return ObjectRef()
+        case "region":
+            return RegionRef()
+        case str() if name in _BYTES and not text_only:
+            return VlenBytes()
+    return VlenString()
 
 
 # -- arrays of objects in profile v2 -----------------------------------------------------------------------------------
@@ -127,33 +137,28 @@ JSON2 = {
     "sort_keys": True,
     "strict": True,
 }
-"""How numcodecs configures the codec unless told otherwise."""
+"""The default configuration of the codec in numcodecs."""
 PICKLE = "reference_pickle"
 CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
 _ZERO = {"json2": bytes_to_base64(JSON_ZERO), PICKLE: bytes_to_base64(reference_pickle.ZERO)}
 """The fill value of rows: the number 0 as each codec encodes it."""
-OBJECT_DTYPES = ("|O", "O", "object")
+_OBJECT_DTYPES = ("|O", "O", "object")
 _TEXT = "vlen-utf8"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectCells:
-    """What the cells of such an array are, and the codec that makes bytes of them."""
+def parse_object_cells(doc: Mapping[str, object], word: object, problems: Problems) -> tuple[DataType, Codec] | None:
+    """Parse ``.zarray`` and ``zarr_dtype`` to the type of the cells and the codec that makes bytes of them.
 
-    dtype: DataType
-    codec: Codec
-
-
-def parse_object_cells(doc: Mapping[str, object], word: object, problems: Problems) -> ObjectCells | None:
-    """Parse ``.zarray`` and ``zarr_dtype``; return None for an array that Zarr's own format reads, or refuses."""
-    codec = _codec(doc.get("filters"))
+    None for an array that Zarr's own format reads, or refuses.
+    """
+    codec = _parse_object_codec(doc.get("filters"))
     dtype = doc.get("dtype")
-    is_row = isinstance(dtype, list) and any(is_object_field(field) for field in dtype)
-    if codec is None or not (is_row or (isinstance(dtype, str) and dtype in OBJECT_DTYPES)):
+    is_row = isinstance(dtype, list) and any(map(is_object_field, dtype))
+    if codec is None or not (is_row or dtype in _OBJECT_DTYPES):
         return None
     try:
-        kind = _row(dtype, word, codec) if isinstance(dtype, list) else _cells(word, codec)
+        kind = _parse_row(dtype, word, codec) if isinstance(dtype, list) else _parse_objects(word, codec)
     except TypeError as error:
         problems.undecodable("dtype", f"dtype: {error}")
         return None
@@ -163,25 +168,22 @@ def parse_object_cells(doc: Mapping[str, object], word: object, problems: Proble
         problems.undecodable("pickle", "references to regions are never pickled")
     if not is_row and doc.get("fill_value") not in (0, None, ""):
         problems.warn("fill_value", "the fill value of objects is not 0; cells that were never written are empty")
-    return ObjectCells(kind, codec)
+    return kind, codec
 
 
-def _codec(filters: object) -> Codec | None:
+def _parse_object_codec(filters: Any) -> Codec | None:
     """Return the codec of objects, which stands first among the filters (``pickle`` alone); None without one."""
-    if not isinstance(filters, list) or not filters or not isinstance(filters[0], dict):
-        return None
-    said = filters[0].get("id")
-    name = _IDS.get(said) if isinstance(said, str) else None
-    if name is None or (name == PICKLE and len(filters) > 1):
-        return None
-    return Codec(name, {key: value for key, value in filters[0].items() if key != "id"})
+    match filters:
+        case [{"id": str(codec_id)} as first, *more] if codec_id in _IDS and not (more and _IDS[codec_id] == PICKLE):
+            return Codec(_IDS[codec_id], {key: value for key, value in first.items() if key != "id"})
+    return None
 
 
-def _cells(word: object, codec: Codec) -> DataType | None:
+def _parse_objects(word: object, codec: Codec) -> DataType | None:
     """Return the type of ``|O`` cells; None for text in JSON, which Zarr's own format reads. hdmf-zarr up to 0.13
     stores rows without references as objects, whose fields ``zarr_dtype`` alone names."""
     if isinstance(word, list) and word and all(isinstance(entry, dict) for entry in word):
-        return _row([[entry.get("name"), _stored_field(entry.get("dtype"))] for entry in word], word, codec)
+        return _parse_row([[entry.get("name"), _stored_field(entry.get("dtype"))] for entry in word], word, codec)
     if word == REGION:
         return RegionRef()
     if word == OBJECT or (word is None and codec.name == PICKLE):
@@ -191,7 +193,7 @@ def _cells(word: object, codec: Codec) -> DataType | None:
 
 def is_object_field(field: Any) -> bool:
     """Return whether a field of a Zarr v2 dtype holds objects."""
-    return isinstance(field, list) and len(field) > 1 and isinstance(field[1], str) and field[1] in OBJECT_DTYPES
+    return isinstance(field, list) and len(field) > 1 and field[1] in _OBJECT_DTYPES
 
 
 def _stored_field(word: object) -> str:
@@ -202,38 +204,43 @@ def _stored_field(word: object) -> str:
         return "|O"
 
 
-def _row(fields: list[Any], word: Any, codec: Codec) -> NumpyDType:
-    said = {
-        entry["name"]: entry.get("dtype")
-        for entry in (word if isinstance(word, list) else [])
-        if isinstance(entry, dict) and isinstance(entry.get("name"), str)
-    }
+def _parse_row(fields: list[Any], word: object, codec: Codec) -> NumpyDType:
+    entries = map(object_or_empty, word if isinstance(word, list) else [])
+    words = {name: entry.get("dtype") for entry in entries if isinstance(name := entry.get("name"), str)}
     plain = dtype_from_json([[*field[:1], "|V8", *field[2:]] if is_object_field(field) else field for field in fields])
     parts = []
     for field in fields:
         name = field[0]
-        if is_object_field(field) and len(field) > 2:
+        if not is_object_field(field):
+            parts.append((name, plain[name]))
+            continue
+        if len(field) > 2:
             raise TypeError(f"field {name!r} holds several objects")
-        kind = parse_field_type(said.get(name), text_only=codec.name != PICKLE) if is_object_field(field) else None
-        parts.append((name, plain[name] if kind is None else tagged(np.dtype(object), kind)))
+        kind = _object_field_type(words.get(name), text_only=codec.name != PICKLE)
+        parts.append((name, tagged(np.dtype(object), kind)))
     return np.dtype(parts)
 
 
 def is_object(dtype: DataType) -> bool:
     """Return whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
-    return isinstance(dtype, ObjectRef | RegionRef) or (isinstance(dtype, np.dtype) and dtype.hasobject)
+    match dtype:
+        case ObjectRef() | RegionRef():
+            return True
+        case np.dtype():
+            return bool(dtype.hasobject)
+    return False
 
 
 def raise_if_fill_value(value: object, dtype: DataType) -> None:
     """Raise Invalid for a fill value of object cells: unwritten ones are no reference, or rows of zeros."""
     empty = ArraySpec(shape=(), dtype=dtype, chunks=()).fill_cell()[()]
-    given, wanted = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
-    if value is not None and (type(given) is not type(wanted) or given != wanted):
+    chosen, default = (cell.item() if isinstance(cell, np.void) else cell for cell in (value, empty))
+    if value is not None and (type(chosen) is not type(default) or chosen != default):
         raise Invalid("references, and rows with fields of any length, have no fill value", remedy="leave it out")
 
 
 def needs_text_stand_in(spec: ArraySpec) -> bool:
-    """Return whether Zarr's own format is given the array as one of text."""
+    """Return True for an array that Zarr's own format gets as one of text."""
     return is_object(spec.dtype) or any(codec.name == PICKLE for codec in spec.codecs)
 
 
@@ -244,21 +251,18 @@ def unwrap_row(dtype: DataType) -> DataType:
 
 def has_region_references(dtype: DataType) -> bool:
     """Return whether cells or fields of them are references to regions."""
-    if isinstance(dtype, np.dtype):
-        return any(isinstance(kind, RegionRef) for _, kind in tagged_fields(dtype))
-    return isinstance(dtype, RegionRef)
+    return any(isinstance(kind, RegionRef) for kind in (dtype, *field_kinds(dtype).values()))
 
 
 def is_same_type(a: DataType, b: DataType) -> bool:
     """Return whether two types are the same, the types of their fields too."""
-    if isinstance(a, np.dtype) and isinstance(b, np.dtype):
-        return a == b and dict(tagged_fields(a)) == dict(tagged_fields(b))
-    return type(a) is type(b) and a == b
+    return type(a) is type(b) and a == b and field_kinds(a) == field_kinds(b)
 
 
 def to_text_document(doc: Mapping[str, Any]) -> dict[str, object]:
     """Return the ``.zarray`` of an array of objects as that of an array of text."""
     filters = [{"id": _TEXT}, *doc["filters"][1:]]
+    # Lists of JSON follow no order, whatever the document says.
     order = "C" if _IDS.get(doc["filters"][0].get("id")) == "json2" else doc.get("order", "C")
     return {**doc, "dtype": "|O", "fill_value": 0, "filters": filters, "order": order}
 
@@ -269,10 +273,10 @@ def to_text_array(spec: ArraySpec, layout: Mapping[str, object]) -> ArraySpec:
     return spec.evolve(dtype=VlenString(), fill_value="", codecs=codecs, layout=layout)
 
 
-def from_text_array(spec: ArraySpec, cells: ObjectCells) -> ArraySpec:
+def from_text_array(spec: ArraySpec, dtype: DataType, object_codec: Codec) -> ArraySpec:
     """Return an array of text as the array of objects that it stands for. Unwritten ones are no reference, or zeros."""
-    codecs = tuple(cells.codec if codec.name == _TEXT else codec for codec in spec.codecs)
-    return spec.evolve(dtype=cells.dtype, fill_value=None, codecs=codecs)
+    codecs = tuple(object_codec if codec.name == _TEXT else codec for codec in spec.codecs)
+    return spec.evolve(dtype=dtype, fill_value=None, codecs=codecs)
 
 
 def describe_object_array(spec: ArraySpec) -> dict[str, object]:
@@ -280,7 +284,7 @@ def describe_object_array(spec: ArraySpec) -> dict[str, object]:
     codec = find_object_codec(spec)
     if not isinstance(spec.dtype, np.dtype):
         return {"dtype": "|O", "fill_value": 0}
-    kinds = dict(tagged_fields(spec.dtype))
+    kinds = field_kinds(spec.dtype)
     fields = []
     for name in spec.dtype.names or ():
         field = spec.dtype[name]
@@ -306,18 +310,14 @@ def find_object_codec(spec: ArraySpec) -> Codec:
     return found
 
 
-def codec_to_filter(codec: Codec) -> dict[str, object]:
-    """Return a codec of objects as an entry of ``filters``."""
-    return {"id": "pickle" if codec.name == PICKLE else codec.name, **codec.config}
-
-
 def check_fill_value(spec: ArraySpec) -> None:
     """Read the fill value of rows, which is an encoded number: UnsafePickle or FormatError when it is anything else.
 
-    That is asked when their cells are touched, so that the dataset opens all the same; nothing of it is run.
+    Called when their cells are touched, so that the dataset opens all the same; nothing of it is run.
     """
     doc = spec.layout.get("zarr2", {})
-    if not is_object(spec.dtype) or not isinstance(spec.dtype, np.dtype) or doc.get("fill_value") in (None, 0):
+    is_row = is_object(spec.dtype) and spec.numpy_dtype.names is not None
+    if not is_row or doc.get("fill_value") in (None, 0):
         return
     try:
         raw = base64_to_bytes(doc["fill_value"])

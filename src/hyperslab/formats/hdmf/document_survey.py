@@ -11,7 +11,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import BrokenLink, HyperslabError
 from hyperslab.formats.hdmf.attributes import SPECIFICATIONS
 from hyperslab.formats.hdmf.link_sources import Allowed, DatasetLocation, find_dataset
-from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile
+from hyperslab.formats.hdmf.profile import HdmfProfile
 from hyperslab.formats.hdmf.reader import links_of, specifications_path
 from hyperslab.formats.hdmf.reference_ids import read_object_id
 from hyperslab.formats.hdmf.v2 import HdmfV2
@@ -25,8 +25,8 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
-# The walk through the groups is recursive, so its depth is bounded.
-DEEPEST = 100
+# The walk through the groups is recursive, so its depth is bounded well below that of Python's stack.
+_DEEPEST = 100
 Spec = GroupSpec | ArraySpec
 
 
@@ -35,7 +35,7 @@ class LinkLoop(BrokenLink):
 
 
 class HdmfSurvey(DocumentSurvey):
-    """Documents and specs by path, read when they are asked for, with ``others``: the datasets that links lead to."""
+    """Documents and specs by path, each read when it is first needed. ``others``: the datasets that links lead to."""
 
     def __init__(
         self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, others: OtherDatasets
@@ -54,26 +54,21 @@ class HdmfSurvey(DocumentSurvey):
     def docs(self, path: str) -> Docs:
         """Return the documents of a node without consolidated metadata; ``{}`` where none can be read."""
         if path not in self._docs:
-            found: Docs | None = None
+            self._docs[path] = {}
             with suppress(HyperslabError):
-                found = self.documents.stored_documents(path)
-            self._docs[path] = found or {}
+                self._docs[path] = self.documents.stored_documents(path) or {}
         return self._docs[path]
 
     def spec(self, path: str) -> Spec | None:
         """Return a node; None where its documents cannot be read, or there are none."""
         if path not in self._specs:
-            self._specs[path] = self._parse(path)
+            docs = self.docs(path)
+            if path:
+                self.spec("")  # which says where the specifications are
+            self._specs[path] = None
+            with suppress(HyperslabError):
+                self._specs[path] = self.profile.parse(docs, path) if docs else None
         return self._specs[path]
-
-    def _parse(self, path: str) -> Spec | None:
-        docs = self.docs(path)
-        if path:
-            self.spec("")  # which says where the specifications are
-        try:
-            return self.profile.parse(docs, path) if docs else None
-        except HyperslabError:
-            return None
 
     def has(self, path: str) -> bool:
         """Return whether a node is there, be it damaged."""
@@ -105,7 +100,7 @@ class HdmfSurvey(DocumentSurvey):
         spec = self.spec(path)
         if spec is not None:
             yield path, spec
-        if isinstance(spec, ArraySpec) or depth > DEEPEST:
+        if isinstance(spec, ArraySpec) or depth > _DEEPEST:
             return
         try:
             names = self.store.list_dir(path)[1]
@@ -123,9 +118,9 @@ class HdmfSurvey(DocumentSurvey):
         """Return the paths of the nodes with an ``object_id``, by it; the specifications have none."""
         found: dict[str, list[str]] = {}
         for path, spec in self.specs.items():
-            said = read_object_id(spec)
-            if said is not None and not self.is_specification(path):
-                found.setdefault(said, []).append(path)
+            object_id = read_object_id(spec)
+            if object_id is not None and not self.is_specification(path):
+                found.setdefault(object_id, []).append(path)
         return found
 
     def object_id_at(self, path: str) -> str | None:
@@ -144,12 +139,8 @@ class HdmfSurvey(DocumentSurvey):
 
     # -- where pointers lead -------------------------------------------------------------------------------------------
 
-    def dataset_of(self, pointer: Pointer) -> HdmfSurvey:
-        """Return the dataset that a pointer of this one leads to; BrokenLink or ExternalLinkRefused."""
-        return self.resolve_pointer(pointer)[0]
-
     def resolve_pointer(self, pointer: Pointer) -> tuple[HdmfSurvey, DatasetLocation]:
-        """Return the dataset that a pointer leads to, and how it was found."""
+        """Return the dataset that a pointer leads to, and how it was found; BrokenLink or ExternalLinkRefused."""
         found = find_dataset(self.where, pointer, root_id=self.object_id_at(""), allow=self._others.allow)
         return (self if found.place is None else self._others.at(found.place)), found
 
@@ -166,7 +157,8 @@ class HdmfSurvey(DocumentSurvey):
                 hops.append(link)
                 if len(hops) > HOPS:
                     raise LinkLoop(f"more than {HOPS} links lead to one another")
-                return self.dataset_of(link).find(join(path_within(link), "/".join(parts[number + 1 :])), hops)
+                dataset, _ = self.resolve_pointer(link)
+                return dataset.find(join(path_within(link), "/".join(parts[number + 1 :])), hops)
             here = child(here, name)
             if not self.docs(here) and not self.has(here):
                 return None  # a long path that leads to nothing is not walked to its end
@@ -179,9 +171,9 @@ class _StoredDocuments(ZarrReader):
     def stored_documents(self, path: str) -> Docs | None:
         """Return the stored documents of a node, without what they say of others."""
         docs = self._stored_docs(path)
-        return (
-            None if docs is None else {name: strip_consolidated(self._dialect, name, doc) for name, doc in docs.items()}
-        )
+        if docs is None:
+            return None
+        return {name: strip_consolidated(self._dialect, name, doc) for name, doc in docs.items()}
 
     def consolidated_documents(self) -> ConsolidatedDocs:
         """Return the documents of all nodes in consolidated metadata, without what they say of others."""
@@ -191,7 +183,7 @@ class _StoredDocuments(ZarrReader):
 
 @dataclass
 class OtherDatasets:
-    """The datasets beside one, each opened once for reading; those that are open are closed together.
+    """Datasets that links lead to, each opened once for reading and all closed together.
 
     ``allow``: places that links may lead to besides."""
 
@@ -203,8 +195,7 @@ class OtherDatasets:
         """Return the dataset at a place."""
         if place.url not in self._surveys:
             store = place.store(read_only=True)
-            version_3 = store.get("zarr.json") is not None
-            profile: HdmfProfile = HdmfV3(HdmfOptions(profile="v3")) if version_3 else HdmfV2(HdmfOptions())
+            profile: HdmfProfile = HdmfV2() if store.get("zarr.json") is None else HdmfV3()
             self._surveys[place.url] = HdmfSurvey(store, profile, self.settings, place, self)
         return self._surveys[place.url]
 

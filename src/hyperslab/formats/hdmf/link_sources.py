@@ -1,9 +1,9 @@
-"""Where the dataset is that a link or reference leads to: its ``source``, resolved and confined.
+"""Find the dataset that a link or reference leads to: resolve its ``source``, and confine it.
 
 ``source`` decides, in this order: this dataset itself; relative to its root; relative to the folder that it lies in
 (hdmf-zarr 0.10); as an absolute place. What comes of it must be a dataset that lies below the folder of this one, or at
 a place that was allowed: links that follow each other never lead out of the first one's folder. Symbolic links are
-resolved before that is asked. A place that is not allowed stays refused.
+resolved before that check. A place that is not allowed stays refused.
 
 Only where nothing at all is at ``source`` do ids help, since datasets are moved: the one dataset of this folder whose
 root has the ``object_id`` that the pointer knows, or without one the neighbour of the same name (peers wrote absolute
@@ -32,6 +32,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _DRIVE = re.compile(r"[A-Za-z]:(?=/|$)")
 # The search by object_id opens each dataset of a folder: in larger folders nothing is searched, and the link is broken.
 _MOST_NEIGHBOURS = 1000
+# Of several datasets with one object_id an error lists so many.
 _MOST_NAMES = 5
 _ALLOW = "name its folder or URL by allow_external=[...] (--allow-external), or True (any) for all"
 _UNPACK = "a store object and an archive have no places beside them: unpack it, or open it by its path or URL"
@@ -40,9 +41,10 @@ _BRING = "bring it back to its place, or beside this one"
 
 @dataclass(frozen=True, slots=True)
 class DatasetLocation:
-    """The place of the dataset that a pointer leads to, None for the one that the pointer stands in.
+    """The dataset at the end of a pointer. ``place``: None for the dataset that the pointer stands in.
 
-    ``instead``: why it is not the place that ``source`` names, where nothing is; ``certain``: no other may be meant.
+    ``explanation``: why it is not the place that ``source`` names, where nothing is. ``is_certain``: no other may be
+    meant.
     """
 
     place: Location | None
@@ -123,7 +125,8 @@ class _Search:
             yield from self._check_place(place)
         if is_own_name:
             yield self.where  # as 0.10 spelled "here"
-        yield from filter(None, [self._resolve_allowed(self.where.at(f"../{text}"))])
+        if (neighbour := self._resolve_allowed(self.where.at(f"../{text}"))) is not None:
+            yield neighbour
 
     def _absolute(self, text: str) -> Iterator[Location | None]:
         """Yield the place of an absolute source. One in the network gets the options of this one on the same server
@@ -156,6 +159,8 @@ class _Search:
             return None
         if place.path is None:
             return place if self._is_allowed_url(place) else None
+        # Checked twice. As it is spelled, since nothing outside of the allowed folders may be looked at; and as
+        # symbolic links resolve it, since one inside of them may lead out.
         if place.scheme not in ("file", "zip") or not self._is_allowed_path(place.path, resolved=False):
             return None
         try:
@@ -228,8 +233,9 @@ class _Search:
         place = self._resolve_allowed(self.where.at(f"../{name}"))
         if place is None or not is_dataset(place):
             return None
-        is_here = self.is_here(place)
-        return DatasetLocation(None if is_here else place, f"{why} {'this dataset' if is_here else place.url} is taken")
+        if self.is_here(place):
+            return DatasetLocation(None, f"{why} this dataset is taken")
+        return DatasetLocation(place, f"{why} {place.url} is taken")
 
     def _neighbours(self) -> Iterator[Location]:
         folder = self.where.at("..")
@@ -305,14 +311,8 @@ def root_id_of(place: Location) -> str | None:
     """Return the ``object_id`` of a dataset's root; None where it has none or is no dataset."""
     try:
         probe = Probe(place)
-        document = _parsed(probe.get("zarr.json"))
-        attrs = document.get("attributes") if document else _parsed(probe.get(".zattrs"))
+        document = object_or_empty(read_json(probe.get("zarr.json") or b"{}"))
+        attrs = document.get("attributes") if document else read_json(probe.get(".zattrs") or b"{}")
     except (HyperslabError, OSError, ValueError):
         return None
-    found = attrs.get("object_id") if isinstance(attrs, dict) else None
-    return text_or_none(found)
-
-
-def _parsed(data: bytes | None) -> dict[str, object]:
-    found = {} if data is None else read_json(data)
-    return object_or_empty(found)
+    return text_or_none(object_or_empty(attrs).get("object_id"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,24 +14,22 @@ from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
     LINKS,
+    RESERVED,
     SPECIFICATIONS,
     SPECLOC,
     SPECLOC_PATH,
-    AttributeNames,
     merge_attributes,
-    raise_if_reserved,
     read_attributes,
     read_links,
     split_reserved,
     write_attributes,
     write_links,
 )
+from hyperslab.formats.hdmf.cell_types import ProfileName
 from hyperslab.formats.opening import check_bool, check_choices
-from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
-from hyperslab.formats.zarr2.document import ZATTRS, Zarr2
+from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
+from hyperslab.formats.zarr2.document import ZATTRS
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
-from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.model.paths import is_within, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -45,7 +44,7 @@ class HdmfOptions:
     ``allow_external``: folders and URLs that links may lead to besides the folder of the dataset, True for all.
     """
 
-    profile: Literal["v2", "v3"] = "v2"
+    profile: ProfileName = "v2"
     object_codec: Literal["json2", "pickle"] = "json2"
     region_attributes: bool = False
     allow_external: Sequence[str] | bool = ()
@@ -55,77 +54,45 @@ class HdmfOptions:
         check_bool("region_attributes", self.region_attributes)
         if isinstance(self.allow_external, str):
             object.__setattr__(self, "allow_external", (self.allow_external,))
-        allowed = self.allow_external
-        if not isinstance(allowed, bool | Sequence) or (
-            not isinstance(allowed, bool) and not all(isinstance(place, str) for place in allowed)
-        ):
-            raise Invalid(f"allow_external={allowed!r}", remedy="folders and URLs, or True for all")
-        if not isinstance(allowed, bool):
-            object.__setattr__(self, "allow_external", tuple(allowed))
+        match self.allow_external:
+            case bool():
+                return
+            case [*places] if all(isinstance(place, str) for place in places):
+                object.__setattr__(self, "allow_external", tuple(places))
+            case allowed:
+                raise Invalid(f"allow_external={allowed!r}", remedy="folders and URLs, or True for all")
 
 
 SPECIFICATION_CODECS = frozenset({"json2", "vlen-utf8", "vlen-bytes"})
 
 
 class HdmfProfile(MetadataDialect):
-    """One profile's documents: those of Zarr (``zarr``) with the reserved attributes (``attribute_names``).
+    """One profile's documents: those of the version of Zarr that it is made with, with reserved attributes.
 
-    ``layout["hdmf"]`` of a group: ``links`` (:class:`~hyperslab.model.refs.Link` by name) and ``specloc``; ``unread``
-    are reserved attributes that make no sense there, ``references`` what stood for attributes that are references.
+    A subclass inherits from the dialect of that version too. ``layout["hdmf"]`` of a group: ``links``
+    (:class:`~hyperslab.model.refs.Link` by name) and ``specloc``; ``unread`` are reserved attributes that make no sense
+    there, ``references`` what stood for attributes that are references.
     """
 
     format = "hdmf"
-    attribute_names: AttributeNames
+    name: ProfileName
+    links_name: str
+    """The attribute of a group that lists its links."""
+    dtype_name: str
+    """The attribute of an array that names the type of its cells."""
 
-    def __init__(self, zarr: Zarr2 | Zarr3, options: HdmfOptions) -> None:
-        self._zarr: MetadataDialect = zarr
-        self._options = options
+    def __init__(self, options: HdmfOptions | None = None) -> None:
+        self._options = options or HdmfOptions(profile=self.name)
         self.specloc = SPECIFICATIONS
-        """The path of the group in which the specifications are, as the root said when it was parsed."""
+        """The path of the group in which the specifications are, by the root that was parsed last."""
 
-    @property
-    def options(self) -> HdmfOptions:
-        """Return the options that the dataset was opened or made with."""
-        return self._options
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Return the names of the documents that make a node."""
-        return self._zarr.nodes
-
-    @property
-    def extras(self) -> tuple[str, ...]:
-        """Return the names of documents that a node may have besides."""
-        return self._zarr.extras
-
-    @property
-    def consolidated_name(self) -> str:
-        """Return the name of the document that consolidated metadata stands in."""
-        return self._zarr.consolidated_name
+    @abstractmethod
+    def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """Return the documents that Zarr's own format writes."""
 
     @abstractmethod
     def specification(self) -> ArraySpec:
         """Return the array that the schema of one source is stored in."""
-
-    def is_array(self, docs: Docs) -> bool:
-        """Return whether the documents are those of an array."""
-        return self._zarr.is_array(docs)
-
-    def key_of(self, spec: ArraySpec) -> KeyOf:
-        """Return the function that gives the key of a chunk, relative to the array's folder."""
-        return self._zarr.key_of(spec)
-
-    def read_consolidated(self, doc: Mapping[str, object]) -> ConsolidatedDocs | None:
-        """Return the consolidated metadata in a document; None when damaged."""
-        return self._zarr.read_consolidated(doc)
-
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> dict[str, object]:
-        """Return the document ``consolidated_name`` with consolidated metadata."""
-        return self._zarr.write_consolidated(holder, copy)
-
-    def without_consolidated(self, doc: Mapping[str, object]) -> dict[str, object] | None:
-        """Return the document ``consolidated_name`` without consolidated metadata."""
-        return self._zarr.without_consolidated(doc)
 
     def is_specification(self, node: str) -> bool:
         """Return whether the path is the group of the specifications or below it."""
@@ -138,12 +105,14 @@ class HdmfProfile(MetadataDialect):
     ) -> GroupSpec | ArraySpec:
         """Add links, references and the place of the specifications to the group that Zarr's own format parsed."""
         own, rest = split_reserved(stored)
-        links, others = read_links(own.pop(self.attribute_names.links, []), self.attribute_names.links, problems)
-        unread: dict[str, Any] = {self.attribute_names.links: others} if others else {}
-        specloc = None if node else _read_specloc(own, problems)
-        self.specloc = self.specloc if node else specloc or SPECIFICATIONS
+        links, others = read_links(own.pop(self.links_name, []), self.links_name, problems)
+        unread: dict[str, Any] = {self.links_name: others} if others else {}
+        specloc = None
+        if not node:
+            specloc = _read_specloc(own.get(SPECLOC), problems)
+            self.specloc = specloc or SPECIFICATIONS
         unread |= {name: value for name, value in own.items() if name != SPECLOC or specloc is None}
-        attrs, stored_references = read_attributes(spec.attrs, rest, self.attribute_names, problems)
+        attrs, stored_references = read_attributes(spec.attrs, rest, self.name, problems)
         own_layout: dict[str, Any] = {LINKS: links, SPECLOC_PATH: specloc}
         own_layout |= {name: part for name, part in (("unread", unread), ("references", stored_references)) if part}
         return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: own_layout})
@@ -152,11 +121,8 @@ class HdmfProfile(MetadataDialect):
         """Return the documents of a group: those of Zarr's own format with the reserved attributes."""
         own_layout = spec.layout.get(LAYOUT, {})
         own: dict[str, Any] = dict(own_layout.get("unread", {}))
-        links = write_links(
-            own_layout.get(LINKS, {}), own.pop(self.attribute_names.links, ()), self.attribute_names.profile
-        )
-        if links:
-            own[self.attribute_names.links] = links
+        if links := write_links(own_layout.get(LINKS, {}), own.pop(self.links_name, ()), self.name):
+            own[self.links_name] = links
         if own_layout.get(SPECLOC_PATH):
             own[SPECLOC] = own_layout[SPECLOC_PATH]
         docs = self.write_node(spec, spec)
@@ -164,29 +130,29 @@ class HdmfProfile(MetadataDialect):
 
     def write_node(self, spec: GroupSpec | ArraySpec, stored: GroupSpec | ArraySpec) -> Docs:
         """Return the documents of `stored` with the attributes of `spec`; Invalid for a reserved name."""
-        raise_if_reserved(spec.attrs)
+        for name in spec.attrs:
+            if name in RESERVED:
+                remedy = "choose another name; hyperslab writes this one itself for links, types and specifications"
+                raise Invalid(f"the attribute name {name!r} is reserved in format hdmf", remedy=remedy)
         stored_references = spec.layout.get(LAYOUT, {}).get("references", {})
         regions = self._options.region_attributes
-        plain, encoded = write_attributes(spec.attrs, stored_references, self.attribute_names, regions=regions)
-        docs = self._zarr.render(stored.evolve(attrs=plain))
+        plain, encoded = write_attributes(spec.attrs, stored_references, self.name, regions=regions)
+        docs = self.render_plain(stored.evolve(attrs=plain))
         return replace_attributes(docs, merge_attributes(stored_attributes(docs), encoded, spec.attrs))
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     def with_references(self, spec: ArraySpec, stored: Mapping[str, Any], problems: Problems) -> ArraySpec:
         """Return the array with those of its attributes that are references; ``stored`` are its attributes."""
-        attrs, stored_references = read_attributes(spec.attrs, stored, self.attribute_names, problems)
-        own_layout = (
-            {**spec.layout[LAYOUT], "references": stored_references} if stored_references else spec.layout[LAYOUT]
-        )
-        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: own_layout})
+        attrs, stored_references = read_attributes(spec.attrs, stored, self.name, problems)
+        references = {"references": stored_references} if stored_references else {}
+        return spec.evolve(attrs=attrs, layout={**spec.layout, LAYOUT: spec.layout[LAYOUT] | references})
 
 
 def stored_attributes(docs: Docs) -> dict[str, Any]:
     """Return the stored attributes of a node, in either version of Zarr; ``{}`` where they are no object."""
     doc = docs.get(V3_NAME)
-    found = docs.get(ZATTRS, {}) if doc is None else doc.get("attributes", {})
-    return object_or_empty(found)
+    return object_or_empty(docs.get(ZATTRS) if doc is None else doc.get("attributes"))
 
 
 def replace_attributes(docs: Docs, attributes: Mapping[str, object]) -> Docs:
@@ -196,18 +162,12 @@ def replace_attributes(docs: Docs, attributes: Mapping[str, object]) -> Docs:
     return docs | {ZATTRS: dict(attributes)}
 
 
-def _read_specloc(own: Mapping[str, object], problems: Problems) -> str | None:
+def _read_specloc(path: object, problems: Problems) -> str | None:
     """Return the path that the root names, without a leading slash; None where it names none that is one."""
-    path_text = own.get(SPECLOC)
-    if path_text is None:
+    if path is None:
         return None
-    try:
-        path = normalize(path_text) if isinstance(path_text, str) else ""
-    except Invalid:
-        path = ""
-    if not path:
-        problems.warn(
-            "specloc", f"{SPECLOC} is {shorten(path_text)}, not the path of a group; {SPECIFICATIONS} is assumed"
-        )
-        return None
-    return path
+    with suppress(Invalid):
+        if isinstance(path, str) and (found := normalize(path)):
+            return found
+    problems.warn("specloc", f"{SPECLOC} is {shorten(path)}, not the path of a group; {SPECIFICATIONS} is assumed")
+    return None

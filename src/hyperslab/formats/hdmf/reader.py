@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hyperslab.chunks.source import ChunkSource
@@ -30,14 +31,15 @@ from hyperslab.stores.location import Location
 # -- specifications ----------------------------------------------------------------------------------------------------
 
 _LEVELS = 3
+# At most 18 digits a number, which fit 64 bits: Python refuses to read one of thousands.
 _PARTS = re.compile(r"\d{1,18}|[A-Za-z]+")
 
 
 def specifications_path(root: GroupSpec | ArraySpec | None) -> str | None:
     """Return the path that the root gives to the specifications; None where it gives none, or one that is no path."""
-    said = None if root is None else root.layout.get(LAYOUT, {}).get(SPECLOC_PATH)
+    path = None if root is None else root.layout.get(LAYOUT, {}).get(SPECLOC_PATH)
     try:
-        return (normalize(said) or None) if isinstance(said, str) else None
+        return normalize(path or "") or None
     except Invalid:
         return None
 
@@ -92,24 +94,21 @@ class Specifications(Mapping[str, Mapping[str, Any]]):
 def read_schema(documents: ZarrReader, path: str) -> object:
     """Return one source's schema as a JSON value; UnsafePickle for one stored as a pickle, FormatError for no JSON."""
     try:
-        return read_json(_text(documents, path))
+        source = documents.chunks(path)
+        spec = documents.node(path)
+        if not spec.is_array or len(spec.shape) > 1 or spec.shape == (0,):
+            raise FormatError("a specification is one text")
+        if any(codec.name == PICKLE for codec in spec.codecs):
+            raise UnsafePickle("a specification is stored as a pickle", remedy="write it anew as JSON")
+        block = source.read((0,) * len(spec.shape))
+        match [] if block is None else block.reshape(-1).tolist():
+            case [str(text), *_]:
+                return read_json(text.encode())
+            case [bytes(text), *_]:
+                return read_json(text)
+        raise FormatError("a specification is no text")
     except HyperslabError as error:
         raise error.locate(url=documents.store.url, node=path) from error.__cause__
-
-
-def _text(documents: ZarrReader, path: str) -> bytes:
-    source = documents.chunks(path)
-    spec = documents.node(path)
-    if not spec.is_array or len(spec.shape) > 1 or spec.shape == (0,):
-        raise FormatError("a specification is one text")
-    if any(codec.name == PICKLE for codec in spec.codecs):
-        raise UnsafePickle("a specification is stored as a pickle", remedy="write it anew as JSON")
-    block = source.read((0,) * len(spec.shape))
-    cells = [] if block is None else block.reshape(-1).tolist()
-    text = cells[0] if cells else None
-    if not isinstance(text, str | bytes):
-        raise FormatError("a specification is no text")
-    return text.encode() if isinstance(text, str) else text
 
 
 def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
@@ -208,14 +207,16 @@ class HdmfReader(Reader):
 
         A warning tells where it is not the place that ``source`` names, at which nothing is.
         """
-        found = find_dataset(self._where, pointer, root_id=self._id_of(""), allow=self._options.allow_external)
+        root = self._node_or_none("")
+        root_id = None if root is None else read_object_id(root)
+        found = find_dataset(self._where, pointer, root_id=root_id, allow=self._options.allow_external)
         if found.explanation:
             warnings.warn(f"{self.store.url}: {found.explanation}", UserWarning, stacklevel=2)
         return found.place
 
     def object_ids(self) -> Mapping[str, str]:
         """Return the path of each node that has an ``object_id``, by that; of two the first counts."""
-        return {said: paths[0] for said, paths in self._paths_by_id().items()}
+        return {object_id: paths[0] for object_id, paths in self._paths_by_id().items()}
 
     def paths_of(self, object_id: str) -> Sequence[str]:
         """Return the paths of the nodes that call themselves so."""
@@ -225,12 +226,6 @@ class HdmfReader(Reader):
         if self._ids is None:
             self._ids = map_object_ids(self._documents, self._specifications_group())
         return self._ids
-
-    def _id_of(self, path: str) -> str | None:
-        try:
-            return read_object_id(self._documents.node(path))
-        except HyperslabError:
-            return None
 
     # -- specifications ---------------------------------------------------------------------------------------------
 
@@ -246,8 +241,6 @@ class HdmfReader(Reader):
             self._place = (self._find_specifications(),)
         return self._place[0]
 
-    # Consolidated metadata of hdmf-zarr 0.6 has neither the group nor its name in the root. Only then, and once, the
-    # stored root is read as well.
     def _find_specifications(self) -> str | None:
         root = self._node_or_none("")
         place = specifications_path(root)
@@ -256,15 +249,12 @@ class HdmfReader(Reader):
         if place is None and SPECIFICATIONS not in self._documents.children(""):
             if "neurodata_type" not in root.attrs:  # then it has a schema
                 return None
-            place = self._stored_specifications_path()
+            # Consolidated metadata of hdmf-zarr 0.6 has neither the group nor its name in the root. Only then, and
+            # once, the stored root is read as well.
+            with suppress(HyperslabError):
+                place = specifications_path(self._documents.stored_node(""))
         place = place or SPECIFICATIONS
         return place if isinstance(self._node_or_none(place), GroupSpec) else None
-
-    def _stored_specifications_path(self) -> str | None:
-        try:
-            return specifications_path(self._documents.stored_node(""))
-        except HyperslabError:
-            return None
 
     def _node_or_none(self, path: str) -> GroupSpec | ArraySpec | None:
         try:

@@ -7,17 +7,19 @@ pointers to other datasets are left as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
-
-import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.documents import text_or_none
+from hyperslab.formats.hdmf.cell_types import field_kinds
 from hyperslab.formats.zarr.chunks import CasChunks, ChunkKeys, KeyedChunks
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef, tagged_fields
+from hyperslab.model.dtypes import DataType, ObjectRef, RegionRef
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -31,26 +33,11 @@ def complete_pointer(pointer: P, find_id: ObjectIdLookup) -> P:
     """Add the ids of its target and of this dataset to a pointer that stays within it."""
     if pointer.source not in (".", ""):
         return pointer
-    target = pointer.target if isinstance(pointer, Link) else pointer.path
-    object_id = pointer.object_id or _id_at(target, find_id)
+    object_id = pointer.object_id
+    if not object_id:
+        with suppress(Invalid):
+            object_id = find_id(normalize(pointer.target if isinstance(pointer, Link) else pointer.path))
     return replace(pointer, object_id=object_id, source_object_id=find_id("") or pointer.source_object_id)
-
-
-def _id_at(target: str, find_id: ObjectIdLookup) -> str | None:
-    try:
-        return find_id(normalize(target))
-    except Invalid:
-        return None
-
-
-def complete_attributes(attrs: Mapping[str, Any], find_id: ObjectIdLookup) -> Mapping[str, object]:
-    """Complete all references among attribute values; the mapping itself is returned where there are none."""
-    if not any(isinstance(value, ObjectReference | RegionReference) for value in attrs.values()):
-        return attrs
-    return {
-        name: complete_pointer(value, find_id) if isinstance(value, ObjectReference | RegionReference) else value
-        for name, value in attrs.items()
-    }
 
 
 def has_all_ids(pointer: Pointer) -> bool:
@@ -60,31 +47,14 @@ def has_all_ids(pointer: Pointer) -> bool:
 
 def reference_fields(dtype: DataType) -> tuple[str, ...] | None:
     """Return the fields of cells that are references, ``()`` where the cells are; None where there are none."""
-    if isinstance(dtype, ObjectRef | RegionRef):
-        return ()
-    if not isinstance(dtype, np.dtype):
-        return None
-    return tuple(name for name, kind in tagged_fields(dtype) if isinstance(kind, ObjectRef | RegionRef)) or None
+    match dtype:
+        case ObjectRef() | RegionRef():
+            return ()
+    kinds = field_kinds(dtype)
+    return tuple(name for name in kinds if kinds[name] in (ObjectRef(), RegionRef())) or None
 
 
-def complete_cells(block: Block, fields: tuple[str, ...], find_id: ObjectIdLookup) -> Block:
-    """Return a copy of cells with complete references; each target is looked up once."""
-    known_ids: dict[str, str | None] = {}
-
-    def cached_lookup(path: str) -> str | None:
-        if path not in known_ids:
-            known_ids[path] = find_id(path)
-        return known_ids[path]
-
-    result = block.copy()
-    for cells in (result[name] for name in fields) if fields else (result,):
-        for place, value in enumerate(cells.flat):
-            if isinstance(value, ObjectReference | RegionReference):
-                cells.flat[place] = complete_pointer(value, cached_lookup)
-    return result
-
-
-class _CompletesReferences(KeyedChunks):
+class ReferenceChunks(KeyedChunks):
     """Chunks of references, which are completed before they are encoded."""
 
     def __init__(
@@ -95,30 +65,26 @@ class _CompletesReferences(KeyedChunks):
         self._find_id = find_id
 
     def _complete(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[Coords, Block]]:
-        return ((coords, complete_cells(block, self._fields, self._find_id)) for coords, block in pairs)
+        """Yield copies of blocks with complete references; in each block every target is looked up once."""
+        for coords, block in pairs:
+            find_id = cache(self._find_id)
+            result = block.copy()
+            for cells in [result[name] for name in self._fields] or [result]:
+                for place, value in enumerate(cells.flat):
+                    if isinstance(value, ObjectReference | RegionReference):
+                        cells.flat[place] = complete_pointer(value, find_id)
+            yield coords, result
 
     def _encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> Iterator[tuple[str, object]]:
         return super()._encoded(self._complete(pairs))
 
 
-class ReferenceChunks(_CompletesReferences):
-    """In a store with locks."""
-
-
-class CasReferenceChunks(_CompletesReferences, CasChunks):
-    """In a store with compare-and-swap."""
+class CasReferenceChunks(ReferenceChunks, CasChunks):
+    """The same in a store with compare-and-swap."""
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Store one chunk if its version is still ``expected``, else ``Conflict``."""
         super().swap(list(self._complete(pairs)), expected)
-
-
-def open_reference_chunks(
-    keys: ChunkKeys, spec: ArraySpec, fields: tuple[str, ...], find_id: ObjectIdLookup
-) -> KeyedChunks:
-    """Return the chunks of an array with references."""
-    made = CasReferenceChunks if keys.uses_compare_and_swap else ReferenceChunks
-    return made(keys, spec, Grid.of(spec.shape, spec.chunks), fields, find_id)
 
 
 # -- nodes by their ids ------------------------------------------------------------------------------------------------
@@ -128,22 +94,16 @@ OBJECT_ID = "object_id"
 
 def read_object_id(spec: GroupSpec | ArraySpec) -> str | None:
     """Return the ``object_id`` of a node, None without one."""
-    said = spec.attrs.get(OBJECT_ID)
-    return said if isinstance(said, str) and said else None
+    return text_or_none(spec.attrs.get(OBJECT_ID)) or None
 
 
 def map_object_ids(documents: ZarrReader, excluded: str | None) -> Mapping[str, list[str]]:
-    """Return the paths of all readable nodes by object id, mostly one each, without what is below `excluded`."""
+    """Return the paths of all readable nodes by object id, mostly one each, without what is below `excluded`.
+
+    Each group stands before its nodes.
+    """
     found: dict[str, list[str]] = {}
-    for path, spec in _nodes(documents, excluded):
-        if (said := read_object_id(spec)) is not None:
-            found.setdefault(said, []).append(path)
-    return found
-
-
-def _nodes(documents: ZarrReader, excluded: str | None) -> Iterator[tuple[str, GroupSpec | ArraySpec]]:
-    """Yield each group before its nodes. A list, not recursion: groups may be nested deeper than Python's stack."""
-    waiting = [""]
+    waiting = [""]  # a list, not recursion: groups may be nested deeper than Python's stack
     while waiting:
         path = waiting.pop()
         try:
@@ -151,5 +111,7 @@ def _nodes(documents: ZarrReader, excluded: str | None) -> Iterator[tuple[str, G
             names = list(documents.children(path)) if spec.is_group else []
         except HyperslabError:
             continue
-        yield path, spec
+        if (object_id := read_object_id(spec)) is not None:
+            found.setdefault(object_id, []).append(path)
         waiting += [below for name in reversed(names) if (below := child(path, name)) != excluded]
+    return found

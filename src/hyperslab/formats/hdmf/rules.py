@@ -1,4 +1,4 @@
-"""What ``check`` finds in the documents of a dataset, and how ``repair`` mends it; of links see ``link_diagnosis``.
+"""Find and mend damage of a dataset's documents, for ``check`` and ``repair``; that of links is in ``link_diagnosis``.
 
 Documents are changed where they are wrong, with consolidated metadata. A mend looks again, under the lock of the root.
 """
@@ -6,9 +6,10 @@ Documents are changed where they are wrong, with consolidated metadata. A mend l
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -52,9 +53,12 @@ from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
 
 _TYPES = ("neurodata_type", "data_type")
+# Problems of documents that ``link_diagnosis`` reports, entry by entry.
 _ELSEWHERE = frozenset({"links"})
 _CELL_DAMAGE = frozenset({"other-cells", "unreadable-chunk"})
-"""What a look at the chunks calls cells that are not of the type that the documents say."""
+"""Kinds of problems that a wrong type name makes of chunks: writing the right one mends them, too."""
+# hdmf-zarr and hdmf call all integers ``int``, all floats ``float`` and text by many names: none of these words
+# contradicts cells of another width.
 _ANY_SIZE = {"int": "iu", "uint": "u", "long": "i", "float": "f", "double": "f", "bool": "b", "bool_": "b"}
 _TEXTS = frozenset(
     {"str", "str_", "text", "utf", "utf8", "utf-8", "bytes", "bytes_", "string_", "ascii", "isodatetime"}
@@ -135,7 +139,7 @@ def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str)
     place = child(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
     located = Problem(problem.node, problem.kind, f"{problem.message} [key={place}]")
     spec = survey.spec(path)
-    if problem.kind == survey.profile.attribute_names.dtype and spec is not None and spec.is_array:
+    if problem.kind == survey.profile.dtype_name and spec is not None and spec.is_array:
         if needs_type_name(survey, path, spec) and problem.kind not in stored_attributes(survey.docs(path)):
             return _restore_type_name(survey, path, spec, located, about)
         return _rewrite_type_name(survey, path, spec, located, about)
@@ -153,11 +157,11 @@ def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str)
 
 def _find_type_contradiction(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
     """Find a ``zarr_dtype`` or ``_DTYPE`` that names another type than the cells have."""
-    name = survey.profile.attribute_names.dtype
+    name = survey.profile.dtype_name
     type_name = spec.layout.get(LAYOUT, {}).get(name)
     if not isinstance(type_name, str) or not contradicts(type_name, spec.dtype):
         return
-    meant = type_name_of(spec.dtype, survey.profile.attribute_names.profile)
+    meant = type_name_of(spec.dtype, survey.profile.name)
     message = f"{name} is {type_name!r}, but the cells are {meant!r}"
     yield _rewrite_type_name(survey, path, spec, Problem(path, name, message), f"contradiction {type_name}")
 
@@ -167,7 +171,7 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
     name, type_name = problem.kind, infer_type_name(survey, path, spec)
     if type_name is None:
         stored = (place for place in survey.store.list(path) if not place.rpartition("/")[2].startswith("."))
-        is_text = survey.profile.attribute_names.profile == "v3" or next(stored, None) is None
+        is_text = survey.profile.name == "v3" or next(stored, None) is None
         return _rewrite_type_name(survey, path, spec, problem, about) if is_text else document_finding(problem, about)
 
     def change() -> DocumentChange:
@@ -180,38 +184,35 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
 
 def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> Finding:
     """Report a wrong type name, and write the one that the profile gives to a new array of such cells."""
-    name = survey.profile.attribute_names.dtype
+    name = survey.profile.dtype_name
     own = {each: value for each, value in spec.layout.get(LAYOUT, {}).items() if each != name}
     bare = spec.evolve(layout={**spec.layout, LAYOUT: own})
 
     def change() -> DocumentChange:
         docs = survey.docs(path)
-        rest = {each: value for each, value in stored_attributes(docs).items() if each != name}
+        attributes = {each: value for each, value in stored_attributes(docs).items() if each != name}
         rendered = stored_attributes(survey.profile.render(bare))
-        return DocumentChange(
-            {path: replace_attributes(docs, rest | {each: rendered[each] for each in (name,) if each in rendered})}
-        )
+        if name in rendered:
+            attributes[name] = rendered[name]
+        return DocumentChange({path: replace_attributes(docs, attributes)})
 
     return document_finding(problem, about, f"write the {name} that the cells have", change)
 
 
 def contradicts(type_name: str, dtype: DataType) -> bool:
-    """Return whether the word for a type speaks of other cells than there are; what counts is Zarr's type.
-
-    Peers call all integers ``int`` and all floats ``float``, and text by many names.
-    """
+    """Return whether the word for a type speaks of other cells than there are; Zarr's own type counts."""
     is_text = isinstance(dtype, VlenString | VlenBytes) or (isinstance(dtype, np.dtype) and dtype.kind in "SU")
     if type_name in _TEXTS:
         return not is_text
     if type_name in _ANY_SIZE:
         return is_text or numpy_dtype(dtype).kind not in _ANY_SIZE[type_name]
     try:
-        named = dtype_from_json(np.dtype(type_name).str if type_name.isidentifier() else type_name)
+        other = dtype_from_json(np.dtype(type_name).str if type_name.isidentifier() else type_name)
     except TypeError:
         return False
-    if named.kind not in "biufc":
+    if other.kind not in "biufc":
         return False
-    return is_text or numpy_dtype(dtype).newbyteorder("=") != named.newbyteorder("=")
+    return is_text or numpy_dtype(dtype).newbyteorder("=") != other.newbyteorder("=")
 
 
 def _find_fill_damage(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
@@ -251,45 +252,45 @@ def find_schema_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
 def infer_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
     """Infer the lost ``zarr_dtype`` or ``_DTYPE`` from the first stored chunk; None where it tells nothing."""
     try:
-        if survey.profile.attribute_names.profile == "v3":
+        if survey.profile.name == "v3":
             return _infer_text_type(survey, path, spec)
-        return _infer_object_type(survey.docs(path)[ZARRAY], survey, path, spec)
+        return _infer_object_type(survey, path, spec)
     except (HyperslabError, ValueError, RecursionError):
         return None
 
 
 def needs_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> bool:
     """Return whether only that name tells the type of the cells."""
-    if survey.profile.attribute_names.profile == "v3":
+    if survey.profile.name == "v3":
         return isinstance(spec.dtype, VlenString)
     doc = survey.docs(path)[ZARRAY]
     dtype = doc.get("dtype")
-    filters = doc.get("filters")
-    first = filters[0].get("id") if isinstance(filters, list) and filters and isinstance(filters[0], dict) else None
     fields = dtype if isinstance(dtype, list) else [[None, dtype]]
-    return first in ("json2", "pickle") and any(is_object_field(field) for field in fields)
+    match doc.get("filters"):
+        case [{"id": "json2" | "pickle"}, *_]:
+            return any(map(is_object_field, fields))
+    return False
 
 
-def _infer_object_type(doc: Mapping[str, object], survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
-    fields = doc["dtype"] if isinstance(doc["dtype"], list) else None
-    columns = _first_chunk_columns(survey, path, spec, 1 if fields is None else len(fields))
+def _infer_object_type(survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
+    fields = survey.docs(path)[ZARRAY]["dtype"]
+    is_row = isinstance(fields, list)
+    columns = _first_chunk_columns(survey, path, spec, len(fields) if is_row else 1)
     if columns is None:
         return None
-    if fields is None:
+    if not is_row:
         return _common_type_name(columns[0])
     pairs = zip(fields, columns, strict=True)
     type_names = [_common_type_name(column) if is_object_field(field) else str(field[1]) for field, column in pairs]
     if None in type_names:
         return None
-    named = zip(fields, ("str_" if type_name == "str" else type_name for type_name in type_names), strict=True)
-    return [{"name": field[0], "dtype": type_name} for field, type_name in named]
+    words = ["str_" if type_name == "str" else type_name for type_name in type_names]
+    return [{"name": field[0], "dtype": word} for field, word in zip(fields, words, strict=True)]
 
 
 def _common_type_name(values: Sequence[object]) -> str | None:
     """Return the type name that all values of JSON or of a pickle share; unwritten ones say nothing."""
-    found = {
-        _type_name_of_value(value) for value in values if value is not None and not (value == 0 and value is not False)
-    }
+    found = {_type_name_of_value(value) for value in values if value is False or value not in (None, 0)}
     return found.pop() if len(found) == 1 else None
 
 
@@ -299,8 +300,10 @@ def _type_name_of_value(value: object) -> str | None:
             return "str"
         case ObjectReference():
             return OBJECT
-        case dict() if isinstance(value.get("path"), str):
-            return OBJECT if value.get("region") is None else REGION
+        case {"path": str(), "region": region} if region is not None:
+            return REGION
+        case {"path": str()}:
+            return OBJECT
     return None
 
 
@@ -313,10 +316,7 @@ def _first_chunk_columns(survey: HdmfSurvey, path: str, spec: ArraySpec, count: 
     shape = longest_chunk(spec.chunks)
     raw = bytes(build_chain(spec.codecs, ChunkLayout(spec.dtype, shape, spec.fill_value)).unpack(data))
     if any(codec.name == PICKLE for codec in spec.codecs):
-        values = 1
-        for length in shape:
-            values *= length
-        return list(map(list, read_pickled(raw, values * count).columns))
+        return list(map(list, read_pickled(raw, prod(shape) * count).columns))
     items = json.loads(raw)[:-2]
     for _ in shape[1:]:
         items = [cell for item in items for cell in item]
@@ -346,9 +346,12 @@ def _infer_text_type(survey: HdmfSurvey, path: str, spec: ArraySpec) -> str | No
 def find_lost_attributes(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     """Find attributes of one node that only consolidated metadata still has."""
     consolidated = survey.consolidated.get(path, {}).get(ZATTRS)
-    if not consolidated or not _is_lost(survey, path):
-        return
     place = child(path, ZATTRS)
+    try:
+        if not consolidated or survey.store.get(place) is not None:
+            return
+    except HyperslabError:
+        return
     names = ", ".join(map(repr, consolidated))
     message = f"consolidated metadata has attributes of this node that are gone from it: {names} [key={place}]"
 
@@ -359,16 +362,6 @@ def find_lost_attributes(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     yield document_finding(Problem(path, "lost-attributes", message), "", action, change, part=LINKS)
 
 
-def _is_lost(survey: HdmfSurvey, path: str) -> bool:
-    try:
-        return survey.store.get(child(path, ZATTRS)) is None
-    except HyperslabError:
-        return False
-
-
-# -- the whole of check and repair -------------------------------------------------------------------------------------
-
-
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
@@ -376,6 +369,11 @@ def _of_pointers(*names: str) -> tuple[str, ...]:
     """Return the kinds of problems that both links and references have."""
     return tuple(f"{pointer}-{name}" for name in names for pointer in ("link", "reference"))
 
+
+_IDENTITY = "nodes without identity, or with that of another"
+_REGION_OUTSIDE = "a region of a group, or of an array that has become smaller"
+_SCHEMAS = "schemas that cannot be read, or are not where the root says"
+_NEVER = "cannot be mended"
 
 RULES = Rules(
     Rule(
@@ -414,21 +412,8 @@ RULES = Rules(
         Place.NODE,
         find_link_damage,
     ),
-    Rule(
-        ("reference-to-group",),
-        "a region of a group, or of an array that has become smaller",
-        "cannot be mended",
-        Place.NODE,
-        find_reference_damage,
-    ),
-    Rule(
-        ("reference-bounds",),
-        "a region of a group, or of an array that has become smaller",
-        "cannot be mended",
-        Place.NODE,
-        find_cell_damage,
-        deep=True,
-    ),
+    Rule(("reference-to-group",), _REGION_OUTSIDE, _NEVER, Place.NODE, find_reference_damage),
+    Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Place.NODE, find_cell_damage, deep=True),
     Rule(
         ("link-duplicate", "link-malformed", "link-hides-node"),
         "entries that say nothing, or hide a link or node",
@@ -450,27 +435,9 @@ RULES = Rules(
         Place.NODE,
         find_lost_attributes,
     ),
-    Rule(
-        ("object-id",),
-        "nodes without identity, or with that of another",
-        "cannot be mended",
-        Place.NODE,
-        find_node_damage,
-    ),
-    Rule(
-        ("object-id-twice",),
-        "nodes without identity, or with that of another",
-        "cannot be mended",
-        Place.DATASET,
-        find_duplicate_ids,
-    ),
-    Rule(
-        ("root-object-id",),
-        "nodes without identity, or with that of another",
-        "cannot be mended",
-        Place.DATASET,
-        find_root_damage,
-    ),
+    Rule(("object-id",), _IDENTITY, _NEVER, Place.NODE, find_node_damage),
+    Rule(("object-id-twice",), _IDENTITY, _NEVER, Place.DATASET, find_duplicate_ids),
+    Rule(("root-object-id",), _IDENTITY, _NEVER, Place.DATASET, find_root_damage),
     Rule(
         ("zarr_dtype", "_DTYPE"),
         "a type that is not that of the cells",
@@ -485,28 +452,9 @@ RULES = Rules(
         Place.NODE,
         find_node_damage,
     ),
-    Rule(
-        ("specification",),
-        "schemas that cannot be read, or are not where the root says",
-        "cannot be mended",
-        Place.NODE,
-        find_schema_damage,
-        deep=True,
-    ),
-    Rule(
-        ("specloc",),
-        "schemas that cannot be read, or are not where the root says",
-        "cannot be mended",
-        Place.NODE,
-        find_node_damage,
-    ),
-    Rule(
-        ("specloc-missing",),
-        "schemas that cannot be read, or are not where the root says",
-        "cannot be mended",
-        Place.DATASET,
-        find_root_damage,
-    ),
+    Rule(("specification",), _SCHEMAS, _NEVER, Place.NODE, find_schema_damage, deep=True),
+    Rule(("specloc",), _SCHEMAS, _NEVER, Place.NODE, find_node_damage),
+    Rule(("specloc-missing",), _SCHEMAS, _NEVER, Place.DATASET, find_root_damage),
     Rule(
         ("unconsolidated",),
         "no consolidated metadata: the writer died",
@@ -518,19 +466,19 @@ RULES = Rules(
 
 
 class _ChecksHdmf:
-    """What is told of a dataset; ``_look`` makes a survey of it as it is stored now."""
+    """Report the damage of a dataset; ``_open_survey`` makes a survey of it as it is stored now."""
 
     _open_survey: Callable[[], AbstractContextManager[HdmfSurvey]]
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
-        """Yield the same with what mends it."""
+        """Yield every problem of the dataset with what mends it."""
         with self._open_survey() as survey:
             yield from make_findings(self, survey, self._open_survey, RULES, survey.specs, deep=deep)
 
 
 class HdmfCheckReader(_ChecksHdmf, ZarrReader):
-    """The documents of the dataset at ``where``, of which every problem is told; links are followed to where they may
-    lead, and to places that are allowed."""
+    """A reader of the documents at ``where`` that reports every problem; links are followed to where they may lead, and
+    to places that are allowed."""
 
     def __init__(
         self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed = ()
@@ -540,7 +488,7 @@ class HdmfCheckReader(_ChecksHdmf, ZarrReader):
 
 
 class HdmfRepairWriter(_ChecksHdmf, HdmfDocuments):
-    """The same, open for what mends them."""
+    """A writer of the documents that mends them."""
 
     def __init__(
         self, store: Store, profile: HdmfProfile, settings: Settings, where: Location, allow: Allowed = ()

@@ -16,13 +16,13 @@ from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import HDMF_CODECS, with_serial
+from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
-from hyperslab.formats.hdmf.attributes import LAYOUT, V2_NAMES, add_extended_metadata, split_reserved
+from hyperslab.formats.hdmf.attributes import LAYOUT, V2_DTYPE, V2_LINKS, add_extended_metadata, split_reserved
 from hyperslab.formats.hdmf.cell_types import (
     CODECS,
     PICKLE,
     SCALAR,
-    codec_to_filter,
     describe_object_array,
     find_object_codec,
     from_text_array,
@@ -38,13 +38,7 @@ from hyperslab.formats.hdmf.cell_types import (
     type_name_of,
     unwrap_row,
 )
-from hyperslab.formats.hdmf.profile import (
-    SPECIFICATION_CODECS,
-    HdmfOptions,
-    HdmfProfile,
-    replace_attributes,
-    stored_attributes,
-)
+from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HdmfProfile, replace_attributes, stored_attributes
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
@@ -53,17 +47,16 @@ from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-class HdmfV2(HdmfProfile):
+class HdmfV2(HdmfProfile, Zarr2):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v2.
 
     ``layout["hdmf"]`` of an array: ``zarr_dtype`` as it was, ``scalar`` where the mark says so, ``dimensions`` of a
     scalar as they were, and ``unread`` and ``references`` as for groups.
     """
 
-    attribute_names = V2_NAMES
-
-    def __init__(self, options: HdmfOptions | None = None) -> None:
-        super().__init__(Zarr2(), options or HdmfOptions(profile="v2"))
+    name = "v2"
+    links_name = V2_LINKS
+    dtype_name = V2_DTYPE
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec; what is wrong goes to `problems`."""
@@ -74,6 +67,10 @@ class HdmfV2(HdmfProfile):
         group = document.read(replace_attributes(docs, split_reserved(stored)[1]), problems)
         return self.read_group(group, stored, node, problems)
 
+    def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """Return the documents that format zarr2 writes."""
+        return document.render(spec)
+
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the documents; Unsupported names what the profile cannot hold, Invalid a reserved name."""
         if spec.is_group:
@@ -81,21 +78,18 @@ class HdmfV2(HdmfProfile):
         stored_document: Mapping[str, Any] = spec.layout.get("zarr2", {})
         own_layout: Mapping[str, Any] = spec.layout.get(LAYOUT, {})
         previous = _previous_array(stored_document, own_layout)
+        flat = stored_document
+        if previous is not None and not previous.shape:  # Zarr's own format reads a scalar without dimension
+            flat = {**stored_document, "shape": [], "chunks": []}
+        was_text = previous is not None and needs_text_stand_in(previous)
         if needs_text_stand_in(spec):
-            kept = previous if previous is not None and needs_text_stand_in(previous) else None
-            text = to_text_array(
-                spec, {} if kept is None else {"zarr2": to_text_document(_flat_document(stored_document, kept))}
-            )
-            docs = self.write_node(spec, text)
+            docs = self.write_node(spec, to_text_array(spec, {"zarr2": to_text_document(flat)} if was_text else {}))
+            kept = previous if was_text else None
             doc = _object_document(docs[document.ZARRAY], spec, stored_document, kept)
         else:
-            layout = (
-                {"zarr2": _flat_document(stored_document, previous)}
-                if previous is not None and not needs_text_stand_in(previous)
-                else {}
-            )
-            docs = self.write_node(spec, spec.evolve(layout=layout))
-            doc = _with_zero_fill(docs[document.ZARRAY], spec) if not layout else docs[document.ZARRAY]
+            is_new = previous is None or was_text
+            docs = self.write_node(spec, spec.evolve(layout={} if is_new else {"zarr2": flat}))
+            doc = _with_zero_fill(docs[document.ZARRAY], spec) if is_new else docs[document.ZARRAY]
         if not spec.shape:
             doc = {**doc, "shape": [1], "chunks": [1]}
         return {
@@ -131,8 +125,7 @@ class HdmfV2(HdmfProfile):
     def _reparse(self, spec: ArraySpec) -> ArraySpec:
         """Return the array as it reads once it is written."""
         found = self.parse(self.render(spec), "")
-        if not found.is_array:
-            raise TypeError("no array")
+        assert found.is_array
         return found
 
 
@@ -143,48 +136,41 @@ def _read_array(
     doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
-    type_name = own.pop(V2_NAMES.dtype, None)
-    own_layout: dict[str, Any] = {} if type_name is None else {V2_NAMES.dtype: type_name}
+    type_name = own.pop(V2_DTYPE, None)
+    own_layout: dict[str, Any] = {} if type_name is None else {V2_DTYPE: type_name}
     if own:
         own_layout["unread"] = own
     flat = doc
-    if _is_scalar(doc, type_name, rest):
+    is_marked = object_or_empty(rest.get(ATTRIBUTE)).get("scalar") is True
+    if doc.get("shape") == [1] == doc.get("chunks") and (type_name == SCALAR or is_marked):
         flat = {**doc, "shape": [], "chunks": []}
         own_layout |= {} if type_name == SCALAR else {"scalar": True}
         if document.DIMENSIONS in rest:
             own_layout["dimensions"] = rest.pop(document.DIMENSIONS)
     cells = parse_object_cells(flat, type_name, problems)
     spec = document.read_array(flat if cells is None else to_text_document(flat), rest, problems)
-    _check_codecs(spec, cells is not None and cells.codec.name, is_specification, problems)
-    spec = spec if cells is None else from_text_array(spec, cells)
+    is_pickle = cells is not None and cells[1].name == PICKLE
+    _check_codecs(spec, is_pickle=is_pickle, is_specification=is_specification, problems=problems)
+    spec = spec if cells is None else from_text_array(spec, *cells)
     _check_type_name(type_name, spec, doc, problems)
     return spec.evolve(problem=problems.undecodable_reason, layout={"zarr2": doc, LAYOUT: own_layout})
 
 
-def _is_scalar(doc: Mapping[str, object], type_name: object, rest: Mapping[str, object]) -> bool:
-    mark = rest.get(ATTRIBUTE)
-    marked_so = isinstance(mark, dict) and mark.get("scalar") is True
-    return doc.get("shape") == [1] == doc.get("chunks") and (type_name == SCALAR or marked_so)
-
-
-def _check_codecs(spec: ArraySpec, object_codec: object, is_specification: bool, problems: Problems) -> None:
+def _check_codecs(spec: ArraySpec, *, is_pickle: bool, is_specification: bool, problems: Problems) -> None:
     if found := [codec.name for codec in spec.codecs if codec.name in HDMF_CODECS]:
         problems.undecodable("unknown-codec", f"codec {found[0]!r} is not known")
     filters = spec.layout["zarr2"].get("filters")
-    if is_specification and (object_codec == PICKLE or not _is_text_codec(filters)):
+    is_text = True
+    if isinstance(filters, list):
+        is_text = len(filters) == 1 and object_or_empty(filters[0]).get("id") in tuple(SPECIFICATION_CODECS)
+    if is_specification and (is_pickle or not is_text):
         problems.undecodable(
             "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
         )
 
 
-def _is_text_codec(filters: object) -> bool:
-    if not isinstance(filters, list):
-        return True
-    return len(filters) == 1 and isinstance(filters[0], dict) and filters[0].get("id") in tuple(SPECIFICATION_CODECS)
-
-
 def _check_type_name(type_name: object, spec: ArraySpec, doc: Mapping[str, object], problems: Problems) -> None:
-    """Warn of a ``zarr_dtype`` that is not so: what Zarr itself says of the cells counts."""
+    """Warn of a ``zarr_dtype`` that does not fit the cells: Zarr's own type counts."""
     if type_name is None:
         problems.warn("zarr_dtype", f"zarr_dtype is missing; {type_name_of(spec.dtype, 'v2')} is assumed")
     elif not is_known_type_name(type_name):
@@ -204,20 +190,11 @@ def _previous_array(stored_document: Mapping[str, object], own_layout: Mapping[s
     """Parse the stored document of an array without its attributes; None for a new array."""
     if not stored_document:
         return None
-    stored = {V2_NAMES.dtype: own_layout[V2_NAMES.dtype]} if V2_NAMES.dtype in own_layout else {}
+    stored = {V2_DTYPE: own_layout[V2_DTYPE]} if V2_DTYPE in own_layout else {}
     return _parse_previous(stored_document, add_extended_metadata(stored, scalar=own_layout.get("scalar")))
 
 
 _parse_previous = BoundedMemo(lambda stored_document, stored: _read_array(stored_document, stored, False, Problems("")))
-
-
-def _flat_document(stored_document: Mapping[str, object], previous: ArraySpec | None) -> Mapping[str, object]:
-    """Return the document as Zarr's own format reads it: a scalar has no dimension."""
-    return (
-        {**stored_document, "shape": [], "chunks": []}
-        if previous is not None and not previous.shape
-        else stored_document
-    )
 
 
 def _object_document(
@@ -225,8 +202,11 @@ def _object_document(
 ) -> dict[str, object]:
     """Return ``.zarray`` with the entries of objects in place of those of text; the stored ones where they mean the
     same."""
-    same_codec = previous is not None and find_object_codec(previous) == find_object_codec(spec)
-    first = stored_document["filters"][0] if same_codec else codec_to_filter(find_object_codec(spec))
+    codec = find_object_codec(spec)
+    same_codec = previous is not None and find_object_codec(previous) == codec
+    first = {"id": "pickle" if codec.name == PICKLE else codec.name, **codec.config}
+    if same_codec:
+        first = stored_document["filters"][0]
     entries = {"filters": [first, *doc["filters"][1:]]} | describe_object_array(spec)
     if previous is not None and same_codec and is_same_type(previous.dtype, spec.dtype):
         entries |= {name: stored_document[name] for name in ("dtype", "fill_value") if name in stored_document}
@@ -253,17 +233,16 @@ def _attributes(
         if is_object(spec.dtype):
             attributes = add_extended_metadata(attributes, scalar=True)
     attributes |= own_layout.get("unread", {})
-    same = (
+    keeps_kind = (
         previous is not None and is_same_type(previous.dtype, spec.dtype) and bool(previous.shape) == bool(spec.shape)
     )
-    attributes[V2_NAMES.dtype] = (
-        own_layout[V2_NAMES.dtype] if same and V2_NAMES.dtype in own_layout else _type_name(spec)
-    )
+    if keeps_kind and V2_DTYPE in own_layout:
+        attributes[V2_DTYPE] = own_layout[V2_DTYPE]
+    elif not spec.shape and not is_object(spec.dtype):
+        attributes[V2_DTYPE] = SCALAR
+    else:
+        attributes[V2_DTYPE] = type_name_of(spec.dtype, "v2")
     return attributes
-
-
-def _type_name(spec: ArraySpec) -> object:
-    return SCALAR if not spec.shape and not is_object(spec.dtype) else type_name_of(spec.dtype, "v2")
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
@@ -271,7 +250,10 @@ def _type_name(spec: ArraySpec) -> object:
 
 def _zero_fill(dtype: DataType) -> object:
     """Return the fill value that HDMF's writers give to new arrays."""
-    if isinstance(dtype, VlenString | VlenBytes):
-        return "" if isinstance(dtype, VlenString) else b""
+    match dtype:
+        case VlenString():
+            return ""
+        case VlenBytes():
+            return b""
     plain = numpy_dtype(dtype)
     return np.zeros((), plain)[()] if plain.kind in "biufc" or plain.names is not None else None

@@ -15,13 +15,14 @@ from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import HDMF_CODECS, SERIAL
-from hyperslab.formats.documents import is_text_list
+from hyperslab.formats.documents import is_text_list, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
     LAYOUT,
     REFERENCE_FIELDS,
     REGION_FIELDS,
-    V3_NAMES,
+    V3_DTYPE,
+    V3_LINKS,
     add_extended_metadata,
     split_reserved,
 )
@@ -29,6 +30,7 @@ from hyperslab.formats.hdmf.cell_types import (
     OBJECTS,
     REGIONS,
     check_field,
+    field_kinds,
     is_known_type_name,
     is_object,
     is_same_type,
@@ -36,13 +38,7 @@ from hyperslab.formats.hdmf.cell_types import (
     type_name_of,
     unwrap_row,
 )
-from hyperslab.formats.hdmf.profile import (
-    SPECIFICATION_CODECS,
-    HdmfOptions,
-    HdmfProfile,
-    replace_attributes,
-    stored_attributes,
-)
+from hyperslab.formats.hdmf.profile import SPECIFICATION_CODECS, HdmfProfile, replace_attributes, stored_attributes
 from hyperslab.formats.metadata_json.dtypes import describe_type
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
@@ -57,12 +53,11 @@ from hyperslab.model.dtypes import (
     VlenString,
     describe,
     tagged,
-    tagged_fields,
 )
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 
 # -- cells that Zarr v3 stores as something else: references and bytes as text, rows of any length as fixed-width rows.
-# Zarr's own format is given the array as it is stored (``to_stored_array``); an internal codec makes cells of it.
+# Zarr's own format gets the array as it is stored (``to_stored_array``); an internal codec makes cells of it.
 
 # How many characters hdmf-zarr gives each field of text, or more: so many or more are read as text of any length.
 MIN_TEXT_WIDTH = 512
@@ -112,29 +107,21 @@ def logical_row(stored: DataType, references: Sequence[str], regions: Sequence[s
     fields."""
     if not isinstance(stored, np.dtype) or stored.names is None:
         return None
-    kinds = {name: _kind(name, stored[name], references, regions) for name in stored.names}
-    if not any(kinds.values()):
+    kinds: dict[str, ObjectRef | RegionRef | VlenString] = {}
+    for name in stored.names:
+        field = stored[name]
+        if field.kind != "U" or field.subdtype is not None:
+            continue
+        if name in regions:
+            kinds[name] = RegionRef()
+        elif name in references:
+            kinds[name] = ObjectRef()
+        elif field.itemsize // 4 >= MIN_TEXT_WIDTH:
+            kinds[name] = VlenString()
+    if not kinds:
         return None
-    return np.dtype(
-        [(name, stored[name] if kind is None else tagged(np.dtype(object), kind)) for name, kind in kinds.items()]
-    )
-
-
-def _kind(
-    name: str, field: NumpyDType, references: Sequence[str], regions: Sequence[str]
-) -> ObjectRef | RegionRef | VlenString | None:
-    if field.kind != "U" or field.subdtype is not None:
-        return None
-    if name in regions:
-        return RegionRef()
-    if name in references:
-        return ObjectRef()
-    return VlenString() if field.itemsize // 4 >= MIN_TEXT_WIDTH else None
-
-
-def text_widths(row: NumpyDType, stored: NumpyDType) -> dict[str, int]:
-    """Return how many characters the fields of any length have, by name."""
-    return {name: stored[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
+    fields = [(name, tagged(np.dtype(object), kinds[name]) if name in kinds else stored[name]) for name in stored.names]
+    return np.dtype(fields)
 
 
 def requested_widths(wish: ArraySpec) -> dict[str, int]:
@@ -149,7 +136,7 @@ def requested_widths(wish: ArraySpec) -> dict[str, int]:
 
 def fixed_width_row(row: NumpyDType, widths: Mapping[str, int]) -> NumpyDType:
     """Return the rows of fixed width that are stored; Unsupported for fields that cannot be text."""
-    kinds = dict(tagged_fields(row))
+    kinds = field_kinds(row)
     for name in row.names or ():
         if row[name].hasobject:
             check_field(name, kinds.get(name), bytes_too=False)
@@ -174,17 +161,20 @@ def to_stored_array(spec: ArraySpec) -> ArraySpec:
     steps = find_steps(spec.codecs)
     if not steps:
         wanted = step_for(spec.dtype, {})
-        as_zarr_has_them = isinstance(spec.dtype, VlenBytes) and "vlen-bytes" in [codec.name for codec in spec.codecs]
-        if wanted is not None and not as_zarr_has_them:
-            message = f"cells of type {describe(spec.dtype)} without codec {wanted.name}"
-            raise Unsupported(message, remedy="leave the codecs out")
-        return spec
+        if wanted is None or (wanted.name == BYTES and "vlen-bytes" in [codec.name for codec in spec.codecs]):
+            return spec
+        message = f"cells of type {describe(spec.dtype)} without codec {wanted.name}"
+        raise Unsupported(message, remedy="leave the codecs out")
     codecs = remove_steps(spec.codecs)
-    if not isinstance(spec.dtype, np.dtype):
-        fill = bytes(spec.fill_value or b"").decode() if isinstance(spec.dtype, VlenBytes) else ""
-        return spec.evolve(dtype=VlenString(), codecs=codecs, fill_value=fill)
-    dtype = fixed_width_row(spec.dtype, steps[0].config["widths"])
-    return spec.evolve(dtype=dtype, codecs=codecs, fill_value=np.zeros((), dtype)[()])
+    match spec.dtype:
+        case np.dtype():
+            dtype = fixed_width_row(spec.dtype, steps[0].config["widths"])
+            return spec.evolve(dtype=dtype, codecs=codecs, fill_value=np.zeros((), dtype)[()])
+        case VlenBytes():
+            fill = bytes(spec.fill_value or b"").decode()
+        case _:
+            fill = ""
+    return spec.evolve(dtype=VlenString(), codecs=codecs, fill_value=fill)
 
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -192,7 +182,7 @@ _OF_BYTES = describe_type(VlenBytes())
 _REFERENCES: dict[str, ObjectRef | RegionRef] = {OBJECTS["v3"]: ObjectRef(), REGIONS["v3"]: RegionRef()}
 
 
-class HdmfV3(HdmfProfile):
+class HdmfV3(HdmfProfile, Zarr3):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of profile v3.
 
     ``layout["hdmf"]`` of an array: ``_DTYPE`` as it was (None: not to be written), ``_REFERENCE_FIELDS`` and
@@ -200,20 +190,23 @@ class HdmfV3(HdmfProfile):
     ``references`` as for groups.
     """
 
-    attribute_names = V3_NAMES
-
-    def __init__(self, options: HdmfOptions | None = None) -> None:
-        super().__init__(Zarr3(), options or HdmfOptions(profile="v3"))
+    name = "v3"
+    links_name = V3_LINKS
+    dtype_name = V3_DTYPE
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec; what is wrong goes to `problems`."""
         stored = stored_attributes(docs)
         doc = docs[document.NAME]
         if not self.is_array(docs):
-            rest = split_reserved(stored)[1] if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
-            return self.read_group(document.read({**doc, "attributes": rest}, problems), stored, node, problems)
+            rest = {"attributes": split_reserved(stored)[1]} if _has_sound_attributes(doc) else {}
+            return self.read_group(document.read({**doc, **rest}, problems), stored, node, problems)
         spec = _read_array(doc, stored, self.is_specification(node), problems)
         return self.with_references(spec, stored, problems)
+
+    def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """Return the document that format zarr3 writes."""
+        return document.render(spec)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
@@ -239,59 +232,66 @@ class HdmfV3(HdmfProfile):
         bare = wish.evolve(attrs={}, codecs=tuple(codec for codec in wish.codecs if codec.name not in INTERNAL_CODECS))
         if step is None:
             return self._reparse(new_array(bare).evolve(attrs=wish.attrs), wish)
-        plain = fixed_width_row(dtype, widths) if isinstance(dtype, np.dtype) else VlenString()
-        fill = _text_fill(wish.fill_value, dtype) if isinstance(plain, VlenString) else None
         if is_object(dtype):
             raise_if_fill_value(wish.fill_value, dtype)
-        found = new_array(bare.evolve(dtype=plain, fill_value=fill, codecs=_text_codecs(bare.codecs, plain)))
-        array = insert_step(found.codecs, step)
-        again = found.evolve(
-            dtype=dtype, codecs=array, fill_value=_cell_fill(found.fill_value, dtype), attrs=wish.attrs
-        )
-        made = self._reparse(again, wish)
-        try_chain(made)
-        return made
+        if isinstance(dtype, np.dtype):
+            plain = bare.evolve(dtype=fixed_width_row(dtype, widths), fill_value=None)
+        else:
+            codecs = tuple(Codec("vlen-utf8") if codec.name == "vlen-bytes" else codec for codec in bare.codecs)
+            plain = bare.evolve(dtype=VlenString(), fill_value=_text_fill(wish.fill_value, dtype), codecs=codecs)
+        stored = new_array(plain)
+        fill = _cell_fill(stored.fill_value, dtype)
+        array = stored.evolve(dtype=dtype, codecs=insert_step(stored.codecs, step), fill_value=fill, attrs=wish.attrs)
+        found = self._reparse(array, wish)
+        try_chain(found)
+        return found
 
     def _reparse(self, spec: ArraySpec, wish: ArraySpec) -> ArraySpec:
         """Return the array as it reads once it is written."""
-        own_layout = {V3_NAMES.dtype: None} if wish.layout.get(LAYOUT, {}).get(V3_NAMES.dtype, "") is None else {}
+        own_layout = {V3_DTYPE: None} if wish.layout.get(LAYOUT, {}).get(V3_DTYPE, "") is None else {}
         found = self.parse(self.render(spec.evolve(layout={**spec.layout, LAYOUT: own_layout})), "")
-        if not found.is_array:
-            raise TypeError("no array")
+        assert found.is_array
         return found.evolve(layout={**found.layout, LAYOUT: {**found.layout[LAYOUT], **own_layout}})
 
     def specification(self) -> ArraySpec:
         """Return the array that the schema of one source is stored in."""
-        wish = ArraySpec(
-            shape=(), dtype=VlenString(), chunks=(), layout={LAYOUT: {V3_NAMES.dtype: None}, "checksum": False}
-        )
-        return self.new_array(wish)
+        layout = {LAYOUT: {V3_DTYPE: None}, "checksum": False}
+        return self.new_array(ArraySpec(shape=(), dtype=VlenString(), chunks=(), layout=layout))
 
 
 # -- from documents -----------------------------------------------------------------------------------------------
+
+
+def _has_sound_attributes(doc: Mapping[str, object]) -> bool:
+    """Return False where the attributes of a document are no object, which Zarr's own format reports."""
+    return isinstance(doc.get("attributes", {}), dict)
 
 
 def _read_array(
     doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
-    type_name = own.pop(V3_NAMES.dtype, None)
-    own_layout: dict[str, Any] = {} if type_name is None else {V3_NAMES.dtype: type_name}
-    named = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
-    own_layout |= named | ({"unread": own} if own else {})
+    type_name = own.pop(V3_DTYPE, None)
+    own_layout: dict[str, Any] = {} if type_name is None else {V3_DTYPE: type_name}
+    reference_fields = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
+    own_layout |= reference_fields | ({"unread": own} if own else {})
     dims = rest.pop(DIMENSIONS, None)
-    attributes = rest if isinstance(doc.get("attributes", {}), dict) else doc["attributes"]
-    spec = document.read({**doc, "attributes": attributes}, problems)
-    if not spec.is_array:
-        raise TypeError("no array")
+    spec = document.read({**doc, **({"attributes": rest} if _has_sound_attributes(doc) else {})}, problems)
+    assert spec.is_array
     if found := find_steps(spec.codecs):
         problems.undecodable("unknown-codec", f"codec {found[0].name!r} is not known")
         return spec.evolve(problem=problems.undecodable_reason, layout={**spec.layout, LAYOUT: own_layout})
-    _check_specification(spec, is_specification, problems)
+    is_text = isinstance(spec.dtype, VlenString | VlenBytes)
+    serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
+    if is_specification and is_text and not SPECIFICATION_CODECS.issuperset(serial):
+        problems.undecodable(
+            "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
+        )
     spec = _read_dimensions(spec, doc, dims, own_layout, problems)
+    # Schemas have no _DTYPE in hdmf-zarr's stores: none is written to them either.
     if is_specification and type_name is None:
-        own_layout[V3_NAMES.dtype] = None
-    array = _apply_reserved(spec, type_name, named, rest, problems)
+        own_layout[V3_DTYPE] = None
+    array = _apply_reserved(spec, type_name, reference_fields, rest, problems)
     _check_type_name(type_name, array, is_specification, problems)
     return array.evolve(problem=problems.undecodable_reason, layout={**spec.layout, LAYOUT: own_layout})
 
@@ -302,13 +302,9 @@ def _read_dimensions(
     """Return the array with its dimension names, those of the attribute where Zarr's own document has none."""
     if dims is None:
         return spec
-    fits = (
-        isinstance(dims, list) and len(dims) == len(spec.shape) and all(isinstance(name, str | None) for name in dims)
-    )
-    if not fits:
-        problems.warn(
-            "dimensions", f"{DIMENSIONS} is {shorten(dims)}, which names no {len(spec.shape)} dimensions; ignored"
-        )
+    rank = len(spec.shape)
+    if not isinstance(dims, list) or len(dims) != rank or not all(isinstance(name, str | None) for name in dims):
+        problems.warn("dimensions", f"{DIMENSIONS} is {shorten(dims)}, which names no {rank} dimensions; ignored")
         return spec.evolve(attrs={**spec.attrs, DIMENSIONS: dims})
     if doc.get("dimension_names") is None:
         own_layout["dimensions"] = dims
@@ -319,14 +315,19 @@ def _read_dimensions(
 
 
 def _apply_reserved(
-    spec: ArraySpec, type_name: object, named: Mapping[str, object], rest: Mapping[str, object], problems: Problems
+    spec: ArraySpec,
+    type_name: object,
+    reference_fields: Mapping[str, object],
+    rest: Mapping[str, object],
+    problems: Problems,
 ) -> ArraySpec:
     """Return the array as its reserved attributes describe it: references, rows of any length, bytes."""
-    fields = [_parse_field_names(named.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)]
+    fields = [
+        _parse_field_names(reference_fields.get(name), name, problems) for name in (REFERENCE_FIELDS, REGION_FIELDS)
+    ]
     if isinstance(spec.dtype, VlenString):
-        mark = rest.get(ATTRIBUTE)
-        of_bytes = isinstance(mark, dict) and mark.get("dtype") == _OF_BYTES
-        kind = _REFERENCES.get(type_name) if isinstance(type_name, str) else None
+        of_bytes = object_or_empty(rest.get(ATTRIBUTE)).get("dtype") == _OF_BYTES
+        kind = _REFERENCES.get(text_or_none(type_name) or "")
         if kind is None and not of_bytes:
             return spec
         dtype = VlenBytes() if kind is None else kind
@@ -336,15 +337,16 @@ def _apply_reserved(
         fill = _cell_fill(spec.fill_value, dtype)
         return spec.evolve(dtype=dtype, codecs=insert_step(spec.codecs, step), fill_value=fill)
     row = logical_row(spec.dtype, *fields)
-    found = {} if row is None else dict(tagged_fields(row))
+    kinds = {} if row is None else field_kinds(row)
     for name in fields[0] + fields[1]:
-        if not isinstance(found.get(name), ObjectRef | RegionRef):
+        if kinds.get(name) in (None, VlenString()):
             problems.warn("reference-fields", f"there is no field {name!r} of text that could hold references; ignored")
-    if row is None or not isinstance(spec.dtype, np.dtype):
+    if row is None:
         return spec
     if spec.fill_value is not None and any(spec.fill_value.tobytes()):
         problems.warn("fill_value", "the fill value of rows is not empty; those never written are rows of zeros")
-    step = Codec(ROWS, {"widths": text_widths(row, spec.dtype)})
+    widths = {name: spec.numpy_dtype[name].itemsize // 4 for name in row.names or () if row[name].hasobject}
+    step = Codec(ROWS, {"widths": widths})
     return spec.evolve(dtype=row, codecs=insert_step(spec.codecs, step), fill_value=None)
 
 
@@ -357,17 +359,8 @@ def _parse_field_names(names: object, attribute: str, problems: Problems) -> lis
     return []
 
 
-def _check_specification(spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
-    serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
-    text = isinstance(spec.dtype, VlenString | VlenBytes)
-    if is_specification and text and not SPECIFICATION_CODECS.issuperset(serial):
-        problems.undecodable(
-            "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
-        )
-
-
 def _check_type_name(type_name: object, spec: ArraySpec, is_specification: bool, problems: Problems) -> None:
-    """Warn of a ``_DTYPE`` that is not so: what Zarr itself says of the cells counts."""
+    """Warn of a ``_DTYPE`` that does not fit the cells: Zarr's own type counts."""
     if type_name is None:
         if not is_specification and type_name_of(spec.dtype, "v3") is not None:
             problems.warn("_DTYPE", f"_DTYPE is missing; {type_name_of(spec.dtype, 'v3')} is assumed")
@@ -386,7 +379,7 @@ def _previous_array(stored_document: Mapping[str, object], own_layout: Mapping[s
         return None
     stored = {
         name: own_layout[name]
-        for name in (V3_NAMES.dtype, REFERENCE_FIELDS, REGION_FIELDS)
+        for name in (V3_DTYPE, REFERENCE_FIELDS, REGION_FIELDS)
         if own_layout.get(name) is not None
     }
     return _parse_previous(stored_document, stored)
@@ -401,24 +394,21 @@ def _attributes(
     """Return the stored attributes with those of this profile."""
     attributes: dict[str, Any] = dict(own_layout.get("unread", {}))
     same = previous is not None and is_same_type(previous.dtype, spec.dtype)
-    type_name = (
-        own_layout[V3_NAMES.dtype]
-        if V3_NAMES.dtype in own_layout and (same or own_layout[V3_NAMES.dtype] is None)
-        else type_name_of(spec.dtype, "v3")
-    )
-    if isinstance(spec.dtype, VlenBytes) and type_name is None:
-        type_name = type_name_of(spec.dtype, "v3")
-    attributes |= {} if type_name is None else {V3_NAMES.dtype: type_name}
+    is_bytes = isinstance(spec.dtype, VlenBytes)
+    type_name = type_name_of(spec.dtype, "v3")
+    if V3_DTYPE in own_layout and (same or (own_layout[V3_DTYPE] is None and not is_bytes)):
+        type_name = own_layout[V3_DTYPE]
+    attributes |= {} if type_name is None else {V3_DTYPE: type_name}
     if same:
         attributes |= {name: own_layout[name] for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own_layout}
-    elif isinstance(spec.dtype, np.dtype):
-        for attribute, kind in ((REFERENCE_FIELDS, ObjectRef), (REGION_FIELDS, RegionRef)):
-            if names := [name for name, found in tagged_fields(spec.dtype) if isinstance(found, kind)]:
+    else:
+        for attribute, kind in ((REFERENCE_FIELDS, ObjectRef()), (REGION_FIELDS, RegionRef())):
+            if names := [name for name, found in field_kinds(spec.dtype).items() if found == kind]:
                 attributes[attribute] = names
     if any(name is not None for name in spec.dims):
         attributes[DIMENSIONS] = list(spec.dims)
     attributes = {**stored, **attributes}
-    return add_extended_metadata(attributes, dtype=_OF_BYTES) if isinstance(spec.dtype, VlenBytes) else attributes
+    return add_extended_metadata(attributes, dtype=_OF_BYTES) if is_bytes else attributes
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------
@@ -437,10 +427,3 @@ def _text_fill(fill: Any, dtype: DataType) -> str:
 def _cell_fill(fill: Any, dtype: DataType) -> object:
     """Return the fill value of cells by that of the text that is stored."""
     return (fill or "").encode() if isinstance(dtype, VlenBytes) else None
-
-
-def _text_codecs(codecs: tuple[Codec, ...], plain: DataType) -> tuple[Codec, ...]:
-    """Return the chain for cells that are stored as text."""
-    if not isinstance(plain, VlenString):
-        return codecs
-    return tuple(Codec("vlen-utf8") if codec.name == "vlen-bytes" else codec for codec in codecs)

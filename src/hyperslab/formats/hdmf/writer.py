@@ -6,20 +6,30 @@ The links of a group are changed by putting, dropping and moving links alone; it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
+from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Format, Writer
-from hyperslab.formats.hdmf.attributes import LAYOUT, LINKS, SPECIFICATIONS, SPECLOC, SPECLOC_PATH, V2_NAMES, V3_NAMES
+from hyperslab.formats.hdmf.attributes import (
+    LAYOUT,
+    LINKS,
+    SPECIFICATIONS,
+    SPECLOC,
+    SPECLOC_PATH,
+    V2_LINKS,
+    V3_LINKS,
+    Reference,
+)
 from hyperslab.formats.hdmf.profile import HdmfOptions, HdmfProfile, replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reader import HdmfReader, is_specification, links_of, specifications_path
 from hyperslab.formats.hdmf.reference_ids import (
-    complete_attributes,
+    CasReferenceChunks,
+    ReferenceChunks,
     complete_pointer,
     has_all_ids,
-    open_reference_chunks,
     read_object_id,
     reference_fields,
 )
@@ -30,14 +40,14 @@ from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import NAME as V3_NAME
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import is_within, normalize, split
-from hyperslab.model.refs import Link, ObjectReference, Pointer, RegionReference
+from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 
 Spec = GroupSpec | ArraySpec
 # Zarr's own format speaks of its other version in messages; here that is the other profile.
 _PLAIN = re.compile(r"format zarr([23])")
-_IDENTIFYING = frozenset({"neurodata_type", SPECLOC, V2_NAMES.links, V3_NAMES.links})
+_IDENTIFYING = frozenset({"neurodata_type", SPECLOC, V2_LINKS, V3_LINKS})
 """Attributes by which a root is known to be one of HDMF."""
 
 
@@ -64,20 +74,22 @@ class HdmfDocuments(ZarrWriter):
 
     def _documents_of(self, path: str, spec: Spec) -> Docs:
         docs = super()._documents_of(path, self.complete_ids(spec))
-        return docs if path or spec.is_array else _mark_as_hdmf(docs)
+        attributes = stored_attributes(docs)
+        if path or spec.is_array or not _IDENTIFYING.isdisjoint(attributes):
+            return docs
+        # Nothing else marks this root as one of HDMF: an empty list of links does.
+        return replace_attributes(docs, {**attributes, V3_LINKS if V3_NAME in docs else V2_LINKS: []})
 
     def complete_ids(self, spec: Spec) -> Spec:
         """Return the node with all ids of its links and references."""
-        attrs = complete_attributes(spec.attrs, self.find_object_id)
-        whole = spec if attrs is spec.attrs else spec.evolve(attrs=attrs)
+        references = {
+            name: complete_pointer(value, self.find_object_id)
+            for name, value in spec.attrs.items()
+            if isinstance(value, Reference)
+        }
+        whole = spec.evolve(attrs={**spec.attrs, **references}) if references else spec
         links = {name: complete_pointer(link, self.find_object_id) for name, link in links_of(spec).items()}
-        return replace_links(whole, links) if whole.is_group and links else whole
-
-    def put_all(self, changes: Mapping[str, Spec]) -> None:
-        """Put nodes by one commit."""
-        with self.batch() if len(changes) > 1 else nullcontext():  # which others that use this writer would wait for
-            for path, spec in changes.items():
-                self.put(path, spec)
+        return _replace_layout(whole, LINKS, links) if whole.is_group and links else whole
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks of an array as `spec` describes them; references get their ids when they are written."""
@@ -86,26 +98,22 @@ class HdmfDocuments(ZarrWriter):
             return super().chunks_as(path, spec)
         try:
             keys = ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
-            return open_reference_chunks(keys, spec, fields, self.find_object_id)
+            source = CasReferenceChunks if keys.uses_compare_and_swap else ReferenceChunks
+            return source(keys, spec, Grid.of(spec.shape, spec.chunks), fields, self.find_object_id)
         except HyperslabError as error:
             raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def _commit(self, change: DocumentChange) -> None:
         """Commit a change, the first time without consolidated metadata that lacks the specifications."""
-        if not self._is_fresh:
-            self._is_fresh = True
-            self._drop_partial_copy()
-        super()._commit(change)
-
-    def _drop_partial_copy(self) -> None:
         name = self._dialect.consolidated_name
-        if name in self._dialect.nodes:  # only in Zarr v2 there were writers of such
-            return
-        doc = self._stored("", name)
-        copy = None if doc is None else self._dialect.read_consolidated(doc)
-        if copy is None or SPECIFICATIONS in copy or self._stored_docs(SPECIFICATIONS) is None:
-            return
-        self.store.delete(name, durable=self._settings.durable)
+        is_first, self._is_fresh = not self._is_fresh, True
+        # Only in Zarr v2, where it stands in a document of its own, there were writers of such.
+        if is_first and name not in self._dialect.nodes:
+            doc = self._stored("", name)
+            copy = None if doc is None else self._dialect.read_consolidated(doc)
+            if copy is not None and SPECIFICATIONS not in copy and self._stored_docs(SPECIFICATIONS) is not None:
+                self.store.delete(name, durable=self._settings.durable)
+        super()._commit(change)
 
 
 class HdmfWriter(HdmfReader, Writer):
@@ -117,11 +125,11 @@ class HdmfWriter(HdmfReader, Writer):
         where: Location,
         options: HdmfOptions,
         variant: Format,
-        spelling: HdmfProfile,
+        dialect: HdmfProfile,
     ) -> None:
         super().__init__(documents, where, options, variant)
         self._written = documents
-        self._dialect = spelling
+        self._dialect = dialect
         self._incomplete: set[str] = set()
 
     # -- nodes ------------------------------------------------------------------------------------------------------
@@ -139,40 +147,39 @@ class HdmfWriter(HdmfReader, Writer):
         # Lock order: the group that loses a link of this name, then the root that names the specifications. All changes
         # are one commit.
         with ExitStack() as locks:
-            changes: dict[str, Spec] = {}
+            groups: dict[str, GroupSpec] = {}
             if self._link(path) is not None:
                 locks.enter_context(self._written.lock_node(group))
-                changes |= {group: remove_link(self._group(group), name)}
+                groups[group] = _without_link(self._group(group), name)
             if is_within(path, SPECIFICATIONS) and path and specifications_path(self._group("")) is None:
                 locks.enter_context(self._written.lock_node(""))
-                changes |= self._name_specifications(changes.get(""))
-            changes |= {path: self._array(path, spec) if spec.is_array else self._with_layout(path, spec)}
-            self._written.put_all(changes)
+                root = groups.get("") or self._group("")
+                if specifications_path(root) is None:
+                    groups[""] = _replace_layout(root, SPECLOC_PATH, SPECIFICATIONS)
+            node = self._schema_array(path, spec) if spec.is_array else self._with_links(path, spec)
+            changes = {**groups, path: node}
+            # A batch only where there are several: others that use this writer would wait for its end.
+            with self._written.batch() if len(changes) > 1 else nullcontext():
+                for place, changed in changes.items():
+                    self._written.put(place, changed)
         self._remember_incomplete(path)
 
     def _forget_ids(self) -> None:
         self._ids = self._place = None
 
-    def _array(self, path: str, spec: ArraySpec) -> ArraySpec:
+    def _schema_array(self, path: str, spec: ArraySpec) -> ArraySpec:
         """Return the array, in place of a text below the specifications the array of a schema."""
         place = specifications_path(self._written.node_or_none("")) or SPECIFICATIONS
         is_text = isinstance(spec.dtype, VlenString) and not spec.shape
         return self._dialect.specification() if is_text and is_specification(path, place) else spec
 
-    def _with_layout(self, path: str, spec: GroupSpec) -> GroupSpec:
+    def _with_links(self, path: str, spec: GroupSpec) -> GroupSpec:
         """Return the group with its present links and place of the specifications, whatever its layout says."""
-        now = self._written.node_or_none(path)
-        own = {} if now is None else now.layout.get(LAYOUT, {})
-        kept = {name: own[name] for name in (LINKS, SPECLOC_PATH) if name in own}
-        layout_value = {
-            name: value for name, value in spec.layout.get(LAYOUT, {}).items() if name not in (LINKS, SPECLOC_PATH)
-        }
-        return spec.evolve(layout={**spec.layout, LAYOUT: {**layout_value, **kept}})
-
-    def _name_specifications(self, changed: Spec | None) -> dict[str, Spec]:
-        """Return the change that names the specifications in the root, where it does not name them yet."""
-        root = changed if changed is not None and changed.is_group else self._group("")
-        return {} if specifications_path(root) is not None else {"": replace_specifications_path(root, SPECIFICATIONS)}
+        present = self._written.node_or_none(path) or GroupSpec()
+        own = {name: part for name, part in spec.layout.get(LAYOUT, {}).items() if name not in (LINKS, SPECLOC_PATH)}
+        present_own = present.layout.get(LAYOUT, {})
+        kept = {name: present_own[name] for name in (LINKS, SPECLOC_PATH) if name in present_own}
+        return spec.evolve(layout={**spec.layout, LAYOUT: {**own, **kept}})
 
     def _follow_specifications(self, source: str, target: str | None) -> None:
         """Name the specifications in the root where they are, now that `source` was moved or dropped."""
@@ -180,9 +187,8 @@ class HdmfWriter(HdmfReader, Writer):
             root = self._group("")
             place = specifications_path(root)
             if source and place is not None and is_within(place, source):
-                self._written.put(
-                    "", replace_specifications_path(root, None if target is None else target + place[len(source) :])
-                )
+                present = None if target is None else target + place[len(source) :]
+                self._written.put("", _replace_layout(root, SPECLOC_PATH, present))
 
     def _group(self, path: str) -> GroupSpec:
         """Return the group at a path, a new one where nothing is; Invalid for an array."""
@@ -201,7 +207,7 @@ class HdmfWriter(HdmfReader, Writer):
             return
         group, name = split(path)
         with self._written.lock_node(group):
-            self._written.put(group, remove_link(self._group(group), name))
+            self._written.put(group, _without_link(self._group(group), name))
 
     def move(self, source: str, target: str) -> bool:
         """Rename a link, or a node with all below it; AlreadyExists when the target is taken."""
@@ -223,7 +229,7 @@ class HdmfWriter(HdmfReader, Writer):
         """Return a user's wish as the profile spells it; Unsupported where it cannot be stored."""
         try:
             return self._written.new_array(spec)
-        except Unsupported as error:  # said by the format below, whose other version is our other profile
+        except Unsupported as error:  # of the format below, whose other version is our other profile
             message = _PLAIN.sub(r"format hdmf (profile v\1)", error.message)
             raise Unsupported(message, remedy=_PLAIN.sub(r"profile='v\1'", error.remedy or "") or None) from None
 
@@ -233,27 +239,22 @@ class HdmfWriter(HdmfReader, Writer):
         group, name = split(path)
         if not name:
             raise Invalid("the root is no link", url=self.store.url)
-        if self._link(path) is None and self._is_there(path):
-            remedy = "remove it first"
-            raise AlreadyExists("a group or array has this name", url=self.store.url, node=path, remedy=remedy)
+        if self._link(path) is None:
+            with suppress(NodeNotFound):
+                self._written.node(path)
+                remedy = "remove it first"
+                raise AlreadyExists("a group or array has this name", url=self.store.url, node=path, remedy=remedy)
         with self._written.lock_node(group):
             spec = self._group(group)
-            self._written.put(group, replace_links(spec, {**links_of(spec), name: link}))
+            self._written.put(group, _replace_layout(spec, LINKS, {**links_of(spec), name: link}))
         self._remember_incomplete(group)
-
-    def _is_there(self, path: str) -> bool:
-        try:
-            self._written.node(path)
-        except NodeNotFound:
-            return False
-        return True
 
     # -- batches and locks ------------------------------------------------------------------------------------------
 
     def _remember_incomplete(self, path: str) -> None:
         """Remember a node with a pointer to a node that has no id yet."""
         spec = self._written.node_or_none(path)
-        if spec is not None and not all(map(has_all_ids, list_pointers(spec))):
+        if spec is not None and not all(map(has_all_ids, _list_pointers(spec))):
             self._incomplete.add(path)
 
     @contextmanager
@@ -270,15 +271,12 @@ class HdmfWriter(HdmfReader, Writer):
         """Put nodes again whose pointers led to nodes that were not there yet."""
         again, self._incomplete = self._incomplete, set()
         for path in again:
-            if self._has_new_ids(path):
-                with self._written.lock_node(path):  # others may have changed it since
-                    spec = self._written.node_or_none(path)
-                    if spec is not None:
-                        self._written.put(path, spec)
-
-    def _has_new_ids(self, path: str) -> bool:
-        spec = self._written.node_or_none(path)
-        return spec is not None and pointer_ids(self._written.complete_ids(spec)) != pointer_ids(spec)
+            spec = self._written.node_or_none(path)
+            if spec is None or _pointer_ids(self._written.complete_ids(spec)) == _pointer_ids(spec):
+                continue
+            with self._written.lock_node(path):  # others may have changed it since
+                if (present := self._written.node_or_none(path)) is not None:
+                    self._written.put(path, present)
 
     @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
@@ -291,40 +289,20 @@ class HdmfWriter(HdmfReader, Writer):
         self._written.consolidate(path)
 
 
-def replace_links(spec: GroupSpec, links: Mapping[str, Link]) -> GroupSpec:
-    """Return the group with these links."""
-    return _replace_layout(spec, LINKS, links)
+def _replace_layout(spec: GroupSpec, name: str, part: object) -> GroupSpec:
+    """Return the group with another part of this format's layout."""
+    return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), name: part}})
 
 
-def replace_specifications_path(root: GroupSpec, place: str | None) -> GroupSpec:
-    """Return the root with this path of the specifications."""
-    return _replace_layout(root, SPECLOC_PATH, place)
+def _without_link(spec: GroupSpec, name: str) -> GroupSpec:
+    return _replace_layout(spec, LINKS, {other: link for other, link in links_of(spec).items() if other != name})
 
 
-def _replace_layout(spec: GroupSpec, name: str, layout_value: object) -> GroupSpec:
-    return spec.evolve(layout={**spec.layout, LAYOUT: {**spec.layout.get(LAYOUT, {}), name: layout_value}})
-
-
-def remove_link(spec: GroupSpec, name: str) -> GroupSpec:
-    """Return the group without one link."""
-    return replace_links(spec, {other: link for other, link in links_of(spec).items() if other != name})
-
-
-def list_pointers(spec: Spec) -> list[Pointer]:
+def _list_pointers(spec: Spec) -> list[Pointer]:
     """Return the links of a node, and the references among its attributes."""
-    values = (value for value in spec.attrs.values() if isinstance(value, ObjectReference | RegionReference))
-    return [*links_of(spec).values(), *values]
+    return [*links_of(spec).values(), *(value for value in spec.attrs.values() if isinstance(value, Reference))]
 
 
-def pointer_ids(spec: Spec) -> list[tuple[str | None, str | None]]:
+def _pointer_ids(spec: Spec) -> list[tuple[str | None, str | None]]:
     """Return the ids of all pointers of a node; pointers compare equal without them."""
-    return [(pointer.object_id, pointer.source_object_id) for pointer in list_pointers(spec)]
-
-
-def _mark_as_hdmf(docs: Docs) -> Docs:
-    """Add an empty list of links to a root that nothing else marks as one of HDMF."""
-    attributes = stored_attributes(docs)
-    if not _IDENTIFYING.isdisjoint(attributes):
-        return docs
-    names = V3_NAMES if V3_NAME in docs else V2_NAMES
-    return replace_attributes(docs, {**attributes, names.links: []})
+    return [(pointer.object_id, pointer.source_object_id) for pointer in _list_pointers(spec)]
