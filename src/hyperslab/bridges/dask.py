@@ -345,8 +345,8 @@ def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndar
 
 
 def fitted(chunks: Sizes, auto: tuple[int, ...]) -> tuple[int, ...]:
-    """Return chunk lengths near ``auto`` for a new array that is written by these blocks: a block holds whole chunks, if
-    a length from a quarter of ``auto`` up to that divides it."""
+    """Return chunk lengths near ``auto`` for a new array that is written by these blocks: a block holds whole chunks
+    where a length from a quarter of ``auto`` up to that divides it."""
     fitting = []
     for sizes, cut in zip(chunks, auto, strict=True):
         block = one_size(sizes) or cut

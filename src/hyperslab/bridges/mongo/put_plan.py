@@ -29,6 +29,7 @@ from hyperslab.formats.mongo.bson_values import (
     check_document,
     check_levels,
     dtype_to_text,
+    subdocument,
     to_little_endian,
 )
 from hyperslab.formats.mongo.chunk_documents import DENSE, SPARSE, DerivedIds, IdScheme, SaltedIds, encode_coo
@@ -298,8 +299,7 @@ def _fixed_length(name: str, cells: object) -> Any:
 
 def pandas_description(meta: Meta, name: str) -> Mapping[str, Any]:
     """Return the field ``pandas`` of a variable, empty where it has none."""
-    found = variable_extension(meta, name).get(PANDAS_FIELD)
-    return found if isinstance(found, Mapping) else {}
+    return subdocument(variable_extension(meta, name), PANDAS_FIELD)
 
 
 def as_pandas(cells: object, declared: Mapping[str, Any]) -> Any:

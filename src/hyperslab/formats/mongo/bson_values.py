@@ -1,4 +1,4 @@
-"""What a document can say: sizes, names of dtypes, attributes, and the limits that MongoDB sets. Pure."""
+"""Values of documents: sizes, names of dtypes, attributes, and the limits that MongoDB sets. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ MutableDocument = dict[str, Any]
 """A document in the making; a stage of an aggregation."""
 DocumentCollection = Collection[MutableDocument]
 """A collection of documents, as the driver gives it."""
+
+
+def subdocument(doc: Document | None, field: str) -> Document:
+    """Return the document in a field of another; an empty one where no document stands there."""
+    found = None if doc is None else doc.get(field)
+    return found if isinstance(found, Mapping) else {}
 
 
 class Collections(NamedTuple):

@@ -110,7 +110,7 @@ class Segment:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What all documents of one chunk agree upon."""
+        """The properties that all documents of one chunk share."""
         return self.dtype, self.shape, self.sparse, self.nnz, self.fill
 
 

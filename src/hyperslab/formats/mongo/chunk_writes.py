@@ -19,7 +19,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, subdocument
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, DerivedIds, Key, Segment, format_key, parse_key
 from hyperslab.formats.mongo.chunk_queries import chunk_query, document_batches, fetch_segments
 from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, object_exists
@@ -54,11 +54,10 @@ class UndoEntry:
         return f"{UNDO}.{self.place}"
 
 
-def undo_entries(extension: object) -> dict[Key, UndoEntry]:
+def undo_entries(extension: Document) -> dict[Key, UndoEntry]:
     """Return the entries of chunks that are being changed, of the field ``hyperslab`` of an object."""
-    entries = extension.get("undo") if isinstance(extension, Mapping) else None
     found = {}
-    for place, value in entries.items() if isinstance(entries, Mapping) else ():
+    for place, value in subdocument(extension, "undo").items():
         with suppress(HyperslabError, AttributeError):
             key = parse_key(value)
             found[key] = UndoEntry(place, value.get("id"), key, value.get("documents"))
@@ -67,7 +66,7 @@ def undo_entries(extension: object) -> dict[Key, UndoEntry]:
 
 def undo_copy_ids(doc: Document | None) -> list[ObjectId]:
     """Return the ids that copies lie under, by the document of an object."""
-    return [entry.id for entry in undo_entries((doc or {}).get(EXTENSION)).values()]
+    return [entry.id for entry in undo_entries(subdocument(doc, EXTENSION)).values()]
 
 
 def all_undo_copy_ids(meta: DocumentCollection) -> set[ObjectId]:
@@ -76,14 +75,15 @@ def all_undo_copy_ids(meta: DocumentCollection) -> set[ObjectId]:
 
 
 def _read_entries(meta: DocumentCollection, meta_id: ObjectId) -> dict[Key, UndoEntry]:
-    return undo_entries((meta.find_one({"_id": {"$eq": meta_id}}, {UNDO: 1}) or {}).get(EXTENSION))
+    return undo_entries(subdocument(meta.find_one({"_id": {"$eq": meta_id}}, {UNDO: 1}), EXTENSION))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 class UndoView:
-    """What a reader goes by: the chunks whose old documents lie apart, but for those that are its own (``mine``)."""
+    """The chunks that a reader takes from copies of their old documents: all that somebody changes, but its own
+    (``mine``)."""
 
     def __init__(
         self,
@@ -136,11 +136,11 @@ class UndoView:
 
 def without_entries(extension: Document, done: Mapping[Key, UndoEntry]) -> MutableDocument | None:
     """Return the field ``hyperslab`` once these changes are done; None where somebody has taken one of them back."""
-    entries = dict(extension.get("undo") or {})
+    entries = dict(subdocument(extension, "undo"))
     for entry in done.values():
-        found = entries.pop(entry.place, None)
-        if not isinstance(found, Mapping) or found.get("id") != entry.id:
+        if subdocument(entries, entry.place).get("id") != entry.id:
             return None
+        del entries[entry.place]
     rest = {name: value for name, value in extension.items() if name != "undo"}
     return {**rest, "undo": entries} if entries else rest
 
@@ -186,9 +186,10 @@ class ChunkUndo:
         return {key for key, count in found.items() if count > 1}
 
     def version(self) -> int | None:
-        """Counts the changes that others begin, end and take back; None where there were none."""
-        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {VERSION: 1}) or {}
-        return (doc.get(EXTENSION) or {}).get("version")
+        """Return the version of the object's document, which counts the changes that others begin, end and take back;
+        None where there were none."""
+        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {VERSION: 1})
+        return subdocument(doc, EXTENSION).get("version")
 
     def wait_until_free(self, keys: Iterable[Key]) -> None:
         """Wait until nobody else changes these chunks, which one command is about to change; take back what the dead
@@ -487,7 +488,7 @@ def _steps(each: ChunkSwap, meta_id: ObjectId) -> Iterator[_Step]:
 
 
 _CONTENT = ("data", "sparse_data", "sparse_coords", "nnz", "fill_value")
-"""What a document says of its own cells, and of how many the whole chunk lists."""
+"""The fields of a document about its own cells, and about how many the whole chunk lists."""
 
 
 def _content(segment: Segment) -> MutableDocument:

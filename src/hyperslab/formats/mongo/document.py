@@ -25,6 +25,7 @@ from hyperslab.formats.mongo.bson_values import (
     dtype_to_text,
     parse_index,
     parse_sizes,
+    subdocument,
     to_little_endian,
 )
 from hyperslab.formats.mongo.chunk_documents import (
@@ -62,7 +63,7 @@ LEASE = f"{EXTENSION}.lease"
 UNDO = f"{EXTENSION}.undo"
 """The chunks that are being changed, and where copies of their old documents lie."""
 DERIVED: Literal["derived"] = "derived"
-"""What ``chunk_ids`` of that field says where the ids of chunk documents follow from their keys."""
+"""The value of ``chunk_ids`` in that field where the ids of chunk documents follow from their keys."""
 _KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", EXTENSION)
 # More than any collection holds; a damaged document may claim any number.
 _MOST_CHUNKS = 1 << 32
@@ -169,8 +170,7 @@ def parse_object(doc: Document) -> Meta:
 
     if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], Mapping):
         # The attributes of a DataArray stand at the top, and win over those of its variable (R22).
-        inner = data_vars[ARRAY].get("attrs")
-        attrs = {**(inner if isinstance(inner, Mapping) else {}), **attrs}
+        attrs = {**subdocument(data_vars[ARRAY], "attrs"), **attrs}
     return Meta(
         id=doc.get("_id"),
         coords=parse_part(coords),

@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.dimension_suffix import add_suffix
-from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs
+from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs, subdocument
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
 from hyperslab.formats.mongo.to_spec import (
@@ -244,8 +244,7 @@ def without_variable(meta: Meta, name: str) -> Meta:
 
 
 def _variable_extensions(meta: Meta) -> MutableDocument:
-    declared = meta.extension.get("variables")
-    return dict(declared) if isinstance(declared, Mapping) else {}
+    return dict(subdocument(meta.extension, "variables"))
 
 
 def sort_coordinates(meta: Meta) -> Meta:
@@ -279,8 +278,8 @@ def with_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
         return _with_root_group(meta, spec)
     meta = with_parent_groups(meta, f"{path}/-")
     known = inner_groups(meta)
-    old = known[path] if isinstance(known[path], Mapping) else {}
-    raw, codes = encode_attrs(spec.attrs, old.get("attrs") or {}, old.get("attr_types") or {})
+    old = subdocument(known, path)
+    raw, codes = encode_attrs(spec.attrs, subdocument(old, "attrs"), attr_codes(old))
     free = [dim.name for dim in spec.dims if dim.unlimited]
     parts = (("attrs", raw), ("attr_types", codes), ("unlimited", free))
     return _with_groups(meta, {**known, path: {name: value for name, value in parts if value}})
@@ -311,8 +310,8 @@ def _with_groups(meta: Meta, groups: Document) -> Meta:
 
 
 def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
-    """Return the object after an array was ``changed``, with each name of a dimension that has several lengths in it
-    told apart: the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
+    """Return the object after an array was ``changed``, with one name for each length of a dimension that has several:
+    the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
     if not inner_groups(meta):
         return meta
     dims = {

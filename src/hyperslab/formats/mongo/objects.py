@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from pymongo.read_preferences import ReadPreference
 
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, subdocument
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds, parse_key
 from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, undo_entries
 from hyperslab.formats.mongo.document import (
@@ -178,7 +178,7 @@ def insert_replacement(meta: DocumentCollection, document: Document, name_or_id:
     if old is None or not is_id:
         meta.insert_one({**new, EXTENSION: ours})
         return str(name_or_id)
-    name = (meta.find_one({"_id": old}, {"name": 1}) or {}).get("name")
+    name = _own_name(meta, old)
     meta.insert_one({**new, **({} if name is None else {"name": name}), EXTENSION: {**ours, "replaces": old}})
     return None
 
@@ -282,7 +282,7 @@ def _take_place(meta: DocumentCollection, own: Document, old: object, values: Do
     """Take the place of a certain object: claim its name, or its id where it has none, take away the claims of others,
     let this one be found. Return False when somebody was faster. Conflict when that one is gone, or replaced already.
     """
-    name = (meta.find_one({"_id": {"$eq": old}}, {"name": 1}) or {}).get("name")
+    name = _own_name(meta, old)
     wanted = name if isinstance(name, str) else old
     if not _update_if_unchanged(meta, own, {"$set": {CLAIMS: wanted}}):
         return False
@@ -336,7 +336,7 @@ def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id:
         if old is None or old in chain or "status" in _extension(own):
             break
         chain.append(old)
-    name = (meta.find_one({"_id": id}, {"name": 1}) or {}).get("name")
+    name = _own_name(meta, id)
     for old in reversed(chain[1:]):
         wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
         gone = meta.find_one_and_delete(wanted, {UNDO: 1})
@@ -351,8 +351,12 @@ def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id:
 
 
 def _extension(doc: Document) -> Document:
-    found = doc.get(EXTENSION)
-    return found if isinstance(found, Mapping) else {}
+    return subdocument(doc, EXTENSION)
+
+
+def _own_name(meta: DocumentCollection, id: object) -> Any:
+    """Return the name of an object, None where it has none, or is gone."""
+    return (meta.find_one({"_id": {"$eq": id}}, {"name": 1}) or {}).get("name")
 
 
 def _version(doc: Document) -> int | None:
@@ -401,15 +405,15 @@ def copy_object(
     raw = meta.codec_options.with_options(document_class=RawBSONDocument)
     source = meta.with_options(codec_options=raw)
     before = source.find_one({"_id": id})
-    if before is not None and undo_entries(before.get(EXTENSION)):
+    if before is not None and undo_entries(_extension(before)):
         roll_back_all(meta, chunks, id)
         before = source.find_one({"_id": id})
     if before is None:
         raise DocumentNotFoundError(id)
-    if undo_entries(before.get(EXTENSION)):
+    if undo_entries(_extension(before)):
         raise Conflict("somebody changes the object", key=str(id), remedy="copy it later")
     new = ObjectId()
-    extension = {field: value for field, value in (before.get(EXTENSION) or {}).items() if field not in _OF_THE_SOURCE}
+    extension = {field: value for field, value in _extension(before).items() if field not in _OF_THE_SOURCE}
     target_meta.insert_one({**before, "_id": new, EXTENSION: {**extension, "status": WRITING}})
     try:
         docs = chunks.with_options(codec_options=raw).find({"meta_id": id})

@@ -47,7 +47,7 @@ class CollectionPair:
 
     @classmethod
     def of(cls, place: ServerPlace, settings: Settings) -> CollectionPair:
-        """Return the collections that a URL names; nothing is asked of the server."""
+        """Return the collections that a URL names; no request is sent."""
         database = place.open()
         return cls(place, database[f"{place.collection}.meta"], database[f"{place.collection}.chunks"], settings)
 
@@ -208,7 +208,7 @@ class ObjectReader(Reader):
             yield from map(rules.RULES.with_rule, found)
 
     def close(self) -> None:
-        """Nothing is held: the client is that of the process."""
+        """Leave the client open: it is that of the process."""
 
 
 class CollectionReader(Reader):
@@ -296,7 +296,7 @@ class CollectionReader(Reader):
             yield from map(rules.RULES.with_rule, found)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Leave the client open."""
 
 
 def open_reader(pair: CollectionPair) -> ObjectReader | CollectionReader:

@@ -9,7 +9,7 @@ Nodes are those of a hyperslab dataset, below the id of the object where a whole
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from bson import ObjectId
 from hyperslab.chunks.plan import batched
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, subdocument
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key
 from hyperslab.formats.mongo.chunk_writes import all_undo_copy_ids
 from hyperslab.formats.mongo.completeness import (
@@ -219,9 +219,8 @@ def _find_unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock
         return Orphan("unfinished", id, documents + 1, nbytes, f"{why}, with {documents} documents of chunks")
 
     for row in meta.find({STATUS: {"$exists": True}}, {TOUCHED: 1, LEASE: 1}):
-        fields = row.get(EXTENSION) or {}
-        lease = fields.get("lease")
-        signs = (fields.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
+        fields = subdocument(row, EXTENSION)
+        signs = (fields.get("touched"), subdocument(fields, "lease").get("until"))
         if clock.is_old(row) and all(map(clock.is_past, signs)):
             yield unfinished(row["_id"], "an object that was never finished")
     for row in meta.find({PUTTING: {"$exists": True}, STATUS: {"$exists": False}}, {PUTTING: 1}):

@@ -1,8 +1,8 @@
 """Objects found by attributes, dimensions, variables, name and age; what is known of each without reading it.
 
-The server is only ever told to compare: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
+The server only ever compares: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
 it is never taken for an operator; a name of a user is part of a path only when it is a plain word. What the server
-finds may be more than what was asked for (a list matches when one of its items does); :class:`Criteria` leaves out the
+finds may be more than what is wanted (a list matches when one of its items does); :class:`Criteria` leaves out the
 rest.
 """
 

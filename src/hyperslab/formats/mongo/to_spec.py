@@ -28,6 +28,7 @@ from hyperslab.formats.mongo.bson_values import (
     decode_attrs,
     dtype_from_text,
     parse_sizes,
+    subdocument,
 )
 from hyperslab.formats.mongo.chunk_documents import SPARSE, DerivedIds, parse_key
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
@@ -44,8 +45,7 @@ GROUPS = "groups"
 
 def inner_groups(meta: Meta) -> Document:
     """Return by path what the object declares of the groups below the root."""
-    declared = meta.extension.get(GROUPS)
-    return declared if isinstance(declared, Mapping) else {}
+    return subdocument(meta.extension, GROUPS)
 
 
 def child_names(path: str, groups: Iterable[str], arrays: Iterable[str]) -> Iterator[str]:
@@ -61,8 +61,7 @@ def inner_group_spec(meta: Meta, path: str) -> GroupSpec | None:
     declared = inner_groups(meta).get(path)
     if not isinstance(declared, Mapping):
         return None
-    raw = declared.get("attrs")
-    attrs = decode_attrs(raw if isinstance(raw, Mapping) else {}, attr_codes(declared))
+    attrs = decode_attrs(subdocument(declared, "attrs"), attr_codes(declared))
     return GroupSpec(attrs=attrs, dims=_unlimited_dims(meta, declared, path))
 
 
@@ -218,8 +217,7 @@ def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
 
 def attr_codes(extension: Document) -> Document:
     """Return the codes of attributes, none where nothing sensible stands there."""
-    codes = extension.get("attr_types")
-    return codes if isinstance(codes, Mapping) else {}
+    return subdocument(extension, "attr_types")
 
 
 def _decode_attrs(raw: Document, extension: Document) -> MutableDocument:
@@ -231,9 +229,7 @@ def _decode_attrs(raw: Document, extension: Document) -> MutableDocument:
 
 def variable_extension(meta: Meta, name: str) -> Document:
     """Return the part of the field ``hyperslab`` about one variable."""
-    variables = meta.extension.get("variables")
-    found = variables.get(name) if isinstance(variables, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    return subdocument(subdocument(meta.extension, "variables"), name)
 
 
 def fill_value_of(extension: Document, variable: Variable) -> Any:
