@@ -20,11 +20,11 @@ from weakref import WeakSet
 from hyperslab.bridges.cluster import FAREWELL, on_every_worker
 from hyperslab.stores.forks import call_after_fork
 
+# Computations that were cancelled, of whose tasks some may still come; more would be kept for as long as a worker runs.
 _REMEMBERED = 1000
-"""Crews that were dismissed, of whose tasks some may still come."""
 
 
-class Dismissed(Exception):
+class Cancelled(Exception):
     """A task that begins after the others have failed; nobody waits for it."""
 
 
@@ -36,40 +36,48 @@ class CancellableTasks:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """What one task stores. Dismissed once the computation has failed."""
-        _roll.enter(self.name)
+        """Count one task as at work for the block. Cancelled once the computation has failed."""
+        with _counts.changed:
+            if self.name in _counts.cancelled:
+                raise Cancelled
+            _counts.at_work[self.name] = _counts.at_work.get(self.name, 0) + 1
         try:
             yield
         finally:
-            _roll.leave(self.name)
+            with _counts.changed:
+                _counts.at_work[self.name] -= 1
+                if not _counts.at_work[self.name]:
+                    del _counts.at_work[self.name]
+                    _counts.changed.notify_all()
 
     def compute(self, *collections: Any) -> None:
         """Compute what these tasks are part of, all at once, by the scheduler that dask would use; where that fails, or
         at Ctrl-C, those at work are waited for."""
         base: Any = import_module("dask.base")
         scheduler = base.get_scheduler(collections=list(collections))
-        pool = _watched(scheduler)
+        module, pool = getattr(scheduler, "__module__", None), None
+        # Only the caller's own pool of processes is watched: dask waits for one that it makes itself.
+        if module == "dask.multiprocessing" and (own := import_module("dask.config").get("pool", None)) is not None:
+            is_executor = hasattr(own, "submit")
+            pool = _WatchedPool(own if is_executor else import_module("dask.local").MultiprocessingPoolExecutor(own))
         try:
             base.compute(*collections, **({} if pool is None else {"pool": pool}))
         except BaseException:
-            _roll.dismiss(self.name)
+            _counts.cancel(self.name)
             if pool is not None:
                 pool.wait()
-            if getattr(scheduler, "__module__", None) == "distributed.client":
-                on_every_worker(scheduler.__self__, dismiss, self.name)
+            if module == "distributed.client":
+                on_every_worker(scheduler.__self__, cancel, self.name)
             raise
 
 
-async def dismiss(name: str) -> None:
-    """Wait for the tasks of this crew in this process, and let no other one begin."""
-    await asyncio.to_thread(_roll.dismiss, name, FAREWELL)
+async def cancel(name: str) -> None:
+    """Wait for the tasks of this computation in this process, and let no other one begin."""
+    await asyncio.to_thread(_counts.cancel, name, FAREWELL)
 
 
-# -- in this process ----------------------------------------------------------------------------------------------
-
-
-class _Roll:
-    """How many tasks of each crew are at work; forgotten in a forked child, where none are."""
+class _Counts:
+    """The number of tasks of each computation that are at work; none are in a forked child."""
 
     def __init__(self) -> None:
         self.forget()
@@ -78,60 +86,35 @@ class _Roll:
         """Begin anew."""
         self.changed = threading.Condition()
         self.at_work: dict[str, int] = {}
-        self.dismissed: dict[str, None] = {}
+        self.cancelled: dict[str, None] = {}
 
-    def enter(self, name: str) -> None:
+    def cancel(self, name: str, timeout: float | None = None) -> None:
+        """Let no task begin any more, and wait for those at work."""
         with self.changed:
-            if name in self.dismissed:
-                raise Dismissed
-            self.at_work[name] = self.at_work.get(name, 0) + 1
-
-    def leave(self, name: str) -> None:
-        with self.changed:
-            self.at_work[name] -= 1
-            if not self.at_work[name]:
-                del self.at_work[name]
-                self.changed.notify_all()
-
-    def dismiss(self, name: str, timeout: float | None = None) -> None:
-        with self.changed:
-            self.dismissed[name] = None
-            while len(self.dismissed) > _REMEMBERED:
-                del self.dismissed[next(iter(self.dismissed))]
+            self.cancelled[name] = None
+            while len(self.cancelled) > _REMEMBERED:
+                del self.cancelled[next(iter(self.cancelled))]
             self.changed.wait_for(lambda: name not in self.at_work, timeout)
 
 
-_roll = _Roll()
-call_after_fork(_roll.forget)
+_counts = _Counts()
+call_after_fork(_counts.forget)
 
 
-# -- in other processes -------------------------------------------------------------------------------------------
-
-
-def _watched(scheduler: Any) -> _Watched | None:
-    """The caller's pool of processes; dask waits for one of its own."""
-    if getattr(scheduler, "__module__", None) != "dask.multiprocessing":
-        return None
-    pool = import_module("dask.config").get("pool", None)
-    if pool is None:
-        return None
-    return _Watched(pool if hasattr(pool, "submit") else import_module("dask.local").MultiprocessingPoolExecutor(pool))
-
-
-class _Watched:
-    """A pool, and what it was given to do."""
+class _WatchedPool:
+    """A pool of processes that can be waited for."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._max_workers = pool._max_workers
-        self._given: WeakSet[Any] = WeakSet()
+        self._futures: WeakSet[Any] = WeakSet()
 
     def submit(self, *work: Any) -> Any:
-        """One more task."""
+        """Submit one more task."""
         future = self._pool.submit(*work)
-        self._given.add(future)
+        self._futures.add(future)
         return future
 
     def wait(self) -> None:
-        """Until none of it is under way any more."""
-        wait(list(self._given))
+        """Wait until no task is under way any more."""
+        wait(list(self._futures))

@@ -14,8 +14,8 @@ from hyperslab.errors import Invalid, StorageError
 
 Mark = TypeVar("Mark")
 
+# Tasks under way for each thread of the cluster: while one runs the next is there already.
 _AHEAD = 2
-"""Tasks under way for each thread of the cluster."""
 _PATIENCE = 30
 """Seconds to wait for a scheduler, and for the first worker."""
 FAREWELL = 60
@@ -24,7 +24,7 @@ FAREWELL = 60
 
 @contextmanager
 def client_of(scheduler: Any, patience: float = _PATIENCE) -> Iterator[Any]:
-    """The caller's client, or one of our own for the address of a scheduler; at least one worker is there.
+    """Yield the caller's client, or one of our own for the address of a scheduler; at least one worker is there.
 
     Invalid for anything else, MissingLibrary without dask.distributed, StorageError when there is no scheduler or
     worker within ``patience`` seconds.
@@ -60,7 +60,7 @@ def _await_workers(client: Any, patience: float) -> None:
 def each_task(
     client: Any, work: Callable[..., Any], tasks: Iterator[tuple[tuple[Any, ...], Mark]], done: Callable[[Mark], None]
 ) -> None:
-    """``work(*arguments)`` on the workers for each ``(arguments, mark)``; ``done(mark)`` here, as they end.
+    """Call ``work(*arguments)`` on the workers for each ``(arguments, mark)``, and ``done(mark)`` here, as they end.
 
     A task of a worker that dies is done again by another one. When a task fails, or at Ctrl-C, no further ones are sent
     and those under way are waited for: what they write to may be cleared away then.
@@ -92,7 +92,7 @@ def each_task(
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A block that was computed, and where it belongs: the number of its array, and the cells of that."""
+    """A computed block and its place: the number of its array, and the cells of that."""
 
     number: int
     extent: tuple[slice, ...]
@@ -100,11 +100,8 @@ class Placed:
 
 
 def each_computed(client: Any, arrays: list[Any], store: Callable[[Placed], None]) -> None:
-    """``store`` here each block of the dask arrays, all of which are :class:`Placed`, as the workers compute them
-    together.
-
-    When one of them fails, or at Ctrl-C, the others are given up.
-    """
+    """Call ``store`` here with each block of the dask arrays, all of which are :class:`Placed`, as the workers compute
+    them together. When one of them fails, or at Ctrl-C, the others are given up."""
     distributed = library("distributed")
     waiting = distributed.futures_of(client.persist(arrays))
     left = set(waiting)
@@ -132,6 +129,6 @@ def each_computed_in_pool(arrays: list[Any], store: Callable[[Placed], None]) ->
 
 
 def on_every_worker(client: Any, work: Callable[..., Any], *arguments: Any) -> None:
-    """``work(*arguments)`` once in each worker process, as far as they can be reached."""
+    """Call ``work(*arguments)`` once in each worker process, as far as they can be reached."""
     with suppress(Exception):
         client.run(work, *arguments)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -30,7 +30,7 @@ from hyperslab.bridges.overlaps import (
     guarded,
     merged,
     one_size,
-    require_told,
+    require_shape,
 )
 from hyperslab.chunks.grid import FixedAxis, Grid
 from hyperslab.errors import Invalid
@@ -61,16 +61,11 @@ def _scheduler() -> Any:
     return scheduler.func if isinstance(scheduler, partial) else scheduler
 
 
-def _dask() -> Any:
-    """dask.array, imported on use."""
-    return library("dask.array")
-
-
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
 def to_dask(array: Array, chunks: Any = None) -> Any:
-    """A dask array of the stored cells, one task per chunk (per shard where the array is sharded).
+    """Return a dask array of the stored cells, one task per chunk (per shard where the array is sharded).
 
     ``chunks``: as dask takes them (lengths, ``"auto"``, ``"64 MiB"``), or a mapping of dimension names to lengths,
     where a dimension that is left out keeps the stored ones. Labels, attributes and units stay behind.
@@ -81,21 +76,25 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)
     name = f"hyperslab-{tokenize(array, cuts)}"
-    return _dask().from_array(blocks, chunks=cuts, name=name, asarray=False, meta=meta)
+    return library("dask.array").from_array(blocks, chunks=cuts, name=name, asarray=False, meta=meta)
 
 
 def _cuts(array: Array, chunks: Any) -> Sizes:
-    """The lengths of all blocks; Invalid for what dask would not take."""
-    stored = _stored_chunks(array)
-    if isinstance(chunks, Mapping):
-        _check_names(array, chunks)
-        asked: Any = tuple(
-            cut if dim is None else chunks.get(dim, cut) for dim, cut in zip(array.dims, stored, strict=True)
-        )
-    else:
-        asked = stored if chunks is None else chunks
+    """Return the lengths of all blocks. Invalid for what dask would not take."""
+    wanted: Any = chunks
+    if chunks is None or isinstance(chunks, Mapping):
+        # What is stored as one (a shard, a chunk) is a block; chunks of varying lengths end where the array ends.
+        stored = [
+            axis.size
+            if isinstance(axis, FixedAxis)
+            else tuple(min(axis.size_of(i), axis.length - axis.start(i)) for i in range(axis.count)) or (0,)
+            for axis in Grid.of(array.shape, array.shards or array.chunks).axes
+        ]
+        names: Mapping[Any, Any] = chunks or {}
+        _check_names(array, names)
+        wanted = tuple(cut if dim is None else names.get(dim, cut) for dim, cut in zip(array.dims, stored, strict=True))
     try:
-        cuts: Sizes = _dask().core.normalize_chunks(asked, array.shape, dtype=array.dtype)
+        cuts: Sizes = library("dask.array").core.normalize_chunks(wanted, array.shape, dtype=array.dtype)
         if any(size < 0 for sizes in cuts for size in sizes):
             raise ValueError("a length below 0")
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -105,25 +104,14 @@ def _cuts(array: Array, chunks: Any) -> Sizes:
 
 
 def _check_names(array: Array, names: Iterable[str]) -> None:
-    """Invalid for the name of a dimension that the array does not have."""
+    """Raise Invalid for the name of a dimension that the array does not have."""
     unknown = [name for name in names if name not in array.dims]
     if unknown:
         raise Invalid(f"no dimension {unknown[0]!r}", node=array.path, remedy=meant(unknown[0], array.dims))
 
 
-def _stored_chunks(array: Array) -> tuple[int | tuple[int, ...], ...]:
-    """The lengths of what is stored as one, as dask wants them: varying ones end where the array ends."""
-    axes = Grid.of(array.shape, array.shards or array.chunks).axes
-    return tuple(
-        axis.size
-        if isinstance(axis, FixedAxis)
-        else tuple(min(axis.size_of(i), axis.length - axis.start(i)) for i in range(axis.count)) or (0,)
-        for axis in axes
-    )
-
-
 class LazyBlocks(Source):
-    """What dask slices: a view that is read when it is indexed."""
+    """The array that dask slices: a view that is read when it is indexed."""
 
     def __init__(self, view: View, token: str, chunks: Sizes) -> None:
         self.view = view
@@ -167,21 +155,20 @@ def delay_writes(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any = 
     """Return a ``Delayed`` that does what :func:`write_together` does."""
     from dask.delayed import delayed
 
-    crew, made = CancellableTasks(), []
+    running, arrays = CancellableTasks(), []
     for target, data, region in writes:
         view = _view(target, region)
         if view.cells.session is not None:
             view.cells.session.writer()
-        made.append(_tasks(view, data, fields, crew, compute=False)[0])
-    if len(made) > 1 and not any(
-        hasattr(each, "expr") for each in made
-    ):  # made shorter apart, they would share nothing
-        made = [part for each in made for part in each.to_delayed(optimize_graph=False).ravel().tolist()]
-    return delayed(_nothing)(*made)
+        arrays.append(_tasks(view, data, fields, running, compute=False)[0])
+    if len(arrays) > 1 and not any(hasattr(array, "expr") for array in arrays):
+        # Graphs that are optimized one by one would share nothing.
+        arrays = [part for array in arrays for part in array.to_delayed(optimize_graph=False).ravel().tolist()]
+    return delayed(_end)(*arrays)
 
 
 def write_together(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any = None) -> None:
-    """:func:`write` of several ``(target, data, region)`` at once: what their graphs share is computed once.
+    """Write several ``(target, data, region)`` at once, as :func:`write` does: their graphs share what they can.
 
     Where tasks go to other processes, which would not find the cells (of one file, or behind the last row), this one
     stores the blocks as they are computed.
@@ -191,36 +178,32 @@ def write_together(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any 
     for session in sessions:
         session.writer()
     elsewhere = _is_elsewhere()
-    if elsewhere and any(_is_known_here_alone(view) for view, _ in pairs):
-        _write_here([(view, _fitting(data, view, True)) for view, data in pairs], fields)
+    # Other processes do not find the cells of one file until it is closed, nor rows that are appended.
+    is_known_here_alone = any(session.is_written_whole for session in sessions) or not all(
+        view.cells.is_published or view.cells.session is None for view, _ in pairs
+    )
+    if elsewhere and is_known_here_alone:
+        _write_here([(view, _broadcast(data, view, True)) for view, data in pairs], fields)
     elif pairs:
-        crew = CancellableTasks()
-        tasks = [_tasks(view, data, fields, crew) for view, data in pairs]
-        crew.compute(*[written for written, _ in tasks])
+        running = CancellableTasks()
+        tasks = [_tasks(view, data, fields, running) for view, data in pairs]
+        running.compute(*[written for written, _ in tasks])
         if counting.watchers and elsewhere:
-            for _, made in tasks:
-                counting.done(made.npartitions, made.nbytes, written=True)
+            for _, blocks in tasks:
+                counting.done(blocks.npartitions, blocks.nbytes, written=True)
     for session in sessions:
         session.version.renew()
 
 
-def _tasks(view: View, data: Any, fields: Any, crew: CancellableTasks, *, compute: bool = True) -> tuple[Any, Any]:
+def _tasks(view: View, data: Any, fields: Any, running: CancellableTasks, *, compute: bool = True) -> tuple[Any, Any]:
     """Return a dask array whose tasks store the blocks of ``data``, and the data as they are cut for that."""
-    data = _fitting(data, view, compute)
+    data = _broadcast(data, view, compute)
     is_own = view.cells.is_published and check_source(data, view)  # rows behind the last are no cells of any source
     data, turn = guarded(data, view, is_own=is_own)
-    task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn, crew)
+    task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn, running)
     written = each_block(data, put, task, "hyperslab-write")
     check_travel(task)
     return written, data
-
-
-def _is_known_here_alone(view: View) -> bool:
-    """Return whether other processes would not find the cells: of one file until it is closed, or rows that are
-    appended.
-    """
-    session = view.cells.session
-    return session is not None and (session.is_written_whole or not view.cells.is_published)
 
 
 def _write_here(pairs: Iterable[tuple[View, Any]], fields: Any) -> None:
@@ -244,11 +227,11 @@ def _write_here(pairs: Iterable[tuple[View, Any]], fields: Any) -> None:
 
 
 def _placed(block: Any, number: int, cuts: Cuts, node: str, block_id: tuple[int, ...] = ()) -> Placed:
-    return Placed(number, require_told(block, cuts, node, block_id), block)
+    return Placed(number, require_shape(block, cuts, node, block_id), block)
 
 
 def each_block(data: Any, store: Callable[..., Any], task: Any, name: str) -> Any:
-    """A dask array of one cell per block of ``data``, for which ``store(block, task=task, block_id=...)`` is called."""
+    """Return a dask array of one cell per block of ``data``, whose tasks call ``store(block, task=…, block_id=…)``."""
     return data.map_blocks(
         store,
         task=task,
@@ -259,8 +242,8 @@ def each_block(data: Any, store: Callable[..., Any], task: Any, name: str) -> An
     )
 
 
-def _nothing(*written: Any) -> None:
-    """What is left of the blocks' answers."""
+def _end(*written: Any) -> None:
+    """End a write: nothing is left of the blocks' answers."""
 
 
 def _view(target: Array | View, region: Any) -> View:
@@ -273,8 +256,8 @@ def _view(target: Array | View, region: Any) -> View:
     return target.lazy[key] if isinstance(target, Array) else target[key]
 
 
-def _fitting(data: Any, view: View, compute: bool) -> Any:
-    """The data in the shape of the view, as NumPy's assignment broadcasts."""
+def _broadcast(data: Any, view: View, compute: bool) -> Any:
+    """Return the data in the shape of the view, as NumPy's assignment broadcasts. Invalid."""
     if not is_known(data):
         if not compute:
             remedy = "call compute_chunk_sizes() of the data first, or write at once"
@@ -293,10 +276,15 @@ def _fitting(data: Any, view: View, compute: bool) -> Any:
         message = f"a value of shape {data.shape} does not broadcast to the selected {shape}"
         remedy = "select as many cells as there are, or give data of that shape"
         raise Invalid(message, node=view.cells.node, url=view.cells.url, remedy=remedy)
+    # Along a new axis a block is as long as what is stored as one, or the whole axis where that is not known.
     new = [None] * (len(shape) - data.ndim)
     cuts = new + [None if grows else sizes for grows, sizes in zip(stretched, data.chunks, strict=True)]
-    chunks = tuple(unit if sizes is None else sizes for sizes, unit in zip(cuts, _units(view), strict=True))
-    return _dask().broadcast_to(data, shape, chunks=chunks)
+    units = [max(length, 1) for length in shape]
+    axes = (view.cells.grid.outer or view.cells.grid).axes
+    if view.selection.middle is None and view.ndim == len(axes):
+        units = [axis.size if isinstance(axis, FixedAxis) else unit for axis, unit in zip(axes, units, strict=True)]
+    chunks = tuple(unit if sizes is None else sizes for sizes, unit in zip(cuts, units, strict=True))
+    return library("dask.array").broadcast_to(data, shape, chunks=chunks)
 
 
 def is_known(data: Any) -> bool:
@@ -305,7 +293,7 @@ def is_known(data: Any) -> bool:
 
 
 def known(data: Any) -> Any:
-    """The same data with block lengths that dask knows: its tasks are run once to find them out."""
+    """Return the same data with block lengths that dask knows: its tasks are run once to find them out."""
     if is_known(data):
         return data
     ones = tuple((1,) * count for count in data.numblocks)
@@ -328,32 +316,18 @@ def _same(block: Any) -> Any:
     return block
 
 
-# -- blocks that share a chunk ------------------------------------------------------------------------------------
-
-
-def _units(view: View) -> tuple[int, ...]:
-    """Along each axis of the view the length of what is stored as one; the whole axis where that is not known."""
-    grid = view.cells.grid.outer or view.cells.grid
-    if view.selection.middle is not None or view.ndim != len(grid.axes):
-        return tuple(max(length, 1) for length in view.shape)
-    return tuple(
-        axis.size if isinstance(axis, FixedAxis) else max(length, 1)
-        for axis, length in zip(grid.axes, view.shape, strict=True)
-    )
-
-
 # -- one task -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Put:
-    """Where the blocks of one dask array belong."""
+    """The tasks that put the blocks of one dask array where they belong."""
 
     view: View
     cuts: Cuts
     fields: Any
     turn: Turn
-    crew: CancellableTasks
+    running: CancellableTasks
 
     def __dask_tokenize__(self) -> str:
         return uuid4().hex  # no two writes are the same: the cells may have changed between them
@@ -361,8 +335,8 @@ class _Put:
 
 def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndarray:
     """Write one block; its answer is one cell."""
-    extent = require_told(block, task.cuts, task.view.cells.node, block_id)
-    with task.crew.at_work(), task.turn.taken():
+    extent = require_shape(block, task.cuts, task.view.cells.node, block_id)
+    with task.running.at_work(), task.turn.taken():
         task.view[extent].write(block, task.fields)
     return np.ones((1,) * len(extent), bool)
 
@@ -371,16 +345,11 @@ def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndar
 
 
 def fitted(chunks: Sizes, auto: tuple[int, ...]) -> tuple[int, ...]:
-    """Chunk lengths near ``auto`` for a new array that is written by these blocks: each block holds whole chunks."""
-    return tuple(_divisor(one_size(sizes), cut) for sizes, cut in zip(chunks, auto, strict=True))
-
-
-def _divisor(block: int | None, auto: int) -> int:
-    """The longest length up to ``auto`` that divides the block, if it is not much shorter; else ``auto``."""
-    if block is None or block <= auto:
-        return block or auto
-    return next((size for size in _downwards(auto) if block % size == 0), auto)
-
-
-def _downwards(auto: int) -> Iterator[int]:
-    return iter(range(auto, max(auto // 4, 1) - 1, -1))
+    """Return chunk lengths near ``auto`` for a new array that is written by these blocks: a block holds whole chunks
+    where a length from a quarter of ``auto`` up to that divides it."""
+    fitting = []
+    for sizes, cut in zip(chunks, auto, strict=True):
+        block = one_size(sizes) or cut
+        divisors = (size for size in range(cut, max(cut // 4, 1) - 1, -1) if block % size == 0)
+        fitting.append(block if block <= cut else next(divisors, cut))
+    return tuple(fitting)

@@ -26,13 +26,14 @@ Sources = dict[str, list[tuple[Place, Sizes | None]]]
 
 # -- made of themselves -------------------------------------------------------------------------------------------
 
+# Under these names dask's nodes, xarray's lazy arrays and ours keep what they stand before.
 _WRAPPERS = ("value", "array", "_array", "_source", "_view")
-"""Under these names dask's nodes, xarray's lazy arrays and ours keep what they stand before."""
+# Wrappers around each other that are looked behind, so that one which stands before itself ends the search.
 _DEEPEST = 12
 
 
 class Source:
-    """What dask reads as blocks of lengths ``chunks``: a ``view`` of an array."""
+    """An array that dask reads as blocks of lengths ``chunks``: a ``view`` of a stored one."""
 
     view: View
     chunks: Sizes
@@ -63,7 +64,7 @@ def _place(array: Array | View) -> Place:
 
 
 def _true(url: str) -> str:
-    """A folder may have several names."""
+    """Return the one name of a folder that may have several."""
     return os.path.realpath(url) if os.path.isabs(url) else url
 
 
@@ -72,8 +73,8 @@ def _by_layer(graph: Any) -> Sources:
 
 
 def _by_expression(data: Any) -> Sources:
-    held = {step._name: [value for value in step.operands if not hasattr(value, "walk")] for step in data.expr.walk()}
-    return {name: list(_sources(values)) for name, values in held.items()}
+    steps = {step._name: step.operands for step in data.expr.walk()}
+    return {name: list(_sources(each for each in own if not hasattr(each, "walk"))) for name, own in steps.items()}
 
 
 def _layers(graph: Any) -> Mapping[str, Any]:
@@ -82,7 +83,7 @@ def _layers(graph: Any) -> Mapping[str, Any]:
 
 
 def _values(layer: Any) -> Iterator[Any]:
-    """What the tasks of a layer hold; of one that is not unrolled, what all its tasks share."""
+    """Yield the values in the tasks of a layer; of one that is not unrolled, those that all its tasks share."""
     if hasattr(layer, "indices"):
         yield from (value for value, axes in layer.indices if axes is None)
         return
@@ -92,7 +93,7 @@ def _values(layer: Any) -> Iterator[Any]:
 
 
 def _sources(values: Iterable[Any]) -> Iterator[tuple[Place, Sizes | None]]:
-    """The arrays among the values, also behind what others have wrapped around them."""
+    """Yield the arrays among the values, also behind what others have wrapped around them."""
     for value in values:
         inner = value
         for _ in range(_DEEPEST):
@@ -107,16 +108,28 @@ def _sources(values: Iterable[Any]) -> Iterator[tuple[Place, Sizes | None]]:
 
 
 def _read_by_graph(data: Any, place: Place) -> tuple[set[Sizes | None], bool]:
-    """By which blocks the data is made of the array at ``place``, and whether each of its own is of one of those."""
+    """Return by which blocks the data is made of the array at ``place``, and whether each of its own is made of the one
+    in its place alone, as in ``a.to_dask() + 1``."""
     graph = data.__dask_graph__()
     layers, same = _layers(graph), _of_place(_by_layer(graph), place)
-    derived = _derived(graph, set(same))
-    apart = all(len(layers[name]) == 1 for name in same)  # a layer of the array alone, none of tasks that are fused
-    return set().union(*same.values()), apart and all(_keeps_places(layers[name], derived) for name in derived)
+    needed: Mapping[str, Any] = getattr(graph, "dependencies", {})
+    known = set(same)
+    while more := {name for name, needs in needed.items() if name not in known and known & set(needs)}:
+        known |= more
+    derived = known - set(same)
+
+    def keeps_places(layer: Any) -> bool:
+        out = getattr(layer, "output_indices", None)
+        inner = () if out is None else layer.indices
+        axes = [axes for name, axes in inner if isinstance(name, str) and name in derived]
+        return out is not None and all(each is not None and tuple(each) == tuple(out) for each in axes)
+
+    is_apart = all(len(layers[name]) == 1 for name in same)  # a layer of the array alone, none of tasks that are fused
+    return set().union(*same.values()), is_apart and all(keeps_places(layers[name]) for name in derived)
 
 
 def _read_by_expression(data: Any, place: Place) -> tuple[set[Sizes | None], bool]:
-    """The same of an array under ``array.query-planning``."""
+    """Return the same as :func:`_read_by_graph` of an array under ``array.query-planning``."""
     same = _of_place(_by_expression(data), place)
     derived = [
         step
@@ -127,7 +140,7 @@ def _read_by_expression(data: Any, place: Place) -> tuple[set[Sizes | None], boo
 
 
 def _of_place(sources: Sources, place: Place) -> dict[str, set[Sizes | None]]:
-    """The layers or steps that read one array, and by which blocks."""
+    """Return the layers or steps that read one array, and by which blocks."""
     found = {name: {chunks for where, chunks in values if where == place} for name, values in sources.items()}
     return {name: chunks for name, chunks in found.items() if chunks}
 
@@ -138,28 +151,10 @@ def _is_all(view: View) -> bool:
     return forward and view.selection.middle is None and view.shape == view.cells.spec.shape
 
 
-def _derived(graph: Any, sources: set[str]) -> set[str]:
-    """The layers of a graph that are made of these ones."""
-    found = set(sources)
-    needed: Mapping[str, Any] = getattr(graph, "dependencies", {})
-    while more := {name for name, needs in needed.items() if name not in found and found & set(needs)}:
-        found |= more
-    return found - sources
-
-
-def _keeps_places(layer: Any, derived: set[str]) -> bool:
-    """Return whether each block of a layer is made of the blocks in its own place alone, as in ``a.to_dask() + 1``."""
-    out = getattr(layer, "output_indices", None)
-    return out is not None and all(
-        axes is not None and tuple(axes) == tuple(out)
-        for name, axes in layer.indices
-        if isinstance(name, str) and name in derived
-    )
-
-
 # -- sharing chunks -----------------------------------------------------------------------------------------------
 
-_ROOM = 128 << 20  # bytes of a block that small ones are merged into: as long as dask makes its own (array.chunk-size)
+# Bytes of a block that small ones are merged into: as long as dask makes its own (array.chunk-size).
+_ROOM = 128 << 20
 
 
 def guarded(data: Any, view: View, *, is_own: bool) -> tuple[Any, Turn]:
@@ -196,7 +191,8 @@ def merged(data: Any, view: View) -> Any:
 
 
 def _whole_units(view: View) -> list[set[int]] | None:
-    """Where stored chunks end, counted in cells of the view along each axis; None when they do not lie in order."""
+    """Return the ends of stored chunks, counted in cells of the view along each axis; None when they do not lie in
+    order."""
     selection, grid = view.selection, view.cells.grid.outer or view.cells.grid
     if selection.middle is not None or view.ndim != len(grid.axes):
         return None
@@ -228,24 +224,22 @@ def _merged(sizes: tuple[int, ...], cuts: list[int], longest: int) -> tuple[int,
 
 
 def _recut(data: Any, chunks: Sizes, view: View) -> Any:
-    return data if chunks == data.chunks else checked(data, view).rechunk(chunks)
+    """Return the data in other blocks; those of other shapes than dask declares raise Invalid: cut, they lost cells."""
+    if chunks == data.chunks:
+        return data
+    cuts, node = Cuts.of(data.chunks), view.cells.node
+    checked = data.map_blocks(_check_block, cuts=cuts, node=node, dtype=data.dtype, meta=data._meta)
+    return checked.rechunk(chunks)
 
 
-def checked(data: Any, view: View) -> Any:
-    """Return the data, whose blocks raise Invalid where they are not of the shapes that dask told: cut, they lost
-    cells."""
-    told, node = Cuts.of(data.chunks), view.cells.node
-    return data.map_blocks(_as_told, cuts=told, node=node, dtype=data.dtype, meta=data._meta)
-
-
-def _as_told(block: Any, cuts: Any = None, node: str = "", block_id: tuple[int, ...] = ()) -> Any:
-    require_told(block, cuts, node, block_id)
+def _check_block(block: Any, cuts: Any = None, node: str = "", block_id: tuple[int, ...] = ()) -> Any:
+    require_shape(block, cuts, node, block_id)
     return block
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where blocks begin and end, small where they are of one length: every task carries it."""
+    """The edges of blocks, in few bytes where they are of one length, since every task carries them."""
 
     shape: tuple[int, ...]
     sizes: tuple[int | tuple[int, ...], ...]
@@ -258,16 +252,14 @@ class Cuts:
 
     def extent(self, block: tuple[int, ...]) -> tuple[slice, ...]:
         """Return the cells of a block."""
-        return tuple(self._along(axis, place) for axis, place in enumerate(block))
-
-    def _along(self, axis: int, place: int) -> slice:
-        size = self.sizes[axis]
-        if isinstance(size, tuple):
-            return slice(size[place], size[place + 1])
-        return slice(place * size, min((place + 1) * size, self.shape[axis]))
+        extent = []
+        for place, size, length in zip(block, self.sizes, self.shape, strict=True):
+            edges = size[place : place + 2] if isinstance(size, tuple) else (place * size, (place + 1) * size)
+            extent.append(slice(edges[0], min(edges[1], length)))
+        return tuple(extent)
 
 
-def require_told(block: Any, cuts: Cuts, node: str, block_id: tuple[int, ...] = ()) -> tuple[slice, ...]:
+def require_shape(block: Any, cuts: Cuts, node: str, block_id: tuple[int, ...] = ()) -> tuple[slice, ...]:
     """Return the cells of a block. Invalid where it is of another shape than they are."""
     extent = cuts.extent(block_id)
     wanted = tuple(part.stop - part.start for part in extent)
@@ -286,12 +278,12 @@ def one_size(sizes: tuple[int, ...]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What keeps tasks of one process apart, if anything must; it stays in that process."""
+    """The lock under which tasks of one process take turns, None where they need not; it stays in that process."""
 
     lock: Any
 
     def taken(self) -> AbstractContextManager[Any]:
-        """Hold it."""
+        """Hold the lock for the block."""
         return nullcontext() if self.lock is None else self.lock
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -14,13 +14,13 @@ def is_quantity(value: Any) -> bool:
 
 
 def split(quantity: Any) -> tuple[Any, str]:
-    """The magnitude as it is (NumPy, dask, sparse), and the units in their long form, as ``str(units)`` has it unless
-    the registry says otherwise: ``kilogram * meter / second ** 2``; ``dimensionless`` where there are none."""
+    """Return the magnitude as it is (NumPy, dask, sparse), and the units in their long form, as ``str(units)`` has it
+    unless the registry says otherwise: ``kilogram * meter / second ** 2``; ``dimensionless`` where there are none."""
     return quantity.magnitude, f"{quantity.units:D}"
 
 
 def join(magnitude: Any, units: str, registry: Any = None) -> Any:
-    """The Quantity of a ``registry``, by default pint's application registry.
+    """Return the Quantity of a ``registry``, by default pint's application registry.
 
     What pint says of units that it does not know (``pint.UndefinedUnitError``) passes.
     """
@@ -29,5 +29,5 @@ def join(magnitude: Any, units: str, registry: Any = None) -> Any:
 
 
 def plain(value: Any) -> tuple[Any, str | None]:
-    """The value without its units, and those; None where it is no Quantity."""
+    """Return the value without its units, and those; None where it is no Quantity."""
     return split(value) if is_quantity(value) else (value, None)

@@ -12,9 +12,7 @@ from hyperslab.model.coo import Coo, Numbers
 
 
 def is_sparse(value: Any) -> bool:
-    """Return whether the value is an array of the ``sparse`` package, of any of its layouts; that is not imported
-    for it.
-    """
+    """Return whether the value is an array of the ``sparse`` package, of any layout; that is not imported for it."""
     package = imported("sparse")
     return package is not None and isinstance(value, package.SparseArray)
 
@@ -25,50 +23,43 @@ def is_sparse_in_blocks(value: Any) -> bool:
 
 
 def is_any_sparse(value: Any) -> bool:
-    """Either."""
+    """Return whether the value is sparse, or a dask array of sparse blocks."""
     return is_sparse(value) or is_sparse_in_blocks(value)
 
 
 def to_coo(value: Any) -> Coo:
-    """The listed cells of an array of the ``sparse`` package, as they are: its data is shared where it can be."""
+    """Return the cells that an array of the ``sparse`` package lists; its data is shared where it can be."""
     found = value.asformat("coo")
     return Coo(tuple(map(int, found.shape)), np.asarray(found.coords), np.asarray(found.data), fill_of(found))
 
 
 def from_coo(cells: Coo) -> Any:
-    """The cells as ``sparse.COO``, in C order, without those that are the fill value to the bit."""
-    listed = cells.canonical()
-    return library("sparse").COO(
-        listed.coords,
-        listed.data,
-        shape=listed.shape,
-        has_duplicates=False,
-        sorted=True,
-        fill_value=listed.fill[()],
-    )
+    """Return the cells as ``sparse.COO``, in C order, without those that are the fill value to the bit."""
+    own = cells.canonical()
+    how = {"has_duplicates": False, "sorted": True, "fill_value": own.fill[()]}
+    return library("sparse").COO(own.coords, own.data, shape=own.shape, **how)
 
 
 def fill_of(value: Any) -> Numbers:
-    """What every cell is that is not listed, 0-d; of a dask array what it says of its blocks, which may be others."""
+    """Return the value of every cell that is not listed, 0-d; of a dask array the one that it declares of its blocks,
+    which may have others."""
     said = getattr(value, "_meta", value)
     return np.asarray(said.fill_value, said.dtype).reshape(())
 
 
 def meta(ndim: int, dtype: np.dtype, fill: Any = None) -> Any:
-    """The empty ``sparse.COO`` by which a dask array says of what kind its blocks are (its ``meta``)."""
+    """Return the empty ``sparse.COO`` by which a dask array declares the kind of its blocks (its ``meta``)."""
     cell = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
     return from_coo(Coo((0,) * ndim, np.empty((ndim, 0), np.intp), np.empty(0, dtype), cell.reshape(())))
 
 
 def dense(block: Any) -> Any:
-    """A block as NumPy has it: for ``map_blocks`` over what may be sparse."""
+    """Return a block as NumPy has it: for ``map_blocks`` over what may be sparse."""
     return block.todense() if is_sparse(block) else block
 
 
 def densified(value: Any) -> Any:
-    """The same cells, dense; a dask array stays lazy."""
-    if is_sparse(value):
-        return value.todense()
+    """Return the same cells, dense; a dask array stays lazy."""
     if not is_sparse_in_blocks(value):
-        return value
+        return dense(value)
     return value.map_blocks(dense, dtype=value.dtype, meta=np.empty((0,) * value.ndim, value.dtype))

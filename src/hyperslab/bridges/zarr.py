@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ZarrStore(Store):
-    """What ``hyperslab.zarr_store`` gives: for every place that hyperslab opens.
+    """The store that ``hyperslab.zarr_store`` returns, for every place that hyperslab opens.
 
     ``url``: a path, a URL or a store of ours; ``read_only``; ``durable``: writes survive a power cut;
     ``storage_options`` as in ``hyperslab.open``. Pickles as its URL and options.
@@ -40,13 +40,10 @@ class ZarrStore(Store):
         super().__init__(read_only=read_only)
         self._where = url if isinstance(url, Location) else Location.of(url, storage_options)
         self._durable = durable
-        self._store = self._opened()
-
-    def _opened(self) -> Any:
         try:
-            return self._where.store(read_only=self.read_only, create=True)
+            self._store: Any = self._where.store(read_only=self.read_only, create=True)
         except NotFound:  # zarr may open what is not there yet, for reading too
-            return self._where.store(read_only=False, create=True)
+            self._store = self._where.store(read_only=False, create=True)
 
     @property
     def url(self) -> str:
@@ -54,7 +51,7 @@ class ZarrStore(Store):
         return self._where.url
 
     def with_read_only(self, read_only: bool = False) -> Self:
-        """The same place, to be changed or not."""
+        """Return a store of the same place, to be changed or not."""
         return type(self)(self._where, read_only=read_only, durable=self._durable)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -83,12 +80,21 @@ class ZarrStore(Store):
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The value, or a range of it; None when missing."""
-        if byte_range is None:
-            data = self._store.get(key)
-        else:
-            found = self._store.get_ranges(key, [_span(byte_range)])
-            data = None if found is None else found[0]
+        """Return the value, or a range of it; None when missing."""
+        span: tuple[int, int] | None
+        match byte_range:
+            case None:
+                span = None
+            case RangeByteRequest(start=start, end=end):
+                span = start, end
+            case OffsetByteRequest(offset=offset):
+                span = offset, 2**62
+            case SuffixByteRequest(suffix=suffix):
+                span = -suffix, 0
+            case _:
+                raise TypeError(f"Unexpected byte_range, got {byte_range!r}")
+        found = [self._store.get(key)] if span is None else self._store.get_ranges(key, [span])
+        data = None if found is None else found[0]
         return None if data is None else (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
     def set_sync(self, key: str, value: Buffer) -> None:
@@ -104,13 +110,13 @@ class ZarrStore(Store):
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """:meth:`get_sync` in a thread."""
+        """Do :meth:`get_sync` in a thread."""
         return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
-        """Ranges of several values, at the same time."""
+        """Return ranges of several values, fetched at the same time."""
         wanted = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
         return list(await asyncio.gather(*wanted))
 
@@ -119,24 +125,25 @@ class ZarrStore(Store):
         return await asyncio.to_thread(lambda: self._store.size(key) is not None)
 
     async def set(self, key: str, value: Buffer) -> None:
-        """:meth:`set_sync` in a thread."""
+        """Do :meth:`set_sync` in a thread."""
         await asyncio.to_thread(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Store the value unless there is one."""
         self._check_writable()
-        await asyncio.to_thread(self._put_new, key, _bytes(value))
+        new = _bytes(value)
 
-    def _put_new(self, key: str, value: bytes) -> None:
-        if not self._store.traits.swaps:  # an archive has one writer
-            if self._store.size(key) is None:
-                self._store.put(key, value, durable=self._durable)
-            return
-        with suppress(Conflict):
-            self._store.put_if(key, value, None, durable=self._durable)
+        def put_new() -> None:
+            if self._store.traits.swaps:
+                with suppress(Conflict):
+                    self._store.put_if(key, new, None, durable=self._durable)
+            elif self._store.size(key) is None:  # an archive has one writer
+                self._store.put(key, new, durable=self._durable)
+
+        await asyncio.to_thread(put_new)
 
     async def delete(self, key: str) -> None:
-        """:meth:`delete_sync` in a thread."""
+        """Do :meth:`delete_sync` in a thread."""
         await asyncio.to_thread(self.delete_sync, key)
 
     async def delete_dir(self, prefix: str) -> None:
@@ -145,7 +152,7 @@ class ZarrStore(Store):
         await asyncio.to_thread(self._store.delete_prefix, prefix.strip("/"))
 
     async def getsize(self, key: str) -> int:
-        """Bytes of a value; FileNotFoundError when missing, as zarr wants it."""
+        """Return the bytes of a value; FileNotFoundError when missing, as zarr wants it."""
         size = await asyncio.to_thread(self._store.size, key)
         if size is None:
             raise FileNotFoundError(key)
@@ -180,14 +187,3 @@ def _bytes(value: Buffer) -> bytes:
     if not isinstance(value, Buffer):
         raise TypeError(f"`value` must be a Buffer instance, not {type(value).__name__}")
     return value.to_bytes()
-
-
-def _span(request: ByteRequest) -> tuple[int, int]:
-    match request:
-        case RangeByteRequest(start=start, end=end):
-            return start, end
-        case OffsetByteRequest(offset=offset):
-            return offset, 2**62
-        case SuffixByteRequest(suffix=suffix):
-            return -suffix, 0
-    raise TypeError(f"Unexpected byte_range, got {request!r}")

@@ -61,3 +61,17 @@ def test_dimensions_that_have_no_names(mongo: Mongo, db: Database[Any], name: An
     assert [problem.node for problem in hs.check(url)] == ["x"]
     assert [mend.node for mend in hs.repair(url)] == ["x"]
     assert hs.open_group(url)["y"][:].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("damage", [{"dims": [[1]]}, {"dtype": "|O"}, {"shape": "?"}])
+def test_an_entry_that_makes_no_sense_stays_as_it_is(mongo: Mongo, db: Database[Any], damage: dict[str, Any]) -> None:
+    """A change of something else of the object is no reason to lose what others may still read, or mend."""
+    url = f"{mongo.url}/{db.name}#o"
+    with hs.create(url) as root:
+        root.create_array("x", data=np.arange(4.0), dims=("x",))
+        root.create_array("y", data=np.arange(3.0), dims=("y",))
+    db["xarray.meta"].update_one({}, {"$set": {f"coords.x.{name}": value for name, value in damage.items()}})
+    before = db["xarray.meta"].find_one({})["coords"]["x"]  # type: ignore[index]
+    hs.open_group(url, "r+")["y"].attrs["units"] = "m"
+    after = db["xarray.meta"].find_one({})["coords"]  # type: ignore[index]
+    assert after["x"] == before and after["y"]["attrs"] == {"units": "m"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pymongo import monitoring
 
 import hyperslab as hs
-from hyperslab.formats.mongo.chunk_documents import CellSpan, SaltedIds, make_documents
+from hyperslab.formats.mongo.chunk_documents import CellSpan, SaltedIds, Segment, make_documents
 from hyperslab.formats.mongo.document import parse_object, render_object
 
 if TYPE_CHECKING:
@@ -132,11 +133,12 @@ def test_spans_are_what_numpy_selects(data: st.DataObject) -> None:
         within.append(slice(start, data.draw(st.integers(start + 1, length)), data.draw(st.integers(1, 3))))
     size = data.draw(st.integers(1, 40))
     raw = cells.tobytes()
-    span = CellSpan.of(shape, within, 4)
-    held = {n: raw[n * size : (n + 1) * size] for n in span.numbers(size)}
-    found = span.take(held, size, cells.dtype)
+    span = CellSpan.of(shape, within, cells.dtype)
+    first = Segment(("v", None), 0, cells.dtype, shape, b"")
+    held = {n: replace(first, n=n, data=raw[n * size : (n + 1) * size]) for n in span.numbers(size)}
+    found = span.take(held, size)
     assert found is not None
     np.testing.assert_array_equal(found, cells[tuple(within)])
     if raw[size:]:
-        held[0] = raw[: size + 1]
-        assert span.take(held, size, cells.dtype) is None
+        held[0] = replace(first, data=raw[: size + 1])
+        assert span.take(held, size) is None

@@ -68,7 +68,7 @@ def test_a_reader_that_finds_the_copies_gone_reads_the_chunk_from_its_place(db: 
         np.testing.assert_array_equal(array[...], CELLS)
         db["xarray.chunks"].update_one({"meta_id": other.meta_id, "n": 0}, {"$set": {"data": bytes(128)}})
         np.testing.assert_array_equal(array[...], CELLS)
-        other.end([entry])
+        other._end(entry)
         np.testing.assert_array_equal(array[...], np.where(np.arange(100) < 16, 0, CELLS))
 
 

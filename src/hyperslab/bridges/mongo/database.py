@@ -31,7 +31,7 @@ from hyperslab.bridges.mongo.put_tasks import put_object
 from hyperslab.bridges.mongo.reads import Load, build_object, eager_names, lazy_variables
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, objects, rules, search
-from hyperslab.formats.mongo.bson_values import Collections, Document
+from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_queries import ensure_index
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
@@ -89,18 +89,18 @@ class XarrayMongoDB:
         if not isinstance(database, Database):
             remedy = "give a database of pymongo.MongoClient, or use XarrayMongoDBAsyncIO"
             raise WrongType(f"a {type(database).__name__} is no database", remedy=remedy)
-        choices = {
-            "chunk_size_bytes": chunk_size_bytes,
-            "embed_threshold_bytes": embed_threshold_bytes,
-            "chunk_ids": chunk_ids,
-            "positional_index": positional_index,
-            "verify": verify,
-            "read_index": read_index,
-            "commit": commit,
-            "durable": durable,
-            "densify": densify,
-        }
-        self._options = PutOptions.of(layout, choices)
+        self._options = PutOptions.of(
+            layout,
+            chunk_size_bytes=chunk_size_bytes,
+            embed_threshold_bytes=embed_threshold_bytes,
+            chunk_ids=chunk_ids,
+            positional_index=positional_index,
+            verify=verify,
+            read_index=read_index,
+            commit=commit,
+            durable=durable,
+            densify=densify,
+        )
         self._address = ServerAddress(database.client, uri=uri, uri_env=uri_env, credentials=credentials)
         self.meta: Collection[Any] = database[f"{collection}.meta"]
         self.chunks: Collection[Any] = database[f"{collection}.chunks"]
@@ -128,13 +128,10 @@ class XarrayMongoDB:
         return ObjectOrigin(self.meta, self.chunks, self._address, durable=self._options.durable)
 
     def _current_options(self) -> PutOptions:
-        """The options, with the sizes that may have been assigned since."""
-        check_byte_options(self.chunk_size_bytes, self.embed_threshold_bytes)
-        return replace(
-            self._options,
-            chunk_size_bytes=self.chunk_size_bytes,
-            embed_threshold_bytes=self.embed_threshold_bytes,
-        )
+        """Return the options, with the sizes that may have been assigned since."""
+        chunk_size, threshold = self.chunk_size_bytes, self.embed_threshold_bytes
+        check_byte_options(chunk_size, threshold)
+        return replace(self._options, chunk_size_bytes=chunk_size, embed_threshold_bytes=threshold)
 
     # -- the two of xarray_mongodb --------------------------------------------------------------------------------
 
@@ -184,21 +181,17 @@ class XarrayMongoDB:
         id = _resolve(here.meta, _id)
         while True:
             try:
-                return self._load(origin, here, id, load)
+                meta = load_object(here, id)
+                now = eager_names(meta, load)
+                later = [name for name in meta.variables if name not in now]
+                if self._options.verify and later:
+                    raise_if_incomplete(here, meta.id)
+                loaded = read_variables(here, meta, now) | lazy_variables(origin, here, meta, later)
+                return build_object(meta, loaded, self._ureg)
             except DocumentNotFoundError:  # another object may have taken its place while it was read
                 gone, id = id, _resolve(here.meta, _id)
                 if id == gone:
                     raise
-
-    def _load(self, origin: ObjectOrigin, here: Collections, id: Any, load: Load) -> Any:
-        """Return the object of an id."""
-        meta = load_object(here, id)
-        now = eager_names(meta, load)
-        later = [name for name in meta.variables if name not in now]
-        if self._options.verify and later:
-            raise_if_incomplete(here, meta.id)
-        loaded = read_variables(here, meta, now) | lazy_variables(origin, here, meta, later)
-        return build_object(meta, loaded, self._ureg)
 
     # -- what lies there ------------------------------------------------------------------------------------------
 
@@ -278,7 +271,7 @@ class XarrayMongoDB:
 
 
 def _resolve(meta: Collection[Any], wanted: Any) -> Any:
-    """The id that a text means; what is no text is looked for as it is. DocumentNotFoundError, Invalid."""
+    """Return the id that a text means; what is no text is an id as it is. DocumentNotFoundError, Invalid."""
     if not isinstance(wanted, str):
         return wanted
     try:
@@ -310,7 +303,6 @@ class XarrayMongoDBAsyncIO:
         credentials: str | None = None,
         **options: Any,
     ) -> None:
-        self._uri = uri
         self._access: dict[str, Any] = {"uri": uri, "uri_env": uri_env, "credentials": credentials}
         plain = self._plain_database(database)
         self._plain = XarrayMongoDB(plain, collection, **self._access, **options)
@@ -445,14 +437,9 @@ class XarrayMongoDBAsyncIO:
     def _plain_database(self, database: Any) -> Database[Any]:
         """Return the same database by a client that is not asynchronous. WrongType."""
         if isinstance(database, AsyncDatabase):
-            client = ServerAddress(database.client, **self._access).open(self._uri)
-            return client.get_database(
-                database.name,
-                database.codec_options,
-                database.read_preference,
-                database.write_concern,
-                database.read_concern,
-            )
+            client = ServerAddress(database.client, **self._access).open(self._access["uri"])
+            codec, preference = database.codec_options, database.read_preference
+            return client.get_database(database.name, codec, preference, database.write_concern, database.read_concern)
         inner = None if isinstance(database, Database) else getattr(database, "delegate", None)  # motor's
         if isinstance(inner, Database):
             return inner

@@ -39,7 +39,7 @@ _ASKING_SECONDS = 2
 
 
 class ServerAddress:
-    """How another client reaches the server: ``uri`` without secrets, ``settings`` beside it, and where secrets are.
+    """The way of another client to the server: ``uri`` without secrets, ``settings`` beside it, and where secrets are.
 
     ``has_secret``: there was one in the connection string that the caller gave. Invalid.
     """
@@ -63,11 +63,6 @@ class ServerAddress:
         else:
             self.uri, self.has_secret = _without_secrets(uri)
 
-    @property
-    def gives_secrets(self) -> bool:
-        """Return whether each process is told where to get user and password."""
-        return bool(self.uri_env or self.credentials)
-
     def open(self, uri: str | None = None) -> MongoClient[Any]:
         """Return the one client of this process for the server; ``uri``: the connection string with its secrets."""
         options = resolve({OPTION: self.credentials}) if self.credentials else {}
@@ -87,12 +82,11 @@ def _describe_client(client: MongoClient[Any] | AsyncMongoClient[Any]) -> tuple[
         "serverSelectionTimeoutMS": int(1000 * options.server_selection_timeout),
     }
     known = {name: value for name, value in settings.items() if value is not None}
-    return f"mongodb://{','.join(_host(*address) for address in hosts)}/", known
-
-
-def _host(host: str, port: int | None) -> str:
-    name = quote(host, safe="") if "/" in host else f"[{host}]" if ":" in host else host
-    return name if port is None else f"{name}:{port}"
+    shown = []
+    for host, port in hosts:
+        name = quote(host, safe="") if "/" in host else f"[{host}]" if ":" in host else host
+        shown.append(name if port is None else f"{name}:{port}")
+    return f"mongodb://{','.join(shown)}/", known
 
 
 def _without_secrets(uri: str) -> tuple[str, bool]:
@@ -159,11 +153,19 @@ class ObjectOrigin:
 
     def __getstate__(self) -> Mapping[str, Any]:
         # What comes from another process was looked at there.
-        if self._local is not None and not self.address.gives_secrets:
-            client = self._local.collections.meta.database.client
-            if self.address.has_secret or _has_user(client, self.uri):
-                raise Invalid("the client has a password, which tasks do not carry", url=self.uri, remedy=_REMEDY)
+        is_elsewhere = self.address.uri_env or self.address.credentials  # where each process gets user and password
+        if self._local is not None and not is_elsewhere and (self.address.has_secret or self._has_user(self._local)):
+            raise Invalid("the client has a password, which tasks do not carry", url=self.uri, remedy=_REMEDY)
         return {**self.__dict__, "_local": None}
+
+    def _has_user(self, local: _Local) -> bool:
+        """Ask the server, since a client does not tell. Invalid where it does not answer."""
+        try:
+            with pymongo.timeout(_ASKING_SECONDS):
+                return has_user(local.collections.meta.database.client.admin.command(STATUS))
+        except PyMongoError as error:
+            message = "the server does not tell whether the client has a password, which tasks do not carry"
+            raise Invalid(message, url=self.uri, remedy=_REMEDY) from error
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         return self.token, *self.names
@@ -179,16 +181,6 @@ STATUS = "connectionStatus"
 def has_user(status: Mapping[str, Any]) -> bool:
     """Return whether the answer to that command names a user."""
     return bool(status.get("authInfo", {}).get("authenticatedUsers"))
-
-
-def _has_user(client: MongoClient[Any], uri: str) -> bool:
-    """Ask the server, since a client does not tell. Invalid where it does not answer."""
-    try:
-        with pymongo.timeout(_ASKING_SECONDS):
-            return has_user(client.admin.command(STATUS))
-    except PyMongoError as error:
-        message = "the server does not tell whether the client has a password, which tasks do not carry"
-        raise Invalid(message, url=uri, remedy=_REMEDY) from error
 
 
 def _own(collection: DocumentCollection, durable: bool) -> DocumentCollection:

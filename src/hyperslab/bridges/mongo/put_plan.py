@@ -29,10 +29,11 @@ from hyperslab.formats.mongo.bson_values import (
     check_document,
     check_levels,
     dtype_to_text,
+    subdocument,
     to_little_endian,
 )
 from hyperslab.formats.mongo.chunk_documents import DENSE, SPARSE, DerivedIds, IdScheme, SaltedIds, encode_coo
-from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, choose_embedded, embed_cells, render_object
+from hyperslab.formats.mongo.document import ARRAY, DERIVED, Meta, Variable, choose_embedded, embed_cells, render_object
 from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.model.coo import Coo, Numbers
 
@@ -81,7 +82,7 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutOptions:
-    """All choices, made."""
+    """The choices of a caller and, where there is none, of the layout."""
 
     chunk_size_bytes: int
     embed_threshold_bytes: int
@@ -94,11 +95,11 @@ class PutOptions:
     densify: bool = False
 
     @classmethod
-    def of(cls, layout: str, given: Mapping[str, Any]) -> PutOptions:
-        """Return the choices of a layout but for those that are given (not None). Invalid for what is none."""
+    def of(cls, layout: str, **options: Any) -> PutOptions:
+        """Return the choices of a layout but for the ``options`` that are not None. Invalid for an unknown one."""
         if layout not in _LAYOUTS:
             raise Invalid(f"layout={layout!r}", remedy=f"it is one of {', '.join(_LAYOUTS)}")
-        chosen = {**_LAYOUTS[layout], **{name: value for name, value in given.items() if value is not None}}
+        chosen = {**_LAYOUTS[layout], **{name: value for name, value in options.items() if value is not None}}
         for name, choices in _CHOICES.items():
             if name in chosen and not any(chosen[name] is one or chosen[name] == one for one in choices):
                 raise Invalid(f"{name}={chosen[name]!r}", remedy=f"it is one of {', '.join(map(repr, choices))}")
@@ -106,8 +107,14 @@ class PutOptions:
         return cls(**chosen)
 
 
+def options_for(meta: Meta, options: PutOptions) -> PutOptions:
+    """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
+    ids = DERIVED if meta.has_derived_ids else options.chunk_ids
+    return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
+
+
 def check_byte_options(chunk_size: Any, threshold: Any) -> None:
-    """Invalid for sizes that no document can have."""
+    """Raise Invalid for sizes that no document can have."""
     for name, size, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", threshold, 0)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
             raise Invalid(f"{name}={size!r}", remedy=f"give a whole number of at least {least}")
@@ -132,25 +139,24 @@ def plain_attrs(attrs: Mapping[Hashable, Any], owner: str) -> MutableDocument:
 
     NumPy's scalars become Python's, its arrays of one dimension lists, tuples lists.
     """
-    return {_key(name, owner): _bson_value(value, f"attribute {name!r} of {owner}") for name, value in attrs.items()}
+    stored: MutableDocument = {}
+    for name, value in attrs.items():
+        what = f"attribute {name!r} of {owner}"
+        check_levels(what, value)
+        stored[_key(name, owner)] = plain = _plain(value, what)
+        try:
+            bson.encode({"value": plain})
+        except (BSONError, OverflowError, TypeError, ValueError, RecursionError) as error:
+            remedy = _DATES_REMEDY if _holds_date(value) else _ATTR_REMEDY
+            raise Unsupported(f"{what} is {_describe(value)}, which BSON has no type for", remedy=remedy) from error
+    return stored
 
 
 def _key(name: Hashable, owner: str) -> str:
-    if not isinstance(name, str) or "\0" in name or not _is_text(name):
+    if not _is_key(name):
         remedy = "names of attributes are text without NUL"
         raise Unsupported(f"{owner} has an attribute with the name {name!r}", remedy=remedy)
     return str(name)
-
-
-def _bson_value(value: object, what: str) -> Any:
-    check_levels(what, value)
-    plain = _plain(value, what)
-    try:
-        bson.encode({"value": plain})
-    except (BSONError, OverflowError, TypeError, ValueError, RecursionError) as error:
-        remedy = _DATES_REMEDY if _holds_date(value) else _ATTR_REMEDY
-        raise Unsupported(f"{what} is {_describe(value)}, which BSON has no type for", remedy=remedy) from error
-    return plain
 
 
 def _holds_date(value: object) -> bool:
@@ -177,44 +183,32 @@ def _plain(value: object, what: str) -> Any:
 
 def variable_name(name: Hashable) -> str:
     """Return a variable's name. Invalid for what is no text, or cannot be a key of a document."""
-    if not isinstance(name, str) or "\0" in name or not _is_text(name):
+    if not _is_key(name):
         raise Invalid(f"a variable with the name {name!r}", remedy="names of variables are text without NUL")
     return str(name)
 
 
-def dimension_names(dims: tuple[Hashable, ...], variable: str) -> tuple[Hashable, ...]:
-    """Return the names of a variable's dimensions: text or numbers, which come back as they were. Invalid."""
-    for dim in dims:
-        if not _is_name(dim):
-            raise Invalid(f"{variable!r} has a dimension with the name {dim!r}", remedy="give text or numbers")
-    return tuple(_native(dim) for dim in dims)
-
-
-def object_name(name: object) -> Any:
-    """Return the name of an object: text, a number, or None. Invalid for others, which would come back as something
-    else.
-    """
-    if name is not None and not _is_name(name):
-        raise Invalid(f"an object with the name {name!r}", remedy="give text or a number: rename()")
-    return _native(name)
+def _is_key(name: object) -> bool:
+    return isinstance(name, str) and "\0" not in name and _is_name(name)
 
 
 def _is_name(name: object) -> bool:
-    if isinstance(name, str):
-        return _is_text(name)
-    return isinstance(name, float) or (isinstance(name, int | np.integer) and -(1 << 63) <= int(name) < 1 << 63)
+    """Return whether an object or a dimension can have the name: text or a number, which comes back as it was."""
+    match name:
+        case str():
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                return False
+            return True
+        case int() | np.integer():
+            return -(1 << 63) <= int(name) < 1 << 63
+        case _:
+            return isinstance(name, float)
 
 
 def _native(name: object) -> Any:
     return name.item() if isinstance(name, np.generic) else name
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # -- cells: NumPy's, sparse ones, or a dask array of either, with units set aside -------------------------------------
@@ -223,27 +217,10 @@ def _is_text(name: str) -> bool:
 _ARRAY_REMEDY = "store arrays of NumPy, dask or sparse, or Quantities of them"
 
 
-def cells_and_units(data: object, name: str, *, densify: bool = False) -> tuple[Numbers | Coo | Any, str | None]:
-    """Return the cells of a variable's data, and their units; a dask array stays one.
-
-    Unsupported for cells that have no bytes of their own, or fields, and for arrays of other libraries.
-    """
-    values, units = pint.plain(data)
-    if not isinstance(getattr(values, "dtype", None), np.dtype):
-        raise Unsupported(f"variable {name!r} is of the pandas dtype {values.dtype}", remedy="astype() it to NumPy's")
-    dtype_to_text(values.dtype, name)
-    if is_dask_array(values):
-        if pint.is_quantity(getattr(values, "_meta", None)):
-            remedy = "make it a Quantity of a dask array: Quantity(array.map_blocks(lambda block: block.m), units)"
-            raise Unsupported(f"variable {name!r} is a dask array of Quantities", remedy=remedy)
-        return (sparse.densified(values) if densify else values), units
-    return block_cells(values, name, densify=densify), units
-
-
-def block_cells(values: Any, name: str, *, densify: bool = False) -> Numbers | Coo:
+def block_cells(values: Any, name: str) -> Numbers | Coo:
     """Return an array, or a block of dask, as it is stored. Unsupported."""
     if sparse.is_sparse(values):
-        return values.todense() if densify else sparse.to_coo(values)
+        return sparse.to_coo(values)
     if isinstance(values, np.ndarray | np.generic):
         return np.asarray(values)
     raise Unsupported(f"variable {name!r} is an array of {type(values).__module__}", remedy=_ARRAY_REMEDY)
@@ -269,13 +246,21 @@ _MISSING_REMEDY = "fill what is missing first: fillna()"
 
 
 def as_numpy(name: str, variable: xr.Variable) -> tuple[xr.Variable, dict[str, Any] | None]:
-    """Return the variable with cells of NumPy's, and what to say besides; None where nothing is to be said.
+    """Return the variable with cells of NumPy's, and the field ``pandas`` of it; None where it needs none.
 
     Unsupported for text or categories of which some are missing, and for zones and categories that have no name.
     """
     dtype, declared = variable.dtype, None
     if isinstance(dtype, pd.DatetimeTZDtype):
-        cells, declared = _without_zone(name, variable.data, dtype)
+        zone = str(dtype.tz)
+        try:
+            is_known = pd.DatetimeTZDtype(dtype.unit, zone) == dtype
+        except (TypeError, ValueError, KeyError):
+            is_known = False
+        if not is_known:
+            message = f"variable {name!r} has the time zone {zone!r}, which has no name"
+            raise Unsupported(message, remedy="tz_convert('UTC')")
+        cells, declared = variable.data.tz_convert("UTC").tz_localize(None).to_numpy(), {"timezone": zone}
     elif isinstance(dtype, pd.CategoricalDtype):
         cells, declared = _category_values(name, variable.data, dtype)
     elif isinstance(dtype, np.dtype) and dtype.kind in "OT" and not is_dask_array(variable.data):
@@ -285,19 +270,6 @@ def as_numpy(name: str, variable: xr.Variable) -> tuple[xr.Variable, dict[str, A
     if cells.dtype.kind in "OT":
         cells = _fixed_length(name, cells)
     return xr.Variable(variable.dims, cells, variable.attrs), declared
-
-
-def _without_zone(name: str, times: Any, dtype: Any) -> tuple[Any, dict[str, Any]]:
-    zone = str(dtype.tz)
-    try:
-        is_known = pd.DatetimeTZDtype(dtype.unit, zone) == dtype
-    except (TypeError, ValueError, KeyError):
-        is_known = False
-    if not is_known:
-        raise Unsupported(
-            f"variable {name!r} has the time zone {zone!r}, which has no name", remedy="tz_convert('UTC')"
-        )
-    return times.tz_convert("UTC").tz_localize(None).to_numpy(), {"timezone": zone}
 
 
 def _category_values(name: str, cells: Any, dtype: Any) -> tuple[Any, dict[str, Any]]:
@@ -326,9 +298,8 @@ def _fixed_length(name: str, cells: object) -> Any:
 
 
 def pandas_description(meta: Meta, name: str) -> Mapping[str, Any]:
-    """Return what is said of a variable's type in pandas, nothing where it has none."""
-    found = variable_extension(meta, name).get(PANDAS_FIELD)
-    return found if isinstance(found, Mapping) else {}
+    """Return the field ``pandas`` of a variable, empty where it has none."""
+    return subdocument(variable_extension(meta, name), PANDAS_FIELD)
 
 
 def as_pandas(cells: object, declared: Mapping[str, Any]) -> Any:
@@ -363,11 +334,6 @@ class PutPlan:
         embedded = {name: each.coo() if each.sparse else each.block() for name, each in inside.items()}
         return {**embedded, **self.whole, **self.lazy}
 
-    @property
-    def positions(self) -> int:
-        """The most dimensions of a variable that is stored in chunks."""
-        return max((len(variable.chunks or ()) for variable in self.meta.variables.values()), default=0)
-
 
 def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | None = None) -> PutPlan:
     """Return the plan for a Dataset or DataArray. WrongType for anything else; Unsupported and Invalid name the
@@ -378,21 +344,27 @@ def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | No
     variables: dict[str, Variable] = {}
     cells: MutableDocument = {}
     pandas_types: MutableDocument = {}
-    for key, source in _in_order(x, coords).items():
+    # In the order of the object: that of a DataArray are its coordinates and then its data.
+    is_array = isinstance(x, xr.DataArray)
+    sources = {**{name: x.coords[name].variable for name in coords}, ARRAY: x.variable} if is_array else x.variables
+    for label, source in sources.items():
+        key = str(label)
         variable, declared = as_numpy(key, source)
         variables[key], cells[key] = _variable(key, variable, densify=options.densify)
         pandas_types |= {} if declared is None else {key: {PANDAS_FIELD: declared}}
     whole = {key: value for key, value in cells.items() if not is_dask_array(value)}
     inside = choose_embedded({key: stored_size(value) for key, value in whole.items()}, options.embed_threshold_bytes)
     variables |= {key: replace(variables[key], embedded=embed_cells(key, whole[key])) for key in inside}
-    called = name if name is not None or isinstance(x, xr.Dataset) else x.name
+    called = x.name if name is None and is_array else name
+    if called is not None and not _is_name(called):
+        raise Invalid(f"an object with the name {called!r}", remedy="give text or a number: rename()")
     meta = Meta(
         id=id or ObjectId(),
         coords={key: variables[key] for key in coords},
         data_vars={key: variables[key] for key in data_vars},
         chunk_size=options.chunk_size_bytes,
         attrs=plain_attrs(attrs, "the object"),
-        name=object_name(called),
+        name=_native(called),
         extension={"variables": pandas_types} if pandas_types else {},
     )
     outside = {key: value for key, value in whole.items() if key not in inside}
@@ -421,30 +393,37 @@ def _names_and_attrs(x: object) -> tuple[list[str], list[str], Mapping[Any, Any]
     return coords, data_vars, x.attrs
 
 
-def _in_order(x: Any, coords: list[str]) -> dict[str, xr.Variable]:
-    """Return all variables, in the order of the object: that of a DataArray are its coordinates and then its data."""
-    if isinstance(x, xr.DataArray):
-        return {**{name: x.coords[name].variable for name in coords}, ARRAY: x.variable}
-    return {str(name): variable for name, variable in x.variables.items()}
-
-
 def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Variable, Any]:
+    """Return the entry of a variable, and its cells without units; a dask array stays one.
+
+    Unsupported for cells that have no bytes of their own, or fields, and for arrays of other libraries.
+    """
     if not isinstance(variable.dtype, np.dtype):
         raise Unsupported(f"variable {name!r} is of the pandas dtype {variable.dtype}", remedy="astype() it to NumPy's")
-    cells, units = cells_and_units(variable.data, name, densify=densify)
+    cells, units = pint.plain(variable.data)
+    dtype_to_text(cells.dtype, name)
     is_lazy = is_dask_array(cells)
-    is_sparse = isinstance(cells, Coo) or sparse.is_sparse_in_blocks(cells)
-    fill = (cells.fill if isinstance(cells, Coo) else sparse.fill_of(cells)) if is_sparse else None
-    chunks = tuple(map(_sizes, getattr(cells, "chunks", ())))
+    if is_lazy and pint.is_quantity(getattr(cells, "_meta", None)):
+        remedy = "make it a Quantity of a dask array: Quantity(array.map_blocks(lambda block: block.m), units)"
+        raise Unsupported(f"variable {name!r} is a dask array of Quantities", remedy=remedy)
+    if densify:
+        cells = sparse.densified(cells)
+    is_sparse = sparse.is_any_sparse(cells)
+    fill = to_little_endian(sparse.fill_of(cells)).tobytes() if is_sparse else None
+    chunks = tuple(map(_sizes, cells.chunks)) if is_lazy else None
+    cells = cells if is_lazy else block_cells(cells, name)
+    for dim in variable.dims:
+        if not _is_name(dim):
+            raise Invalid(f"{name!r} has a dimension with the name {dim!r}", remedy="give text or numbers")
     declared = Variable(
-        dims=dimension_names(variable.dims, name),
+        dims=tuple(map(_native, variable.dims)),
         dtype=cells.dtype.newbyteorder("<"),
         shape=_sizes(cells.shape),
-        chunks=chunks if is_lazy else None,
+        chunks=chunks,
         sparse=is_sparse,
         attrs={} if name == ARRAY else plain_attrs(variable.attrs, f"variable {name!r}"),
         units=units,
-        fill=None if fill is None else to_little_endian(fill).tobytes(),
+        fill=fill,
     )
     return declared, cells
 
@@ -457,17 +436,17 @@ def _sizes(sizes: Any) -> Sizes:
 
 
 def _check_sizes(meta: Meta, chunk_size: int, whole: Mapping[str, Numbers | Coo]) -> None:
-    """Unsupported and Invalid where a document would be none that a server takes."""
+    """Raise Unsupported or Invalid where a document would be none that a server takes."""
     check_document(render_object(meta))
     for name, variable in meta.variables.items():
         if variable.embedded is None:
             most = min(chunk_size, stored_size(whole[name])) if name in whole else chunk_size
-            if (size := largest_document(name, variable, most)) > MAX_DOCUMENT_BYTES:
+            if (size := _largest_document(name, variable, most)) > MAX_DOCUMENT_BYTES:
                 message = f"a document of {name!r} would have {size} bytes, and may have {MAX_DOCUMENT_BYTES}"
                 raise Invalid(message, remedy=f"chunk_size_bytes={chunk_size} is too much: take less")
 
 
-def largest_document(name: str, variable: Variable, payload: int) -> int:
+def _largest_document(name: str, variable: Variable, payload: int) -> int:
     """Return the bytes of a document of this variable that holds ``payload`` bytes of cells (reference 2.1)."""
     unknown = 1 << 62
     doc: MutableDocument = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -19,11 +20,11 @@ from hyperslab.bridges import pint
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.dask import each_block, is_dask_array
 from hyperslab.bridges.mongo.origin import ObjectOrigin
-from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, block_cells, plan_put
+from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, block_cells, options_for, plan_put
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
 from hyperslab.formats.mongo import chunk_queries, objects
 from hyperslab.formats.mongo.bson_values import Collections, Document, Sizes
-from hyperslab.formats.mongo.chunk_documents import ChunkIndex, IdScheme, Key, make_documents
+from hyperslab.formats.mongo.chunk_documents import ChunkIndex, IdScheme, make_documents
 from hyperslab.formats.mongo.chunk_queries import ensure_index, ensure_positional
 from hyperslab.formats.mongo.chunk_writes import replace_chunk
 from hyperslab.formats.mongo.completeness import find_missing
@@ -37,18 +38,16 @@ from hyperslab.model.coo import Coo
 def put_object(
     origin: ObjectOrigin, plan: PutPlan, options: PutOptions, *, is_new: bool = True, has_unique_name: bool = False
 ) -> Any:
-    """Store the object; the Delayed that stores the blocks of its dask arrays, or None where there are none.
+    """Store the object. Return the Delayed that stores the blocks of its dask arrays, or None where there are none.
 
     Nothing is left of what fails before this returns. AlreadyExists where the id was given and is taken, and where it
     is to have its name alone (``has_unique_name``) and that is.
     """
-    if plan.lazy:
-        origin.check_travel()
-    here = origin.open()
-    ensure_indexes(here, options, plan.positions)
+    here = _open_for(origin, plan, options)
     id, name = plan.meta.id, plan.meta.name if has_unique_name else None
+    taken = AlreadyExists(f"there is an object {id}", remedy="replace() it, or let an id be chosen")
     if not is_new and object_exists(here.meta, id):
-        raise _id_taken(id)
+        raise taken
     objects.raise_if_named(here.meta, name)  # before cells are sent
     document = render_object(plan.meta)
     last = options.commit == "meta_last"
@@ -56,42 +55,40 @@ def put_object(
     try:
         if not last:
             objects.insert_object(*here, with_putting_mark(document) if is_marked else document, name)
-        store_whole_variables(here, plan)
+        _store_whole_variables(here, plan)
         if last and not plan.lazy:
             objects.insert_object(*here, document, name)
     except DuplicateKeyError:  # somebody else was faster: what is stored is not ours to remove
-        raise _id_taken(id) from None
+        raise taken from None
     except BaseException:
         objects.remove_failed_object(*here, id)
         raise
-    completion = PutCompletion(origin, id, document if last else None, options.verify, name=name, is_marked=is_marked)
+    completion = PutCompletion(origin, id, options.verify, document if last else None, name=name, is_marked=is_marked)
     if plan.lazy:
-        return delay_writes(lazy_tasks(origin, plan), completion)
+        return delay_writes(_lazy_tasks(origin, plan), completion)
     completion.run()
     return None
 
 
-def _id_taken(id: ObjectId) -> AlreadyExists:
-    return AlreadyExists(f"there is an object {id}", remedy="replace() it, or let an id be chosen")
-
-
-def ensure_indexes(here: Collections, options: PutOptions, positions: int) -> None:
-    """Make the indexes that were chosen."""
+def _open_for(origin: ObjectOrigin, plan: PutPlan, options: PutOptions) -> Collections:
+    """Return the collections, with the indexes of the options, for a plan whose tasks can be sent where they run."""
+    if plan.lazy:
+        origin.check_travel()
+    here = origin.open()
     ensure_index(here.chunks, best_effort=True)
     if options.positional_index:
+        positions = max((len(variable.chunks or ()) for variable in plan.meta.variables.values()), default=0)
         ensure_positional(here.chunks, positions, unique=options.positional_index == "unique")
+    return here
 
 
-def store_whole_variables(here: Collections, plan: PutPlan) -> None:
-    """Store all variables that are stored whole: documents of a new object."""
-    chunk_queries.put_documents_in_parallel(
-        here.chunks,
-        (
-            document
-            for name, cells in plan.whole.items()
-            for document in make_documents(plan.ids, plan.meta.id, (name, None), cells, plan.meta.chunk_size)
-        ),
+def _store_whole_variables(here: Collections, plan: PutPlan) -> None:
+    """Store the documents of all variables of a new object that are stored whole."""
+    documents = (
+        make_documents(plan.ids, plan.meta.id, (name, None), cells, plan.meta.chunk_size)
+        for name, cells in plan.whole.items()
     )
+    chunk_queries.put_documents_in_parallel(here.chunks, chain.from_iterable(documents))
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -99,7 +96,7 @@ def store_whole_variables(here: Collections, plan: PutPlan) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockTask:
-    """What the tasks of one variable have in common.
+    """The tasks that store the blocks of one variable.
 
     ``chunks``: sizes of the blocks; ``first``: the chunk that block 0, 0, … is; ``replace_existing``: what is left of
     a chunk is removed before it is stored; ``owner``: nothing is stored once the object is not held under this name any
@@ -122,24 +119,13 @@ class BlockTask:
     def of(
         cls, origin: ObjectOrigin, plan: PutPlan, name: str, chunks: tuple[Sizes, ...] | None = None, **how: Any
     ) -> BlockTask:
-        """Return the task of a variable of a plan; ``chunks`` None: those of the plan."""
+        """Return the task of a variable of a plan, in these chunks (None: in those of the plan); ``how``: other
+        fields."""
         meta, variable = plan.meta, plan.meta.variables[name]
         cuts = chunks if chunks is not None else variable.chunks or ()
-        return cls(
-            origin=origin,
-            ids=plan.ids,
-            meta_id=meta.id,
-            name=name,
-            units=variable.units,
-            chunks=cuts,
-            chunk_size=meta.chunk_size,
-            first=(0,) * len(cuts),
-            **how,
-        )
-
-    def at(self, first: tuple[int, ...]) -> BlockTask:
-        """Return the same for an array whose first block is this chunk."""
-        return replace(self, first=first)
+        fields: dict[str, Any] = {"first": (0,) * len(cuts), "chunk_size": meta.chunk_size, **how}
+        units = variable.units
+        return cls(origin=origin, ids=plan.ids, meta_id=meta.id, name=name, units=units, chunks=cuts, **fields)
 
     def __dask_tokenize__(self) -> str:
         return uuid4().hex
@@ -150,19 +136,19 @@ class BlockTask:
 
 @dataclass(frozen=True)
 class PutCompletion:
-    """What is left to do when all blocks are stored: ``document`` is that of the object where it comes last."""
+    """The last step, when all blocks are stored: ``document`` is that of the object where it comes last.
+    ``is_replacement``: the object is found from then on instead of the old one, whose name is ``name``."""
 
     origin: ObjectOrigin
     meta_id: ObjectId
-    document: Document | None
     verify: bool
-    name: object = None
+    document: Document | None = None
+    name: Any = None
     is_marked: bool = False
+    is_replacement: bool = False
 
     def run(self) -> None:
-        """Do it; once more does no harm."""
-        if self.document is None and not self.verify and not self.is_marked:
-            return
+        """Take the step; once more does no harm."""
         here = self.origin.open()
         if self.document is not None:
             objects.insert_object_once(*here, self.document, self.name)
@@ -170,24 +156,25 @@ class PutCompletion:
             remove_putting_mark(here.meta, self.meta_id)
         if self.verify:
             raise_if_incomplete(here, self.meta_id)
+        if self.is_replacement:
+            objects.commit_object(*here, self.meta_id, self.name)
 
 
-def lazy_tasks(origin: ObjectOrigin, plan: PutPlan) -> list[tuple[BlockTask, Any]]:
-    """Return all dask arrays of a plan, with what stores their blocks."""
+def _lazy_tasks(origin: ObjectOrigin, plan: PutPlan) -> list[tuple[BlockTask, Any]]:
+    """Return all dask arrays of a plan, with the tasks that store their blocks."""
     return [(BlockTask.of(origin, plan, name), array) for name, array in plan.lazy.items()]
 
 
-def delay_writes(tasks: Sequence[tuple[BlockTask, Any]], completion: object) -> Any:
-    """Return the Delayed that stores all blocks, and then carries out the ending; ``compute()`` of it gives None."""
+def delay_writes(tasks: Sequence[tuple[BlockTask, Any]], completion: PutCompletion) -> Any:
+    """Return the Delayed that stores all blocks, and then takes the last step; ``compute()`` of it gives None."""
     from dask.delayed import delayed
 
-    return delayed(complete_put, pure=False)(
-        completion, *(each_block(array, write_block, task, "mongo-put") for task, array in tasks)
-    )
+    written = (each_block(array, write_block, task, "mongo-put") for task, array in tasks)
+    return delayed(complete_put, pure=False)(completion, *written)
 
 
 def complete_put(completion: Any, *written: Any) -> None:
-    """The task after all others; the answers of those say nothing."""
+    """Run the task after all others; the answers of those say nothing."""
     completion.run()
 
 
@@ -212,7 +199,11 @@ def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: ob
         raise Unsupported(f"a block of {task.name!r} is in {units}", remedy="make it a Quantity of a dask array")
     cells = values if isinstance(values, Coo) else block_cells(values, task.name)
     if chunk is not None:
-        _check_shape(cells.shape, task, chunk)
+        declared = tuple(sizes[index] for sizes, index in zip(task.chunks, chunk, strict=True))
+        fits = [size in (None, found) for size, found in zip(declared, cells.shape, strict=False)]
+        if len(cells.shape) != len(declared) or not all(fits):
+            message = f"chunk {chunk} of {task.name!r} is of shape {cells.shape}, dask had told {declared}"
+            raise Invalid(message, remedy="correct the chunks of the dask array")
     if task.owner is not None:
         check_lease(here.meta, task.meta_id, task.owner, task.origin.uri)
     key = task.name, chunk
@@ -223,64 +214,26 @@ def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: ob
         chunk_queries.put_documents(here.chunks, documents)
 
 
-def _check_shape(shape: tuple[int, ...], task: BlockTask, chunk: tuple[int, ...]) -> None:
-    declared = tuple(sizes[index] for sizes, index in zip(task.chunks, chunk, strict=True))
-    if len(shape) != len(declared) or any(
-        size not in (None, found) for size, found in zip(declared, shape, strict=True)
-    ):
-        message = f"chunk {chunk} of {task.name!r} is of shape {shape}, dask had told {declared}"
-        raise Invalid(message, remedy="correct the chunks of the dask array")
-
-
 # -- replace ----------------------------------------------------------------------------------------------------------
 # The new object is stored whole while nobody finds it, then found in place of the old one by one change of its
 # document.
 
 
 def replace_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> tuple[ObjectId, Any]:
-    """Store ``x``, and let it take the place of the object of this name or id; the new id, and a Delayed or None."""
+    """Store ``x``, and let it take the place of the object of this name or id. Return the new id, and a Delayed or
+    None."""
     plan = plan_put(x, options)
-    if plan.lazy:
-        origin.check_travel()
-    here = origin.open()
-    ensure_indexes(here, options, plan.positions)
+    here = _open_for(origin, plan, options)
     try:
         name = objects.insert_replacement(here.meta, render_object(plan.meta), name_or_id)
-        swap = NameSwap(origin, plan.meta.id, name, options.verify)
-        store_whole_variables(here, plan)
+        completion = PutCompletion(origin, plan.meta.id, options.verify, name=name, is_replacement=True)
+        _store_whole_variables(here, plan)
         if not plan.lazy:
-            swap.run()
+            completion.run()
     except BaseException:
         objects.remove_failed_object(*here, plan.meta.id, unfinished_only=True)
         raise
-    return plan.meta.id, delay_writes(lazy_tasks(origin, plan), swap) if plan.lazy else None
-
-
-@dataclass(frozen=True)
-class NameSwap:
-    """The change by which a new object is found instead of the old one."""
-
-    origin: ObjectOrigin
-    meta_id: ObjectId
-    name: str | None
-    verify: bool
-
-    def run(self) -> None:
-        """Make it; once more does no harm."""
-        here = self.origin.open()
-        if self.verify:
-            raise_if_incomplete(here, self.meta_id)
-        objects.commit_object(*here, self.meta_id, self.name)
-
-
-# -- parts of cells: NumPy's, sparse ones, or a dask array ------------------------------------------------------------
-
-
-def block_of_chunk(cells: object, chunks: tuple[Sizes, ...] | None, chunk: ChunkIndex) -> Any:
-    """Return the cells of one chunk; of a dask array in these chunks its block."""
-    if chunk is None or chunks is None or not chunk:
-        return cells
-    return cells.blocks[chunk] if hasattr(cells, "blocks") else slice_cells(cells, chunk_slices(chunks, chunk))
+    return plan.meta.id, delay_writes(_lazy_tasks(origin, plan), completion) if plan.lazy else None
 
 
 def slice_cells(cells: Any, place: Slices) -> Any:
@@ -293,7 +246,7 @@ def slice_cells(cells: Any, place: Slices) -> Any:
 
 
 def resume_put(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> Any:
-    """Store what is missing; a Delayed for what dask computes, or None.
+    """Store the chunks that are missing. Return a Delayed for what dask computes, or None.
 
     Where the document of the object is missing too (``commit="meta_last"``), all is stored anew under this id.
     """
@@ -306,42 +259,17 @@ def resume_put(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: An
         plan = plan_put(x, options, id=name_or_id)
         chunk_queries.delete_chunks(here.chunks, name_or_id)
         return put_object(origin, plan, options)
-    plan = plan_put(x, replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0), id=meta.id)
+    plan = plan_put(x, options_for(meta, options), id=meta.id)
     _check_same(meta, plan.meta)
-    keys = find_missing(here.meta, here.chunks, meta.id)
-    return _store_missing(
-        origin, here, plan, meta, keys, PutCompletion(origin, meta.id, None, options.verify, is_marked=True)
-    )
-
-
-def _check_same(meta: Meta, other: Meta) -> None:
-    """Invalid where the two cannot be the same object."""
-    if list(meta.variables) != list(other.variables) or set(meta.coords) != set(other.coords):
-        found = ", ".join(other.variables)
-        raise Invalid(f"the object has the variables {', '.join(meta.variables)}, not {found}", key=str(meta.id))
-    for name, variable in meta.variables.items():
-        if (detail := _describe(variable)) != (found := _describe(other.variables[name])):
-            raise Invalid(f"variable {name!r} is {detail} in the object, and {found} here", key=str(meta.id))
-
-
-def _describe(variable: Variable) -> str:
-    shape = ", ".join("?" if size is None else str(size) for size in variable.shape)
-    sparse = " sparse" if variable.sparse else ""
-    return f"{variable.dtype.newbyteorder('<')}[{shape}]{sparse} of {variable.dims} in {variable.units}"
-
-
-def _store_missing(
-    origin: ObjectOrigin, here: Collections, plan: PutPlan, meta: Meta, keys: list[Key], completion: PutCompletion
-) -> Any:
     lazy: list[tuple[BlockTask, Any]] = []
-    for name, chunk in keys:
-        cells = _aligned_cells(plan, meta, name)
-        task = BlockTask.of(origin, plan, name, chunks=meta.variables[name].chunks, replace_existing=True)
-        block = block_of_chunk(cells, meta.variables[name].chunks, chunk)
+    for name, chunk in find_missing(here.meta, here.chunks, meta.id):
+        block = _block_of_chunk(plan, meta, name, chunk)
+        task = BlockTask.of(origin, plan, name, meta.variables[name].chunks, replace_existing=True)
         if is_dask_array(block) and chunk is not None:
-            lazy.append((task.at(chunk), block))
+            lazy.append((replace(task, first=chunk), block))
         else:
             store_block(here, task, chunk, block.compute() if is_dask_array(block) else block)
+    completion = PutCompletion(origin, meta.id, options.verify, is_marked=True)
     if lazy:
         origin.check_travel()
         return delay_writes(lazy, completion)
@@ -349,15 +277,31 @@ def _store_missing(
     return None
 
 
-def _aligned_cells(plan: PutPlan, meta: Meta, name: str) -> Any:
-    """Return the cells of a variable; a dask array in the chunks of the object as far as those are known."""
-    cells, variable = plan.cells, meta.variables[name]
-    if (
-        is_dask_array(cells[name])
-        and variable.chunks is not None
-        and variable.chunks != plan.meta.variables[name].chunks
-    ):
-        if not variable.has_known_sizes or not plan.meta.variables[name].has_known_sizes:
+def _check_same(meta: Meta, other: Meta) -> None:
+    """Raise Invalid where the two cannot be the same object."""
+
+    def describe(variable: Variable) -> str:
+        shape = ", ".join("?" if size is None else str(size) for size in variable.shape)
+        sparse = " sparse" if variable.sparse else ""
+        return f"{variable.dtype.newbyteorder('<')}[{shape}]{sparse} of {variable.dims} in {variable.units}"
+
+    if list(meta.variables) != list(other.variables) or set(meta.coords) != set(other.coords):
+        found = ", ".join(other.variables)
+        raise Invalid(f"the object has the variables {', '.join(meta.variables)}, not {found}", key=str(meta.id))
+    for name, variable in meta.variables.items():
+        if (detail := describe(variable)) != (found := describe(other.variables[name])):
+            raise Invalid(f"variable {name!r} is {detail} in the object, and {found} here", key=str(meta.id))
+
+
+def _block_of_chunk(plan: PutPlan, meta: Meta, name: str, chunk: ChunkIndex) -> Any:
+    """Return the cells of one chunk of the object; of a dask array the block, once it lies in the object's chunks."""
+    cells, variable, new = plan.cells[name], meta.variables[name], plan.meta.variables[name]
+    if not chunk or variable.chunks is None:
+        return cells
+    if not is_dask_array(cells):
+        return slice_cells(cells, chunk_slices(variable.chunks, chunk))
+    if variable.chunks != new.chunks:
+        if not variable.has_known_sizes or not new.has_known_sizes:
             raise Invalid(f"the chunks of {name!r} are not those of the object", key=str(meta.id))
-        return cells[name].rechunk(variable.chunks)
-    return cells[name]
+        cells = cells.rechunk(variable.chunks)
+    return cells.blocks[chunk]

@@ -18,9 +18,9 @@ from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import as_pandas, pandas_description
 from hyperslab.errors import Unsupported, WrongType
 from hyperslab.formats.mongo.bson_values import Collections, Document, MutableDocument, decode_attr
-from hyperslab.formats.mongo.chunk_documents import AssembledChunk, ChunkIndex
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk, ChunkIndex, Key
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries
-from hyperslab.formats.mongo.document import ARRAY, Meta
+from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.to_spec import (
     DeclaredVariable,
     attr_codes,
@@ -36,7 +36,7 @@ from hyperslab.formats.mongo.variables import (
     raise_if_gone,
     read_span,
 )
-from hyperslab.model.coo import Coo
+from hyperslab.model.coo import Coo, Numbers
 
 # -- objects ----------------------------------------------------------------------------------------------------------
 
@@ -50,18 +50,17 @@ def eager_names(meta: Meta, load: Load) -> list[str]:
         isinstance(load, str | bytes) or not isinstance(load, Collection)
     ):
         raise WrongType(f"load={load!r}", remedy="give None, True, False, or a list of names")
-    return [name for name in meta.variables if _is_eager(meta, name, load)]
 
+    def is_eager(name: str, variable: Variable) -> bool:
+        if variable.embedded is not None or variable.dims == (name,):
+            return True
+        if pandas_description(meta, name):  # dask has none of pandas' types
+            return True
+        if load is None:
+            return variable.chunks is None
+        return name in load if isinstance(load, Collection) else bool(load)
 
-def _is_eager(meta: Meta, name: str, load: Load) -> bool:
-    variable = meta.variables[name]
-    if variable.embedded is not None or variable.dims == (name,):
-        return True
-    if pandas_description(meta, name):  # dask has none of pandas' types
-        return True
-    if load is None:
-        return variable.chunks is None
-    return bool(load) if isinstance(load, bool | np.bool_) else name in load
+    return [name for name, variable in meta.variables.items() if is_eager(name, variable)]
 
 
 # -- xarray objects ---------------------------------------------------------------------------------------------------
@@ -69,26 +68,25 @@ def _is_eager(meta: Meta, name: str, load: Load) -> bool:
 
 def build_object(meta: Meta, loaded: Mapping[str, LoadedVariable], ureg: object) -> xr.Dataset | xr.DataArray:
     """Return the object; units become Quantities of the registry ``ureg``."""
-    variables = {
-        name: xr.Variable(
-            variable.dims,
-            as_pandas(_data(loaded[name], ureg), pandas_description(meta, name)),
-            _attrs(variable.attrs, variable_extension(meta, name)),
-        )
-        for name, variable in meta.variables.items()
-    }
+    variables: dict[str, xr.Variable] = {}
+    for name, variable in meta.variables.items():
+        cells, units = loaded[name]
+        cells = sparse.from_coo(cells) if isinstance(cells, Coo) else cells
+        cells = cells if units is None else pint.join(cells, units, ureg)
+        attrs = _decode_attrs(variable.attrs, variable_extension(meta, name))
+        variables[name] = xr.Variable(variable.dims, as_pandas(cells, pandas_description(meta, name)), attrs)
     coords = {name: variables[name] for name in meta.coords}
-    attrs = _attrs(meta.attrs, meta.extension)
+    attrs = _decode_attrs(meta.attrs, meta.extension)
     if not meta.is_array:
-        return _dataset({name: variables[name] for name in meta.data_vars}, coords, attrs)
+        return _make_dataset({name: variables[name] for name in meta.data_vars}, coords, attrs)
     data = variables[ARRAY]
     array = xr.DataArray(data.data, coords, data.dims, attrs=attrs)
     array.name = meta.name  # else one without a name has that of its dask array
     return array
 
 
-def _dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs: MutableDocument) -> xr.Dataset:
-    """xarray takes data with the name of a dimension for a coordinate, unless it is told otherwise afterwards."""
+def _make_dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs: MutableDocument) -> xr.Dataset:
+    # xarray takes data with the name of a dimension for a coordinate, unless that is corrected afterwards.
     dims = {dim for variable in (*data.values(), *coords.values()) for dim in variable.dims}
     odd = [name for name in data if name in dims]
     if not odd:
@@ -98,15 +96,10 @@ def _dataset(data: dict[str, xr.Variable], coords: dict[str, xr.Variable], attrs
     return xr.Dataset(plain, bare, attrs).reset_coords(odd).assign_coords(coords)
 
 
-def _attrs(raw: Document, extension: Document) -> MutableDocument:
-    """As BSON has them, but for those whose type we have said besides."""
+def _decode_attrs(raw: Document, extension: Document) -> MutableDocument:
+    """Return attributes as BSON has them, but for those whose types stand in the field ``hyperslab``."""
     codes = attr_codes(extension)
     return {name: decode_attr(value, codes[name]) if name in codes else value for name, value in raw.items()}
-
-
-def _data(loaded: LoadedVariable, ureg: object) -> Any:
-    cells = sparse.from_coo(loaded.cells) if isinstance(loaded.cells, Coo) else loaded.cells
-    return cells if loaded.units is None else pint.join(cells, loaded.units, ureg)
 
 
 # -- dask arrays ------------------------------------------------------------------------------------------------------
@@ -115,18 +108,16 @@ def _data(loaded: LoadedVariable, ureg: object) -> Any:
 def lazy_variables(
     origin: ObjectOrigin, here: Collections, meta: Meta, names: Sequence[str]
 ) -> dict[str, LoadedVariable]:
-    """These variables as dask arrays."""
+    """Return these variables as dask arrays."""
     if not names:
         return {}
     origin.check_travel()
     known = read_declarations(here, meta, names)
-    return {
-        name: LoadedVariable(_array(LazyVariable(origin, meta, name, known[name])), known[name].variable.units)
-        for name in names
-    }
+    sources = {name: LazyVariable(origin, meta, name, known[name]) for name in names}
+    return {name: LoadedVariable(_to_dask(source), source.variable.units) for name, source in sources.items()}
 
 
-def _array(source: LazyVariable) -> Any:
+def _to_dask(source: LazyVariable) -> Any:
     da: Any = library("dask.array")
     token = f"mongo-get-{uuid4().hex}"
     planning = library("dask").config.get("array.query-planning", False)
@@ -146,7 +137,7 @@ def read_block(source: Any = None, block_id: tuple[int, ...] = ()) -> Any:
 
 
 class LazyVariable:
-    """What dask slices: a variable whose chunks are read when it is indexed."""
+    """The array that dask slices: a variable whose chunks are read when it is indexed."""
 
     def __init__(self, origin: ObjectOrigin, meta: Meta, name: str, declared: DeclaredVariable) -> None:
         self.origin = origin
@@ -175,42 +166,33 @@ class LazyVariable:
         parts = key if isinstance(key, tuple) else (key,)
         spans = [_selected_range(part, size) for part, size in zip(parts, self.shape, strict=True)]
         if any(start == stop for start, stop in spans):
-            return self._nothing(parts)
+            return self._of_kind(np.broadcast_to(np.zeros((), self.dtype), self.shape)[parts].copy())
         ends = [list(accumulate(sizes, initial=0)) for sizes in self.chunks]
         first = [bisect_right(end, start) - 1 for end, (start, _) in zip(ends, spans, strict=True)]
         last = [bisect_right(end, stop - 1) - 1 for end, (_, stop) in zip(ends, spans, strict=True)]
-        if first == last and (few := self._few(parts, ends, first)) is not None:
-            return few
+        starts = [end[one] for end, one in zip(ends, first, strict=True)]
+        moved = tuple(map(_shift, parts, starts, self.shape))
+        if first == last:
+            shape = tuple(end[one + 1] - end[one] for end, one in zip(ends, first, strict=True))
+            part = self._part(moved, (self.name, None if self.whole else tuple(first)), shape)
+            if part is not None:
+                return part
         block = self.block(list(product(*(range(one, two + 1) for one, two in zip(first, last, strict=True)))))
-        moved = [
-            _shift(part, end[one], size) for part, end, one, size in zip(parts, ends, first, self.shape, strict=True)
-        ]
-        return block[tuple(moved)] if moved else block
+        return block[moved] if moved else block
 
-    def _few(self, parts: tuple[Any, ...], ends: list[list[int]], chunk: list[int]) -> Any:
+    def _part(self, parts: tuple[Any, ...], key: Key, shape: tuple[int, ...]) -> Any:
         """Return some cells of one chunk, None where the whole chunk is to be read for them."""
-        if self.variable.sparse or any(isinstance(part, slice) and (part.step or 1) < 1 for part in parts):
+        if self.variable.sparse or key in self.changing:
             return None
-        if not all(isinstance(part, slice | int | np.integer) for part in parts):
-            return None
-        moved = [
-            _shift(part, end[one], size) for part, end, one, size in zip(parts, ends, chunk, self.shape, strict=True)
-        ]
-        shape = tuple(end[one + 1] - end[one] for end, one in zip(ends, chunk, strict=True))
-        within = [slice(part, part + 1, 1) if isinstance(part, int) else part for part in moved]
-        key = (self.name, None if self.whole else tuple(chunk))
-        if key in self.changing:
+        within = [slice(part, part + 1, 1) if isinstance(part, int) else part for part in parts]
+        if not all(isinstance(part, slice) and (part.step or 1) > 0 for part in within):
             return None
         found = read_span(self.origin.open().chunks, self.meta_id, key, shape, self.dtype, self.chunk_size, within)
-        picked = tuple(0 if isinstance(part, int) else slice(None) for part in moved)
+        picked = tuple(0 if isinstance(part, int) else slice(None) for part in parts)
         return None if found is None else found[picked]
 
-    def _nothing(self, parts: tuple[Any, ...]) -> Any:
-        """Return an empty selection, of the kind that blocks are."""
-        return self._of_kind(np.broadcast_to(np.zeros((), self.dtype), self.shape)[parts].copy())
-
     def block(self, chunks: list[tuple[int, ...]]) -> Any:
-        """Neighbouring chunks as one block, from the first to the last. DocumentNotFoundError, CorruptDocument."""
+        """Return neighbours, from the first to the last chunk, as one block. DocumentNotFoundError, CorruptDocument."""
         keys: list[ChunkIndex] = [None] if self.whole else list(chunks)
         here = self.origin.open()
         view = UndoView(here.meta, self.meta_id, self.changing)
@@ -230,7 +212,7 @@ class LazyVariable:
         return self._of_kind(assemble_variable(self.name, variable, parts, self.background, self.padding))
 
     def _of_kind(self, cells: Any) -> Any:
-        """As dask was told: sparse, or dense."""
+        """Return cells as dask expects them: sparse, or dense."""
         if self.variable.sparse:
             fill = np.frombuffer(self.variable.fill or b"", self.dtype)[0]
             return sparse.from_coo(cells if isinstance(cells, Coo) else Coo.of_dense(cells, fill))
@@ -246,12 +228,9 @@ class LazyVariable:
 def _selected_range(part: object, size: int) -> tuple[int, int]:
     """Return the first position that is selected, and the one behind the last."""
     if isinstance(part, slice):
-        wanted: Any = range(*part.indices(size))
+        wanted = range(*part.indices(size))
         return (min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1]) + 1) if wanted else (0, 0)
-    places = np.asarray(part)
-    if places.dtype.kind == "b":
-        places = np.flatnonzero(places)
-    places = np.where(places < 0, places + size, places)
+    places = _positions(part, size)
     return (int(places.min()), int(places.max()) + 1) if places.size else (0, 0)
 
 
@@ -261,8 +240,13 @@ def _shift(part: object, start: int, size: int) -> Any:
         wanted = range(*part.indices(size))
         stop = wanted.stop - start
         return slice(wanted.start - start, None if stop < 0 else stop, wanted.step)
+    places = _positions(part, size) - start
+    return int(places) if places.ndim == 0 else places
+
+
+def _positions(part: object, size: int) -> Numbers:
+    """Return the selected positions, counted from 0, of indices or a mask."""
     places = np.asarray(part)
     if places.dtype.kind == "b":
         places = np.flatnonzero(places)
-    places = np.where(places < 0, places + size, places) - start
-    return int(places) if places.ndim == 0 else places
+    return np.where(places < 0, places + size, places)

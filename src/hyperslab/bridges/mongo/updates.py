@@ -1,4 +1,4 @@
-"""Objects changed where they lie: cells appended along a dimension, and cells put update those of a region.
+"""Objects changed where they lie: cells appended along a dimension, and cells put over those of a region.
 
 One changes an object at a time, under its lease. Cells of chunks are stored first, the change of the document is last.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,14 @@ from hyperslab.bridges import sparse
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.origin import ObjectOrigin
-from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, pandas_description, plan_put, stored_size
+from hyperslab.bridges.mongo.put_plan import (
+    PutOptions,
+    PutPlan,
+    options_for,
+    pandas_description,
+    plan_put,
+    stored_size,
+)
 from hyperslab.bridges.mongo.put_tasks import (
     BlockTask,
     PutCompletion,
@@ -31,7 +37,8 @@ from hyperslab.errors import Conflict, Invalid
 from hyperslab.formats.mongo.bson_values import Collections, MutableDocument, Sizes
 from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, delete_chunks
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo
-from hyperslab.formats.mongo.document import DERIVED, Meta, Variable, embed_cells, load_meta, raise_problems
+from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, load_meta, raise_problems
+from hyperslab.formats.mongo.edit_document import with_variables
 from hyperslab.formats.mongo.object_changes import change_document, check_lease, check_object, hold_object
 from hyperslab.formats.mongo.objects import resolve_id
 from hyperslab.formats.mongo.variables import (
@@ -49,14 +56,14 @@ from hyperslab.model.coo import Coo, Numbers
 # -- what append and update have in common ----------------------------------------------------------------------------
 
 
-# Longer than a lease lasts that nobody renews (30 s): a holder who died is waited for.
+# Seconds to wait for another one who changes the object, longer than a lease lasts that nobody renews (30 s): a holder
+# who died is waited for.
 _PATIENCE = 60
-"""Seconds to wait for another one who changes the object."""
 
 
 @contextmanager
-def hold_readable_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
-    """Hold an object, which nobody else changes during the block; gives the collections, the object, and the name under
+def _hold_readable_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
+    """Hold an object, which nobody else changes during the block; yield the collections, the object, and the name under
     which it is held. NotFound, Conflict.
     """
     here = origin.open()
@@ -66,22 +73,19 @@ def hold_readable_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tupl
         yield here, meta, owner
 
 
-def options_for(meta: Meta, options: PutOptions) -> PutOptions:
-    """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
-    ids = DERIVED if meta.has_derived_ids else options.chunk_ids
-    return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
-
-
-def check_time_zones(meta: Meta, plan: PutPlan) -> None:
-    """Raise Invalid for times with a zone that are to join times without one, or the other way round."""
+def _plan_change(meta: Meta, options: PutOptions, x: object) -> PutPlan:
+    """Return the plan for new cells of an object. Invalid for times with a zone that are to join times without one, or
+    the other way round."""
+    plan = plan_put(x, options_for(meta, options), id=meta.id)
     for name in (name for name in plan.meta.variables if name in meta.variables):
         new, old = (pandas_description(each, name).get("timezone") for each in (plan.meta, meta))
         if (new is None) != (old is None):
             message = f"{name!r} has {'no time zone' if new is None else 'a time zone'}, other than what is stored"
             raise Invalid(message, remedy="tz_localize() one of the two, or tz_localize(None)")
+    return plan
 
 
-def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | None = None) -> Any:
+def _matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | None = None) -> Any:
     """Return the new cells of a variable, of its dtype and kind; all lengths but that along ``axis`` are its own.
     Invalid.
     """
@@ -90,9 +94,7 @@ def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | Non
     new, cells = plan.meta.variables[name], plan.cells[name]
     if new.dims != variable.dims:
         raise Invalid(f"{name!r} has the dimensions {new.dims}, not {variable.dims}", remedy="transpose() it")
-    if axis is not None and any(
-        one != other for at, (one, other) in enumerate(zip(new.shape, variable.shape, strict=True)) if at != axis
-    ):
+    if axis is not None and _with_item(new.shape, axis, None) != _with_item(variable.shape, axis, None):
         raise Invalid(f"{name!r} is of shape {new.shape}, and what is stored of {variable.shape}")
     if not new.has_known_sizes:
         raise Invalid(f"the chunk sizes of {name!r} are not known", remedy="call compute_chunk_sizes() of its data")
@@ -100,37 +102,23 @@ def matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | Non
         raise Invalid(f"{name!r} is in {new.units}, and what is stored in {variable.units}", remedy="convert it: to()")
     if not np.can_cast(new.dtype, variable.dtype, "safe"):
         raise Invalid(f"{name!r} is of dtype {new.dtype}, and what is stored of {variable.dtype}", remedy="astype() it")
-    return _cast_kind(cells, variable)
-
-
-def _cast_kind(cells: Any, variable: Variable) -> Any:
-    """Cast cells to the dtype of the variable, sparse where that is sparse, else dense."""
+    cells = cells.astype(variable.dtype)
     if is_dask_array(cells):
-        return cells.astype(variable.dtype)
-    if variable.sparse and isinstance(cells, Coo):
-        fill = cells.fill.astype(variable.dtype)
-        if fill.tobytes() == variable.fill:
-            return Coo(cells.shape, cells.coords, cells.data.astype(variable.dtype), fill)
-    dense = (cells.dense() if isinstance(cells, Coo) else np.asarray(cells)).astype(variable.dtype)
+        return cells
+    if variable.sparse and isinstance(cells, Coo) and cells.fill.tobytes() == variable.fill:
+        return cells
+    dense = cells.dense() if isinstance(cells, Coo) else cells
     return Coo.of_dense(dense, sparse_fill(variable)) if variable.sparse else dense
 
 
-def known_length(name: str, variable: Variable, axis: int) -> int:
+def _known_length(name: str, variable: Variable, axis: int) -> int:
     """Return how long a variable is along an axis. Invalid where nobody knows its sizes."""
     if not variable.has_known_sizes:
         raise Invalid(f"nobody knows the size of {name!r}", remedy="load the object and put it anew")
     return variable.shape[axis] or 0
 
 
-def with_variables(meta: Meta, changed: Mapping[str, Variable]) -> Meta:
-    """Return the object with these variables in the place of those of the same names."""
-    coords, data_vars = (
-        {name: changed.get(name, variable) for name, variable in part.items()} for part in (meta.coords, meta.data_vars)
-    )
-    return replace(meta, coords=coords, data_vars=data_vars)
-
-
-def commit_variables(
+def _commit_variables(
     origin: ObjectOrigin, here: Collections, meta: Meta, changed: Mapping[str, Variable], owner: str
 ) -> None:
     """Let the object have these lengths, chunks and embedded cells, if it is still held under this name, and those of
@@ -158,7 +146,7 @@ def commit_variables(
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What one variable becomes: ``parts`` are cells to store, each with the chunk that their first block is.
+    """The change of one variable: ``parts`` are cells to store, each with the chunk that their first block is.
 
     ``axis``: the one that grows; ``whole``: it was stored whole, and is in chunks now.
     """
@@ -171,30 +159,26 @@ class Growth:
 
 def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, dim: str) -> None:
     """Store the cells of ``x`` behind those of an object."""
-    with hold_readable_object(origin, name_or_id) as (here, meta, owner):
-        plan = plan_put(x, options_for(meta, options), id=meta.id)
-        check_time_zones(meta, plan)
-        grown = {
-            name: _plan_growth(here, options, meta, name, plan, dim)
-            for name, variable in meta.variables.items()
-            if dim in variable.dims
-        }
+    with _hold_readable_object(origin, name_or_id) as (here, meta, owner):
+        plan = _plan_change(meta, options, x)
+        names = [name for name, variable in meta.variables.items() if dim in variable.dims]
+        grown = {name: _plan_growth(here, options, meta, name, plan, dim) for name in names}
         if not grown:
             raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
         variables = {name: growth.variable for name, growth in grown.items()}
         longer = with_variables(meta, variables)
         check_object(longer, origin.uri)
-        _remove_leftupdates(here, meta, grown)
+        _remove_leftovers(here, meta, grown)
         try:
             _store_growth(origin, here, replace(plan, meta=with_variables(plan.meta, variables)), grown, owner)
         except BaseException:
             with suppress(PyMongoError, Conflict):  # what another one stored meanwhile is not ours to remove
                 check_lease(here.meta, meta.id, owner, origin.uri)
-                _remove_leftupdates(here, meta, grown)
+                _remove_leftovers(here, meta, grown)
             raise
         # The document comes last: readers see all new cells, or none. Where nobody knows whether that was done nothing
         # is removed.
-        commit_variables(origin, here, meta, variables, owner)
+        _commit_variables(origin, here, meta, variables, owner)
         for name in (name for name, growth in grown.items() if growth.whole):
             delete_chunks(here.chunks, meta.id, name, STORED_WHOLE)
 
@@ -202,16 +186,16 @@ def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: object,
 def _plan_growth(here: Collections, options: PutOptions, meta: Meta, name: str, plan: PutPlan, dim: str) -> Growth:
     variable = meta.variables[name]
     axis = variable.dims.index(dim)
-    cells = matching_cells(name, variable, plan, axis)
-    length = known_length(name, variable, axis)
-    shape = (*variable.shape[:axis], length + cells.shape[axis], *variable.shape[axis + 1 :])
+    cells = _matching_cells(name, variable, plan, axis)
+    length = cells.shape[axis]
+    shape = _with_item(variable.shape, axis, _known_length(name, variable, axis) + length)
     if variable.chunks is None:
         return _plan_whole_growth(here, options, meta, name, replace(variable, shape=shape), axis, cells)
-    cuts = (
-        cells.chunks[axis]
-        if is_dask_array(cells)
-        else _cut_length(cells.shape[axis], max(_known_or_one(variable.chunks[axis])))
-    )
+    if is_dask_array(cells):
+        cuts = cells.chunks[axis]
+    else:
+        size = max(size or 1 for size in variable.chunks[axis])
+        cuts = tuple(min(size, length - start) for start in range(0, length, size))
     chunks = _with_item(variable.chunks, axis, (*variable.chunks[axis], *cuts))
     first = _with_item((0,) * len(shape), axis, len(variable.chunks[axis]))
     if is_dask_array(cells):
@@ -242,19 +226,11 @@ def _with_item(values: tuple[Any, ...], axis: int, value: object) -> tuple[Any, 
     return (*values[:axis], value, *values[axis + 1 :])
 
 
-def _known_or_one(sizes: Sizes) -> list[int]:
-    return [size or 1 for size in sizes]
-
-
-def _cut_length(length: int, size: int) -> tuple[int, ...]:
-    return tuple(min(size, length - start) for start in range(0, length, size))
-
-
 # -- storing ----------------------------------------------------------------------------------------------------------
 
 
-def _remove_leftupdates(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
-    """Remove what somebody left where the new chunks are to be."""
+def _remove_leftovers(here: Collections, meta: Meta, grown: Mapping[str, Growth]) -> None:
+    """Remove the documents that somebody left where the new chunks are to be."""
     for name, growth in grown.items():
         old = meta.variables[name].chunks
         behind: MutableDocument = (
@@ -270,18 +246,18 @@ def _store_growth(
     tasks = CancellableTasks()
     for name, growth in grown.items():
         for first, cells in growth.parts:
-            task = BlockTask.of(origin, plan, name, owner=owner, tasks=tasks).at(first)
+            task = BlockTask.of(origin, plan, name, owner=owner, tasks=tasks, first=first)
             if is_dask_array(cells):
                 lazy.append((task, cells))
             else:
                 _store_blocks(here, task, cells, growth)
     if lazy:
         origin.check_travel()
-        tasks.compute(delay_writes(lazy, PutCompletion(origin, plan.meta.id, None, False)))
+        tasks.compute(delay_writes(lazy, PutCompletion(origin, plan.meta.id, verify=False)))
 
 
 def _store_blocks(here: Collections, task: BlockTask, cells: Any, growth: Growth) -> None:
-    """The blocks of cells in memory: from the first one to the end of the cells."""
+    """Store the blocks of cells in memory, from the first one to the end of the cells."""
     chunks = growth.variable.chunks or ()
     origin = [place.start for place in chunk_slices(chunks, task.first)]
     for chunk in product(*(range(one, len(sizes)) for one, sizes in zip(task.first, chunks, strict=True))):
@@ -298,24 +274,21 @@ def update_region(
     origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, region: Mapping[Any, slice]
 ) -> None:
     """Put the cells of ``x`` into the region."""
-    with hold_readable_object(origin, name_or_id) as (here, meta, owner):
+    with _hold_readable_object(origin, name_or_id) as (here, meta, owner):
         undo = ChunkUndo(meta=here.meta, chunks=here.chunks, meta_id=meta.id, url=origin.uri, owner=owner)
-        plan = plan_put(x, options_for(meta, options), id=meta.id)
-        check_time_zones(meta, plan)
-        updates = [
-            _plan_update(meta, plan, name, region)
-            for name in plan.meta.variables
-            if _is_updated(meta, plan, name, region)
-        ]
+        plan = _plan_change(meta, options, x)
+        names = [name for name in plan.meta.variables if _is_updated(meta, plan, name, region)]
+        updates = [_plan_update(meta, plan, name, region) for name in names]
         inside = {update.name: update_embedded(update) for update in updates if update.variable.embedded is not None}
         for update in updates:
             if update.name not in inside:
                 update_chunks(here, meta, plan.ids, update, undo)
-        commit_variables(origin, here, meta, inside, owner)  # a copy sees that there was a change
+        _commit_variables(origin, here, meta, inside, owner)  # a copy sees that there was a change
 
 
 def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> bool:
-    """Coordinates that the region does not touch are not. Invalid for data like that, and for what is not there."""
+    """Return whether a variable is updated: coordinates that the region does not touch are not. Invalid for data like
+    that, and for what is not there."""
     unknown = [dim for dim in region if all(dim not in variable.dims for variable in meta.variables.values())]
     if unknown:
         raise Invalid(f"the object has no dimension {unknown[0]!r}", key=str(meta.id))
@@ -330,30 +303,24 @@ def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice
 
 def _plan_update(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> RegionUpdate:
     variable = meta.variables[name]
-    cells = matching_cells(name, variable, plan)
-    place = tuple(
-        _region_slice(name, region.get(dim, slice(None)), known_length(name, variable, axis))
-        for axis, dim in enumerate(variable.dims)
-    )
+    cells = _matching_cells(name, variable, plan)
+    place = []
+    for axis, dim in enumerate(variable.dims):
+        part, size = region.get(dim, slice(None)), _known_length(name, variable, axis)
+        if not isinstance(part, slice) or part.step not in (None, 1):
+            raise Invalid(f"the region of {name!r} is {part!r}", remedy="give slices of positions without a step")
+        if any(bound is not None and not -size <= bound <= size for bound in (part.start, part.stop)):
+            raise Invalid(f"the region of {name!r} ends outside of its {size} cells", remedy="append() makes it longer")
+        start, stop, _ = part.indices(size)
+        place.append(slice(start, max(start, stop)))
     extent = tuple(cut.stop - cut.start for cut in place)
     if tuple(cells.shape) != extent:
         raise Invalid(f"{name!r} is of shape {tuple(cells.shape)}, and the region of {extent}")
-    return RegionUpdate(name, variable, place, partial(_dense_part, cells))
 
+    def read(place: Slices) -> Numbers:
+        """Return new cells, dense; those of dask are computed."""
+        part: Any = (cells.dense() if isinstance(cells, Coo) else cells)[place]
+        block: Numbers = sparse.dense(part.compute() if is_dask_array(part) else part)
+        return block
 
-def _region_slice(name: str, part: object, size: int) -> slice:
-    if not isinstance(part, slice) or part.step not in (None, 1):
-        raise Invalid(f"the region of {name!r} is {part!r}", remedy="give slices of positions without a step")
-    for bound in (part.start, part.stop):
-        if bound is not None and not -size <= bound <= size:
-            raise Invalid(f"the region of {name!r} ends outside of its {size} cells", remedy="append() makes it longer")
-    start, stop, _ = part.indices(size)
-    return slice(start, max(start, stop))
-
-
-def _dense_part(cells: Any, place: Slices) -> Numbers:
-    """Return the cells of a place, dense; those of dask are computed."""
-    part: Any = (cells.dense() if isinstance(cells, Coo) else cells)[place]
-    part = part.compute() if is_dask_array(part) else part
-    dense: Numbers = part.todense() if sparse.is_sparse(part) else part
-    return dense
+    return RegionUpdate(name, variable, tuple(place), read)

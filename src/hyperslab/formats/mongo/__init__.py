@@ -91,7 +91,7 @@ _NOTES = {
     Feature.UNITS: "the field `units`, or the attribute",
     Feature.LABELS: "coordinates say the same",
 }
-# As xarray_mongodb embeds.
+# xarray_mongodb embeds as many bytes.
 _EMBEDDED = 255 << 10
 # The server takes and gives documents of 1 to 2 MiB quickest (reference 7).
 _SEGMENT = 2 << 20
@@ -121,7 +121,7 @@ class MongoFormat(Format):
     traits = FormatTraits(in_database=True, dimension_scope="dataset", native_kinds="mMb")
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is a database; nothing is asked of it."""
+        """Return whether the place is a database; no request is sent to it."""
         return probe.where.scheme in SCHEMES
 
     def is_taken(self, where: Location) -> bool:
@@ -141,7 +141,7 @@ class MongoFormat(Format):
         return True
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return the spec of a new array as documents hold it, or Unsupported; nothing is asked of a server."""
+        """Return the spec of a new array as documents hold it, or Unsupported; no request is sent."""
         from hyperslab.formats.mongo.server import import_pymongo
 
         import_pymongo()

@@ -1,4 +1,4 @@
-"""What a document can say: sizes, names of dtypes, attributes, and the limits that MongoDB sets. Pure."""
+"""Values of documents: sizes, names of dtypes, attributes, and the limits that MongoDB sets. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ MutableDocument = dict[str, Any]
 """A document in the making; a stage of an aggregation."""
 DocumentCollection = Collection[MutableDocument]
 """A collection of documents, as the driver gives it."""
+
+
+def subdocument(doc: Document | None, field: str) -> Document:
+    """Return the document in a field of another; an empty one where no document stands there."""
+    found = None if doc is None else doc.get(field)
+    return found if isinstance(found, Mapping) else {}
 
 
 class Collections(NamedTuple):
@@ -104,19 +110,14 @@ def dtype_from_text(text: object, name: str) -> np.dtype:
 def to_little_endian(cells: Numbers) -> Numbers:
     """Return the cells as they are stored: C order, little-endian, the padding of long doubles zeroed."""
     cells = np.ascontiguousarray(cells, cells.dtype.newbyteorder("<")).reshape(cells.shape)
-    return _without_padding(cells) if cells.dtype.kind in "fc" and cells.dtype.itemsize in (16, 32) and _PADS else cells
+    if _PADS and cells.dtype in (np.dtype("<g"), np.dtype("<G")):
+        # x87 numbers take 10 of 16 bytes; what lies in the others is whatever lay in memory.
+        cells = cells.copy()
+        cells.reshape(-1).view(np.uint8).reshape(-1, 16)[:, 10:] = 0
+    return cells
 
 
 _PADS = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
-
-
-def _without_padding(cells: Numbers) -> Numbers:
-    """x87 numbers take 10 of 16 bytes; what lies in the others is whatever lay in memory."""
-    if cells.dtype == np.dtype("<c16"):
-        return cells
-    cells = cells.copy()
-    cells.reshape(-1).view(np.uint8).reshape(-1, 16)[:, 10:] = 0
-    return cells
 
 
 # -- limits of a document ---------------------------------------------------------------------------------------------
@@ -124,19 +125,19 @@ def _without_padding(cells: Numbers) -> Numbers:
 
 
 MAX_DOCUMENT_BYTES = 16 << 20
-"""What a document of MongoDB holds at most."""
+"""The most bytes of a document of MongoDB."""
 # The server parses 200 levels, and keeps 20 of them for what it wraps stored documents in.
 MAX_DEPTH = 180
-"""Of mappings and lists within each other, the document itself included."""
+"""Levels of mappings and lists within each other, the document itself included."""
 _LARGE = "embed less, make larger chunks, or store large attributes as arrays"
 _NAMES = "give names without NUL, and values that BSON has a type for"
 _DEEP = "store what is nested so deeply as text"
 
 
 def check_document(doc: Document) -> None:
-    """Unsupported for a document that is too large or too deep, or whose text cannot be encoded."""
+    """Raise Unsupported for a document that is too large or too deep, or whose text cannot be encoded."""
+    check_levels(None, doc)
     try:
-        _check_levels(doc)
         size = len(bson.encode(doc))
     except BSONError as error:
         raise Unsupported(f"no document of MongoDB can be this one: {error}", remedy=_NAMES) from error
@@ -148,17 +149,13 @@ def check_document(doc: Document) -> None:
         raise Unsupported(message, remedy=_LARGE)
 
 
-def _check_levels(doc: Document) -> None:
-    where = find_deep(doc, MAX_DEPTH)
-    if where is not None:
-        raise Unsupported(f"{where} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
+def check_levels(what: str | None, value: object) -> None:
+    """Raise Unsupported for a value that is nested so deeply that no document holds it, or in itself.
 
-
-def check_levels(what: str, value: object) -> None:
-    """Raise Unsupported for a value that is nested so deeply that no document holds it, or in itself; nothing
-    recurses."""
-    if isinstance(value, Mapping | list | tuple) and find_deep(value, MAX_DEPTH) is not None:
-        raise Unsupported(f"{what} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
+    ``what``: the value in the message; None names the part of it that lies too deep. Nothing recurses.
+    """
+    if isinstance(value, Mapping | list | tuple) and (deep := find_deep(value, MAX_DEPTH)) is not None:
+        raise Unsupported(f"{what or deep} is nested in more than {MAX_DEPTH} levels", remedy=_DEEP)
 
 
 # -- attributes -------------------------------------------------------------------------------------------------------
@@ -197,7 +194,7 @@ def encode_attr(name: str, value: object) -> tuple[Any, Any]:
     if "\0" in name:
         raise Unsupported(f"format mongo holds no attribute {name!r}", remedy="leave NUL out of its name")
     check_levels(f"attribute {name!r}", value)
-    if isinstance(value, np.datetime64) and value.dtype == np.dtype("M8[ms]") and (date := _date(value)) is not None:
+    if isinstance(value, np.datetime64) and value.dtype == "M8[ms]" and isinstance(date := value.item(), datetime):
         return date, None
     if isinstance(value, np.ndarray | np.generic | complex):
         array = np.asarray(value)
@@ -209,11 +206,6 @@ def encode_attr(name: str, value: object) -> tuple[Any, Any]:
             return _large_as_text(array.tolist()), code
         return (array.astype("f8").tolist() if array.dtype.kind == "f" else stored), code
     return _plain(name, value), None
-
-
-def _date(value: np.datetime64) -> datetime | None:
-    found = value.item()
-    return found if isinstance(found, datetime) else None
 
 
 def _large_as_text(numbers: Any) -> Any:

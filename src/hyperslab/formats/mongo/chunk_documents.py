@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import prod
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bson import ObjectId
 
-from hyperslab.errors import MissingChunks
+from hyperslab.errors import HyperslabError, MissingChunks
 from hyperslab.formats.mongo.bson_values import (
     Document,
     MutableDocument,
@@ -52,6 +52,14 @@ class DerivedIds:
     def __call__(self, name: str, chunk: ChunkIndex, n: int) -> ObjectId:
         return ObjectId(blake2b(self.meta_id.binary + _key_bytes(name, chunk, n), digest_size=12).digest())
 
+    def is_id_of(self, doc: Document) -> bool:
+        """Return whether the ``_id`` of a chunk document is the one that follows from its key."""
+        try:
+            name, chunk = parse_key(doc)
+            return bool(doc["_id"] == self(name, chunk, int(doc.get("n", 0))))
+        except (HyperslabError, TypeError, ValueError, OverflowError):
+            return False
+
 
 @dataclass(frozen=True, slots=True)
 class SaltedIds:
@@ -76,7 +84,8 @@ Key = tuple[str, ChunkIndex]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One document: ``data`` are bytes of the cells, of a sparse chunk those of its values and ``coords`` of places."""
+    """One document, ``id``: ``data`` are bytes of the cells; of a sparse chunk those of its values, and ``coords`` of
+    places."""
 
     key: Key
     n: int
@@ -87,6 +96,7 @@ class Segment:
     nnz: int | None = None
     fill: bytes | None = None
     units: str | None = None
+    id: Any = field(default=None, compare=False)
 
     @property
     def sparse(self) -> bool:
@@ -100,7 +110,7 @@ class Segment:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What all documents of one chunk agree upon."""
+        """The properties that all documents of one chunk share."""
         return self.dtype, self.shape, self.sparse, self.nnz, self.fill
 
 
@@ -116,16 +126,13 @@ def parse_key(doc: Document) -> Key:
 
 
 def parse_segment(doc: Document) -> Segment:
-    """Parse one chunk document; fields that are not known are passed over. CorruptDocument, Unsupported
-    for its dtype.
-    """
+    """Parse one chunk document; unknown fields are passed over. CorruptDocument, Unsupported for its dtype."""
     key = parse_key(doc)
     name = key[0]
     sparse = doc.get("type", DENSE) == SPARSE
     if doc.get("type", DENSE) not in (DENSE, SPARSE):
-        raise CorruptDocument(
-            f"{name!r} has a chunk of type {doc['type']!r}", expected="ndarray or COO", key=format_key(key)
-        )
+        message = f"{name!r} has a chunk of type {doc['type']!r}"
+        raise CorruptDocument(message, expected="ndarray or COO", key=format_key(key))
     data = doc.get("sparse_data", doc.get("data")) if sparse else doc.get("data")
     coords = doc.get("sparse_coords", doc.get("coords")) if sparse else None
     fill = doc.get("fill_value") if sparse else None
@@ -133,9 +140,8 @@ def parse_segment(doc: Document) -> Segment:
         raise CorruptDocument("a chunk document without its bytes", key=format_key(key))
     shape = parse_sizes(doc.get("shape"), "shape", name)
     if None in shape:
-        raise CorruptDocument(
-            "a chunk of unknown size", expected="whole numbers", found=doc.get("shape"), key=format_key(key)
-        )
+        found = doc.get("shape")
+        raise CorruptDocument("a chunk of unknown size", expected="whole numbers", found=found, key=format_key(key))
     units = doc.get("units")
     return Segment(
         key,
@@ -147,6 +153,7 @@ def parse_segment(doc: Document) -> Segment:
         parse_index(doc.get("nnz"), "nnz", name) if sparse else None,
         fill,
         units if isinstance(units, str) else None,
+        doc.get("_id"),
     )
 
 
@@ -192,7 +199,10 @@ class AssembledChunk:
         if self.sparse:
             self.coo().put_into(out)
         elif out.dtype == self.dtype and out.flags.c_contiguous and not out.dtype.hasobject:
-            _copy_bytes([segment.data for segment in self.segments], bytes_view(out))
+            target, start = bytes_view(out), 0
+            for segment in self.segments:
+                target[start : start + len(segment.data)] = np.frombuffer(segment.data, np.uint8)
+                start += len(segment.data)
         else:
             out[...] = self.block()
 
@@ -220,11 +230,22 @@ class AssembledChunk:
         """Return the cells, sparse, in C order; a dense chunk is compared with zero. CorruptDocument for impossible
         places.
         """
-        if not self.sparse:
+        first, shape = self.first, self.shape
+        if first.nnz is None or first.fill is None:
             return Coo.of_dense(self.block(), np.zeros((), self.dtype))
-        data = b"".join(segment.data for segment in self.segments)
+        key, nnz = format_key(first.key), first.nnz
         coords = b"".join(segment.coords or b"" for segment in self.segments)
-        return decode_coo(data, coords, self.first)
+        places = np.frombuffer(coords, coordinate_dtype(shape)).reshape(len(shape), nnz)
+        if any(int(row.max()) >= size for row, size in zip(places, shape, strict=True) if nnz):
+            raise CorruptDocument("a sparse chunk lists a cell outside of it", expected=shape, found="larger", key=key)
+        if not shape and nnz > 1:
+            raise CorruptDocument("a sparse chunk lists a cell twice", expected=1, found=nnz, key=key)
+        order = np.lexsort(places[::-1]) if shape else np.arange(nnz)
+        places = places[:, order].astype(np.intp)
+        if shape and nnz > 1 and (places[:, 1:] == places[:, :-1]).all(axis=0).any():
+            raise CorruptDocument("a sparse chunk lists a cell twice", key=key)
+        values = np.frombuffer(b"".join(segment.data for segment in self.segments), self.dtype)
+        return Coo(shape, places, values[order], np.frombuffer(first.fill, self.dtype).reshape(()).copy())
 
     def coo_of_shape(self, shape: tuple[int, ...], fill: Numbers) -> Coo:
         """Return the cells of a chunk that has ``shape`` now: those past its documents are ``fill``, others are cut
@@ -244,35 +265,10 @@ def bytes_view(block: Numbers) -> Numbers:
     return block.reshape(-1).view(np.uint8) if block.size else np.empty(0, np.uint8)
 
 
-def _copy_bytes(parts: Sequence[bytes], target: Numbers) -> None:
-    start = 0
-    for part in parts:
-        target[start : start + len(part)] = np.frombuffer(part, np.uint8)
-        start += len(part)
-
-
 def coordinate_dtype(shape: tuple[int, ...]) -> np.dtype:
     """Return the unsigned type of places in a chunk of this shape (R41)."""
     longest = max(shape, default=0)
     return np.dtype("u1" if longest < 256 else "<u2" if longest < 1 << 16 else "<u4" if longest < 1 << 32 else "<u8")
-
-
-def decode_coo(data: bytes, coords: bytes, declared: Segment) -> Coo:
-    """Return the cells of a sparse chunk whose bytes are complete."""
-    assert declared.nnz is not None and declared.fill is not None
-    key, shape, nnz = format_key(declared.key), declared.shape, declared.nnz
-    places = np.frombuffer(coords, coordinate_dtype(shape)).reshape(len(shape), nnz)
-    if any(int(row.max()) >= size for row, size in zip(places, shape, strict=True) if nnz):
-        raise CorruptDocument("a sparse chunk lists a cell outside of it", expected=shape, found="larger", key=key)
-    if not shape and nnz > 1:
-        raise CorruptDocument("a sparse chunk lists a cell twice", expected=1, found=nnz, key=key)
-    values = np.frombuffer(data, declared.dtype).copy()
-    fill = np.frombuffer(declared.fill, declared.dtype).reshape(()).copy()
-    order = np.lexsort(places[::-1]) if shape else np.arange(nnz)
-    places = places[:, order].astype(np.intp)
-    if shape and nnz > 1 and (places[:, 1:] == places[:, :-1]).all(axis=0).any():
-        raise CorruptDocument("a sparse chunk lists a cell twice", key=key)
-    return Coo(shape, places, values[order], fill)
 
 
 def assemble_chunk(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
@@ -304,19 +300,16 @@ def _check_complete(key: Key, segments: Sequence[Segment]) -> None:
     expected = expected_bytes(first)
     found = sum(len(segment.data) for segment in segments), sum(len(segment.coords or b"") for segment in segments)
     gaps = [segment.n for segment in segments] != list(range(len(segments)))
+    where = format_key(key)
     if sum(found) > sum(expected):
-        raise CorruptDocument(
-            "a chunk of too many bytes", expected=sum(expected), found=sum(found), key=format_key(key)
-        )
+        raise CorruptDocument("a chunk of too many bytes", expected=sum(expected), found=sum(found), key=where)
     if gaps or sum(found) < sum(expected):
         message = f"documents of a chunk are missing: {sum(found)} of {sum(expected)} bytes are there"
-        raise MissingChunks(message, key=format_key(key))
+        raise MissingChunks(message, key=where)
     if found != expected:
-        raise CorruptDocument(
-            "values and places of a sparse chunk", expected=expected, found=found, key=format_key(key)
-        )
+        raise CorruptDocument("values and places of a sparse chunk", expected=expected, found=found, key=where)
     if first.fill is not None and len(first.fill) != first.dtype.itemsize:
-        raise CorruptDocument("a fill value", expected=first.dtype.itemsize, found=len(first.fill), key=format_key(key))
+        raise CorruptDocument("a fill value", expected=first.dtype.itemsize, found=len(first.fill), key=where)
 
 
 def _without_duplicates(key: Key, segments: Sequence[Segment]) -> list[Segment]:
@@ -354,14 +347,9 @@ def _only_complete_kind(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]
 
 def encode_coo(coo: Coo) -> tuple[int, bytes, bytes, bytes]:
     """Return how many cells are listed, and the bytes of their values, their places and the fill value (R36 to R43)."""
-    listed = coo.canonical()
-    places = np.ascontiguousarray(listed.coords, coordinate_dtype(coo.shape))
-    return (
-        listed.nnz,
-        to_little_endian(listed.data).tobytes(),
-        places.tobytes(),
-        to_little_endian(listed.fill).tobytes(),
-    )
+    cells = coo.canonical()
+    places = np.ascontiguousarray(cells.coords, coordinate_dtype(coo.shape)).tobytes()
+    return cells.nnz, to_little_endian(cells.data).tobytes(), places, to_little_endian(cells.fill).tobytes()
 
 
 def make_documents(
@@ -405,14 +393,14 @@ class CellSpan:
     """The cells ``within`` (forward slices) of a chunk of ``shape``, in C order from cell ``low`` up to ``high``."""
 
     shape: tuple[int, ...]
-    itemsize: int
+    dtype: np.dtype
     low: int
     high: int
     counts: tuple[int, ...]
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], within: Sequence[slice], itemsize: int) -> CellSpan:
+    def of(cls, shape: tuple[int, ...], within: Sequence[slice], dtype: np.dtype) -> CellSpan:
         """Return the span of a part that holds at least one cell."""
         steps = [part.step or 1 for part in within]
         counts = tuple(len(range(*part.indices(size))) for part, size in zip(within, shape, strict=True))
@@ -420,37 +408,40 @@ class CellSpan:
         low = sum(part.start * size for part, size in zip(within, unit, strict=True))
         strides = tuple(step * size for step, size in zip(steps, unit, strict=True))
         high = low + sum((count - 1) * stride for count, stride in zip(counts, strides, strict=True)) + 1
-        return cls(shape, itemsize, low, high, counts, strides)
+        return cls(shape, dtype, low, high, counts, strides)
 
-    @property
-    def total(self) -> int:
-        """Bytes of the whole chunk."""
-        return self.itemsize * prod(self.shape)
-
-    @property
-    def is_small(self) -> bool:
-        """Return whether it is so little of the chunk that it is not read whole."""
-        return 2 * (self.high - self.low) * self.itemsize <= self.total
+    @classmethod
+    def worth_reading(
+        cls, shape: tuple[int, ...], within: Sequence[slice], dtype: np.dtype, size: int
+    ) -> CellSpan | None:
+        """Return the span of a part of a chunk in documents of ``size`` bytes; None where the chunk is to be read
+        whole: it is one document, or half of it is wanted."""
+        if not size or not shape or dtype.itemsize * prod(shape) <= size:
+            return None
+        span = cls.of(shape, within, dtype)
+        return span if 2 * (span.high - span.low) <= prod(shape) else None
 
     def numbers(self, size: int) -> range:
-        """Return the segments, of ``size`` bytes each, that hold the span."""
-        return range(self.low * self.itemsize // size, (self.high * self.itemsize - 1) // size + 1)
+        """Return the numbers of the segments, of ``size`` bytes each, that hold the span."""
+        return range(self.low * self.dtype.itemsize // size, (self.high * self.dtype.itemsize - 1) // size + 1)
 
-    def take(self, segments: Mapping[int, bytes], size: int, dtype: np.dtype) -> Numbers | None:
-        """Return the part, from segments by their number; None when they are not as long as they should be."""
-        if any(len(data) != length for data, length in self._lengths(segments.items(), size)):
-            return None
-        start, stop = self.low * self.itemsize, self.high * self.itemsize
+    def take(self, segments: Mapping[int, Segment], size: int) -> Numbers | None:
+        """Return the part, from segments of ``size`` bytes by their number; None when they are not those of a dense
+        chunk of this shape, or not as long as they should be."""
+        itemsize = self.dtype.itemsize
+        total = itemsize * prod(self.shape)
+        for n, each in segments.items():
+            if each.sparse or each.shape != self.shape or each.dtype != self.dtype:
+                return None
+            if len(each.data) != max(0, min(size, total - n * size)):
+                return None
+        start, stop = self.low * itemsize, self.high * itemsize
         raw = np.empty(stop - start, np.uint8)
         for n in self.numbers(size):
             if n not in segments:
                 return None
             first, last = max(start, n * size), min(stop, n * size + size)
-            piece = np.frombuffer(segments[n], np.uint8)[first - n * size : last - n * size]
+            piece = np.frombuffer(segments[n].data, np.uint8)[first - n * size : last - n * size]
             raw[first - start : last - start] = piece
-        cells = raw.view(dtype)
-        strides = tuple(stride * self.itemsize for stride in self.strides)
-        return np.lib.stride_tricks.as_strided(cells, self.counts, strides, writeable=False)
-
-    def _lengths(self, segments: Iterable[tuple[int, bytes]], size: int) -> Iterable[tuple[bytes, int]]:
-        return ((data, max(0, min(size, self.total - n * size))) for n, data in segments)
+        strides = tuple(stride * itemsize for stride in self.strides)
+        return np.lib.stride_tricks.as_strided(raw.view(self.dtype), self.counts, strides, writeable=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Any
@@ -22,6 +22,7 @@ from hyperslab.chunks.plan import batched
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
+    CellSpan,
     ChunkIndex,
     DerivedIds,
     Key,
@@ -59,20 +60,6 @@ def chunk_query(meta_id: ObjectId, name: str, chunks: Sequence[ChunkIndex]) -> M
     return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
 
 
-def segment_query(
-    meta_id: ObjectId, name: str, wanted: Mapping[ChunkIndex, Iterable[int]], *, derived: bool = False
-) -> MutableDocument:
-    """Return the query for some documents (their ``n``) of each of these chunks, by ids where these are derived."""
-    if derived:
-        ids = DerivedIds(meta_id)
-        keys = [ids(name, chunk, n) for chunk, numbers in wanted.items() for n in sorted(numbers)]
-        return {"meta_id": meta_id, "_id": {"$in": keys}}
-    parts = [
-        {**chunk_query(meta_id, name, [chunk]), "n": {"$in": sorted(numbers)}} for chunk, numbers in wanted.items()
-    ]
-    return parts[0] if len(parts) == 1 else {"$or": parts}
-
-
 def fetch_segments(
     collection: DocumentCollection,
     meta_id: ObjectId,
@@ -80,70 +67,97 @@ def fetch_segments(
     chunks: Sequence[ChunkIndex],
     *,
     derived: bool = False,
-    notice: Callable[[Document], None] | None = None,
 ) -> dict[ChunkIndex, list[Segment]]:
     """Return the documents of some chunks of one variable, by as few queries as may be; a chunk without any has no
     entry.
 
-    ``derived``: they are known to lie under derived ids, and are asked for by those; what is not found so is asked for
-    by its key. ``notice`` is shown every document that was found by its key. CorruptDocument.
+    ``derived``: they lie under derived ids, and are looked for by those; a chunk that is not found so is looked for by
+    its key. CorruptDocument.
     """
     found: dict[ChunkIndex, list[Segment]] = {}
     for part in batched(chunks, _MOST_KEYS):
         if derived:
-            _add_segments(found, _find_by_ids(collection, meta_id, name, part))
+            for segment in _find_by_ids(collection, meta_id, name, part):
+                found.setdefault(segment.key[1], []).append(segment)
             part = [chunk for chunk in part if chunk not in found]
         if part:
-            docs: Iterable[Document] = collection.find(chunk_query(meta_id, name, part))
-            _add_segments(found, docs if notice is None else _notice_each(docs, notice))
+            for segment in map(parse_segment, collection.find(chunk_query(meta_id, name, part))):
+                found.setdefault(segment.key[1], []).append(segment)
     return found
-
-
-def _notice_each(docs: Iterable[Document], notice: Callable[[Document], None]) -> Iterator[Document]:
-    for doc in docs:
-        notice(doc)
-        yield doc
 
 
 def _find_by_ids(
     collection: DocumentCollection, meta_id: ObjectId, name: str, chunks: Sequence[ChunkIndex]
-) -> Iterator[Document]:
+) -> Iterator[Segment]:
     """Yield the first documents by id, then all others of those chunks that have more."""
     ids = DerivedIds(meta_id)
     several: list[ChunkIndex] = []
-    for doc in collection.find({"meta_id": meta_id, "_id": {"$in": [ids(name, chunk, 0) for chunk in chunks]}}):
-        yield doc
-        first = parse_segment(doc)
-        missing = -(-sum(expected_bytes(first)) // max(1, first.nbytes)) - 1
+    firsts = collection.find({"meta_id": meta_id, "_id": {"$in": [ids(name, chunk, 0) for chunk in chunks]}})
+    for first in map(parse_segment, firsts):
+        yield first
         # The first document repeats shape and dtype of the whole chunk, and so tells how many others there are.
-        if missing > 0:
+        if sum(expected_bytes(first)) > max(1, first.nbytes):
             several.append(first.key[1])
     if several:
-        yield from collection.find({**chunk_query(meta_id, name, several), "n": {"$gt": 0}})
+        others = collection.find({**chunk_query(meta_id, name, several), "n": {"$gt": 0}})
+        yield from map(parse_segment, others)
 
 
-def _add_segments(found: dict[ChunkIndex, list[Segment]], docs: Iterable[Document]) -> None:
-    for doc in docs:
-        segment = parse_segment(doc)
-        found.setdefault(segment.key[1], []).append(segment)
-
-
-def fetch_numbered(
+def fetch_spans(
     collection: DocumentCollection,
     meta_id: ObjectId,
     name: str,
-    numbers: Mapping[ChunkIndex, Iterable[int]],
+    spans: Mapping[ChunkIndex, CellSpan],
+    sizes: MutableMapping[ChunkIndex, int],
+    size: int,
     *,
     derived: bool = False,
-    notice: Callable[[Document], None] | None = None,
+) -> dict[ChunkIndex, dict[int, Segment]]:
+    """Return the documents of chunks that hold these parts of them, by one query, or two.
+
+    ``sizes``: how many bytes the documents of a chunk hold; of a chunk that is not in it the first document is fetched
+    besides, which tells. Until then ``size`` is taken for it, and what is missing then is fetched by a second query.
+    """
+
+    def expected(chunk: ChunkIndex, each: int) -> set[int]:
+        return set(spans[chunk].numbers(each))
+
+    wanted = {
+        chunk: expected(chunk, sizes[chunk]) if chunk in sizes else expected(chunk, size) | {0} for chunk in spans
+    }
+    found = _fetch_numbered(collection, meta_id, name, wanted, derived=derived)
+    again: dict[ChunkIndex, set[int]] = {}
+    for chunk, segments in found.items():
+        stored = len(segments[0].data) if 0 in segments else sizes.get(chunk, 0)
+        if stored:
+            sizes[chunk] = stored
+            again |= {chunk: missing} if (missing := expected(chunk, stored) - wanted[chunk]) else {}
+    if again:
+        for chunk, more in _fetch_numbered(collection, meta_id, name, again, derived=derived).items():
+            found[chunk] |= more
+    return found
+
+
+def _fetch_numbered(
+    collection: DocumentCollection,
+    meta_id: ObjectId,
+    name: str,
+    wanted: Mapping[ChunkIndex, Iterable[int]],
+    *,
+    derived: bool,
 ) -> dict[ChunkIndex, dict[int, Segment]]:
     """Return some documents (their ``n``) of each of these chunks, by one query. A chunk of which one is there twice
     has no entry: all of its documents are to be weighed (reference 3.3)."""
-    docs: Iterable[Document] = collection.find(segment_query(meta_id, name, numbers, derived=derived))
+    parts: list[MutableDocument]
+    if derived:
+        ids = DerivedIds(meta_id)
+        keys = [ids(name, chunk, n) for chunk, numbers in wanted.items() for n in sorted(numbers)]
+        parts = [{"meta_id": meta_id, "_id": {"$in": keys}}]
+    else:
+        parts = [{**chunk_query(meta_id, name, [chunk]), "n": {"$in": sorted(ns)}} for chunk, ns in wanted.items()]
     segments: dict[ChunkIndex, dict[int, Segment]] = {}
     doubled = set()
-    for doc in docs if notice is None else _notice_each(docs, notice):
-        segment = parse_segment(doc)
+    for segment in map(parse_segment, collection.find(parts[0] if len(parts) == 1 else {"$or": parts})):
         known = segments.setdefault(segment.key[1], {})
         if segment.n in known:
             doubled.add(segment.key[1])
@@ -170,7 +184,8 @@ def count_bytes(collection: DocumentCollection, wanted: Document) -> int:
 
 
 def fetch_heads(collection: DocumentCollection, meta_id: ObjectId, wanted: Document) -> list[Document]:
-    """Of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes; one query."""
+    """Return of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes, by one
+    query."""
     parts = []
     for name, chunk in wanted.items():
         one = {"meta_id": meta_id, "name": {"$eq": name}} if chunk is Ellipsis else chunk_query(meta_id, name, [chunk])
@@ -214,10 +229,13 @@ def put_documents(collection: DocumentCollection, documents: Iterable[MutableDoc
         except BulkWriteError as error:
             if any(each.get("code") != _DUPLICATE_KEY for each in error.details.get("writeErrors", [])):
                 raise
-            _replace_documents(collection, batch)
+            changes = [ReplaceOne({"_id": doc["_id"], "meta_id": doc["meta_id"]}, doc, upsert=True) for doc in batch]
+            collection.bulk_write(changes, ordered=False)
             again |= dict.fromkeys(known)
     if again:
-        _remove_behind(collection, [last[key] for key in again])
+        same = ("meta_id", "name", "chunk")
+        ends = [({field: {"$eq": last[key][field]} for field in same}, last[key]["n"]) for key in again]
+        collection.bulk_write([DeleteMany({**chunk, "n": {"$gt": n}}) for chunk, n in ends], ordered=False)
 
 
 # While the server stores one batch the client encodes and sends the next: the server takes three quarters of the time
@@ -226,7 +244,7 @@ _THREADS = 2
 
 
 def put_documents_in_parallel(collection: DocumentCollection, documents: Iterable[MutableDocument]) -> None:
-    """Do the same by two connections where the documents are more than a batch."""
+    """Store documents as :func:`put_documents` does, by two connections where they are more than a batch."""
     batches = document_batches(documents)
     first = list(islice(batches, 2))
     if len(first) < 2:
@@ -242,23 +260,11 @@ def put_documents_in_parallel(collection: DocumentCollection, documents: Iterabl
             future.result()
 
 
-def _replace_documents(collection: DocumentCollection, batch: Sequence[MutableDocument]) -> None:
-    changes = [ReplaceOne({"_id": doc["_id"], "meta_id": doc["meta_id"]}, doc, upsert=True) for doc in batch]
-    collection.bulk_write(changes, ordered=False)
-
-
-def _remove_behind(collection: DocumentCollection, ends: Sequence[MutableDocument]) -> None:
-    """Remove what follows the last documents of chunks."""
-    same = ("meta_id", "name", "chunk")
-    changes = [DeleteMany({**{field: {"$eq": doc[field]} for field in same}, "n": {"$gt": doc["n"]}}) for doc in ends]
-    collection.bulk_write(changes, ordered=False)
-
-
 def delete_chunks(
     collection: DocumentCollection, meta_id: ObjectId, name: str | None = None, where: Document | None = None
 ) -> int:
-    """Remove all chunks of an object, or of one of its variables, or of that those that a condition finds; how many
-    documents there were."""
+    """Remove all chunks of an object, or of one of its variables, or of that those that a condition finds. Return how
+    many documents there were."""
     wanted = {"meta_id": meta_id, **({} if name is None else {"name": {"$eq": name}}), **(where or {})}
     return int(collection.delete_many(wanted).deleted_count)
 
@@ -275,7 +281,7 @@ STORED_WHOLE: Document = {"chunk": None}
 
 
 POSITIONS = 8
-"""Positions of a chunk that a positional index covers, unless an object has more."""
+"""Positions of a chunk that a positional index covers, unless an object has more dimensions."""
 MOST_POSITIONS = 29
 """An index has at most 32 fields; ``meta_id``, ``name`` and ``n`` are three of them."""
 _UNAUTHORIZED, _NO_INDEX = 13, 27
@@ -285,8 +291,8 @@ _SHOWN = 5
 
 
 def ensure_index(chunks: DocumentCollection, *, best_effort: bool = False) -> bool:
-    """Make the index by chunk, not unique; whether it is there. ``best_effort``: a user who may not make it does
-    without."""
+    """Make the index by chunk, not unique, and return whether it is there. ``best_effort``: a user who may not make
+    it does without."""
     try:
         chunks.create_index(KEY_INDEX, background=True)
     except OperationFailure as error:
@@ -297,7 +303,7 @@ def ensure_index(chunks: DocumentCollection, *, best_effort: bool = False) -> bo
 
 
 def ensure_positional(chunks: DocumentCollection, positions: int = POSITIONS, *, unique: bool = False) -> bool:
-    """Make a positional index that covers at least so many positions; whether it is unique.
+    """Make a positional index that covers at least so many positions, and return whether it is unique.
 
     One that cannot be unique (documents that are there twice, or more positions than an index has fields) is made
     otherwise, with a warning. One of ours that is narrower is replaced.
@@ -312,25 +318,30 @@ def ensure_positional(chunks: DocumentCollection, positions: int = POSITIONS, *,
         unique = unique and _make_positional(chunks, positions, unique=True)
         if not unique:
             _make_positional(chunks, positions, unique=False)
-    _drop_narrower(chunks, present, positions)
+    for covers, is_unique, name in present:
+        if covers < positions and name == _name(covers, is_unique):
+            try:
+                chunks.drop_index(name)
+            except OperationFailure as error:
+                if error.code != _NO_INDEX:
+                    raise
     return any(is_unique for _, is_unique, _ in _positional(chunks))
 
 
 def find_duplicates(chunks: DocumentCollection, limit: int | None = None) -> list[tuple[Any, Key, Any]]:
-    """Object, chunk and n of documents that are there more than once (R49 says that none are)."""
+    """Return object, chunk and n of documents that are there more than once (R49 says that none are)."""
     key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
     pipeline: list[MutableDocument] = [
         {"$group": {"_id": key, "count": {"$sum": 1}}},
         {"$match": {"count": {"$gt": 1}}},
         *([{"$limit": limit}] if limit else []),
     ]
-    rows = (row["_id"] for row in chunks.aggregate(pipeline, allowDiskUse=True))
-    return [(row.get("meta_id"), _key(row), row.get("n")) for row in rows]
-
-
-def _key(row: MutableDocument) -> Key:
-    chunk = row.get("chunk")
-    return str(row.get("name")), tuple(chunk) if isinstance(chunk, list) else None
+    found: list[tuple[Any, Key, Any]] = []
+    for row in (row["_id"] for row in chunks.aggregate(pipeline, allowDiskUse=True)):
+        chunk = row.get("chunk")
+        index = tuple(chunk) if isinstance(chunk, list) else None
+        found.append((row.get("meta_id"), (str(row.get("name")), index), row.get("n")))
+    return found
 
 
 def _positional(chunks: DocumentCollection) -> list[tuple[int, bool, str]]:
@@ -356,25 +367,11 @@ def _make_positional(chunks: DocumentCollection, positions: int, *, unique: bool
     except OperationFailure as error:
         if error.code != _DUPLICATE_KEY:
             raise
-        _warn(f"documents are stored more than once: {_describe_duplicates(chunks)}")
+        found = find_duplicates(chunks, _SHOWN + 1)
+        shown = ", ".join(f"{meta_id} {format_key(key)} n={n}" for meta_id, key, n in found[:_SHOWN])
+        _warn(f"documents are stored more than once: {shown}{' and more' if len(found) > _SHOWN else ''}")
         return False
     return True
-
-
-def _describe_duplicates(chunks: DocumentCollection) -> str:
-    found = find_duplicates(chunks, _SHOWN + 1)
-    named = [f"{meta_id} {format_key(key)} n={n}" for meta_id, key, n in found[:_SHOWN]]
-    return ", ".join(named) + (" and more" if len(found) > _SHOWN else "")
-
-
-def _drop_narrower(chunks: DocumentCollection, present: list[tuple[int, bool, str]], positions: int) -> None:
-    for covers, unique, name in present:
-        if covers < positions and name == _name(covers, unique):
-            try:
-                chunks.drop_index(name)
-            except OperationFailure as error:
-                if error.code != _NO_INDEX:
-                    raise
 
 
 def _warn(why: str) -> None:

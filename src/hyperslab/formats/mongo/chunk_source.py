@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from hyperslab.chunks.plan import batched
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.errors import Conflict, HyperslabError, MissingChunks, NotFound, ReadOnly
 from hyperslab.formats.mongo import chunk_queries, chunk_writes
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, parse_index
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import (
     AssembledChunk,
     CellSpan,
@@ -41,9 +40,8 @@ from hyperslab.formats.mongo.to_spec import VariableChunks
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
-# Looking whether somebody changes a chunk costs a query: it is shared by so many, while their documents wait in memory.
+# Looking whether somebody changes a chunk costs a query: so many chunks share it, while their documents wait in memory.
 _TOGETHER = 16
-"""Chunks that are asked for at once before they are changed."""
 Keyed = tuple[Key, list[MutableDocument]]
 
 
@@ -67,15 +65,6 @@ class ChunkCollection:
     undo_view: UndoView
     meta: DocumentCollection
     undo: ChunkUndo | None = None
-
-    def fetch(
-        self, name: str, wanted: Sequence[ChunkIndex], derived: bool, notice: Callable[[Document], None]
-    ) -> dict[ChunkIndex, list[Segment]]:
-        """Return the documents of these chunks; those that somebody changes as they were."""
-        found = self.undo_view.fetch_all(self.documents, name, wanted, derived=derived, notice=notice)
-        if len(found) < len(wanted):
-            self.raise_if_gone()
-        return found
 
     def raise_if_gone(self) -> None:
         """Raise where the object is gone, of which documents are missing (they are removed after its own): Conflict
@@ -106,18 +95,19 @@ class ChunkCollection:
             keys_needing_undo = undo.keys_needing_undo({key: len(docs) for key, docs in some})
             undo.wait_until_free(key for key, _ in some if key not in keys_needing_undo)
             for key, docs in some:
-                if key in keys_needing_undo:
-                    chunk_writes.replace_chunk_with_undo(collection, self.meta_id, key, docs, undo)
-                else:
+                if key not in keys_needing_undo:
                     yield key, docs
+                    continue
+                with undo.undoable_change(key) as mark:
+                    mark.changed = True
+                    chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
 
     def erase(self, name: str, wanted: Sequence[ChunkIndex]) -> None:
         """Forget chunks, by one command, those whose length changes so that it can be taken back."""
         undo, keys = self.undo, [(name, chunk) for chunk in wanted]
-        keys_needing_undo = (
-            set() if undo is None or undo.open_entries is None else undo.keys_needing_undo(dict.fromkeys(keys, 0))
-        )
         if undo is not None:
+            is_resized = undo.open_entries is not None
+            keys_needing_undo = undo.keys_needing_undo(dict.fromkeys(keys, 0)) if is_resized else set()
             undo.wait_until_free(key for key in keys if key not in keys_needing_undo)
             for key in keys_needing_undo:
                 with undo.undoable_change(key) as mark:
@@ -189,108 +179,80 @@ class MongoChunks(ChunkSource):
         return self.fetch_parts([(coords, within)]).read_part(coords, within, out)
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedDocuments:
-        """Return the documents of these chunks by few queries."""
-        chunks = [self._chunk(place) for place in coords]
-        with storage_errors(self._chunk_collection.url):
-            found = self._chunk_collection.fetch(self._name, chunks, bool(self._derived), self._notice)
+        """Return the documents of these chunks by few queries; of those that somebody changes as they were."""
+        here, chunks = self._chunk_collection, [self._chunk(place) for place in coords]
+        with storage_errors(here.url):
+            found = here.undo_view.fetch_all(here.documents, self._name, chunks, derived=bool(self._derived))
+            if len(found) < len(chunks):
+                here.raise_if_gone()
+        self._learn_ids(each for segments in found.values() for each in segments)
         return FetchedDocuments(self, found, {})
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> FetchedDocuments:
         """Return the documents of chunks (None), and those that hold parts of others, by few queries."""
+        here, dtype = self._chunk_collection, self._spec.numpy_dtype
         spans: dict[ChunkIndex, CellSpan] = {}
         whole = []
         for coords, within in wanted:
-            span = self._span(coords, within)
+            chunk, span = self._chunk(coords), None
+            if within is not None and self._spec.sparse is None and not here.undo_view.holds((self._name, chunk)):
+                size = self._sizes.get(chunk, here.chunk_size)
+                span = CellSpan.worth_reading(self._shape(coords), within, dtype, size)
             if span is None:
                 whole.append(coords)
             else:
-                spans[self._chunk(coords)] = span
+                spans[chunk] = span
         fetched = self.fetch(whole) if whole else FetchedDocuments(self, {}, {})
         if spans:
-            fetched.parts.update(self._fetch_spans(spans))
-        return fetched
-
-    def _span(self, coords: Coords, within: Within | None) -> CellSpan | None:
-        """Return the span to read of a chunk; None for all of it: it is one document, or most of it is wanted."""
-        shape = self._shape(coords)
-        is_past = self._chunk_collection.undo_view.holds((self._name, self._chunk(coords)))
-        if within is None or self._spec.sparse is not None or not shape or is_past:
-            return None
-        size = self._sizes.get(self._chunk(coords), self._chunk_collection.chunk_size)
-        if prod(shape) * self._spec.numpy_dtype.itemsize <= size or not size:
-            return None
-        span = CellSpan.of(shape, within, self._spec.numpy_dtype.itemsize)
-        return span if span.is_small else None
-
-    def _fetch_spans(self, spans: Mapping[ChunkIndex, CellSpan]) -> dict[ChunkIndex, dict[int, Segment]]:
-        """Return the documents of parts; n = 0 besides, where it is not known yet how long the documents of a chunk
-        are.
-        """
-        numbers_by_chunk = {}
-        for chunk, span in spans.items():
-            numbers = set(span.numbers(self._sizes.get(chunk, self._chunk_collection.chunk_size)))
-            numbers_by_chunk[chunk] = numbers if chunk in self._sizes else numbers | {0}
-        found = self._find_segments(numbers_by_chunk)
-        again = {}
-        for chunk, segments in found.items():
-            size = len(segments[0].data) if 0 in segments else self._sizes.get(chunk, 0)
-            if not size:
-                continue
             if len(self._sizes) >= _REMEMBERED:
                 self._sizes.clear()
-            self._sizes[chunk] = size
-            if missing := set(spans[chunk].numbers(size)) - numbers_by_chunk[chunk]:
-                again[chunk] = missing
-        for chunk, more in (self._find_segments(again) if again else {}).items():
-            found[chunk] |= more
-        return found
+            with storage_errors(here.url):
+                fetched.parts |= chunk_queries.fetch_spans(
+                    here.documents,
+                    here.meta_id,
+                    self._name,
+                    spans,
+                    self._sizes,
+                    here.chunk_size,
+                    derived=bool(self._derived),
+                )
+            self._learn_ids(each for segments in fetched.parts.values() for each in segments.values())
+        return fetched
 
-    def _find_segments(self, numbers: Mapping[ChunkIndex, set[int]]) -> dict[ChunkIndex, dict[int, Segment]]:
-        here = self._chunk_collection
-        with storage_errors(here.url):
-            return chunk_queries.fetch_numbered(
-                here.documents, here.meta_id, self._name, numbers, derived=bool(self._derived), notice=self._notice
-            )
-
-    def _notice(self, doc: Document) -> None:
-        """Learn from the first document whether ids are derived."""
+    def _learn_ids(self, segments: Iterable[Segment]) -> None:
+        """Learn from documents whether their ids are derived; copies of chunks that are being changed have others."""
         if self._derived is None:
-            name, chunk = parse_key(doc)
-            self._derived = doc.get("_id") == DerivedIds(self._chunk_collection.meta_id)(
-                name, chunk, parse_index(doc.get("n", 0), "n", name)
-            )
+            ids = DerivedIds(self._chunk_collection.meta_id)
+            known = [segment.id == ids(*segment.key, segment.n) for segment in segments]
+            self._derived = any(known) if known else None
 
     def assemble(self, coords: Coords, segments: Sequence[Segment]) -> AssembledChunk | None:
         """Return a chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument;
         Conflict where the object itself is gone by now."""
         if not segments and self._fill_unstored:
             return None
+        url, shape, dtype = self._chunk_collection.url, self._shape(coords), self._spec.numpy_dtype
+        key = format_key(self._key(coords))
         try:
-            found = assemble_chunk((self._name, self._chunk(coords)), segments)
-            self._check(coords, found)
+            found = assemble_chunk(self._key(coords), segments)
         except HyperslabError as error:
             if isinstance(error, MissingChunks):
-                with storage_errors(self._chunk_collection.url):
+                with storage_errors(url):
                     self._chunk_collection.raise_if_gone()
-            raise error.locate(url=self._chunk_collection.url) from error.__cause__
-        return found
-
-    def _check(self, coords: Coords, found: AssembledChunk) -> None:
-        """CorruptDocument for a chunk that is not of the shape, or not of the type, that the array has there."""
-        key, dtype = format_key((self._name, self._chunk(coords))), self._spec.numpy_dtype
-        if len(found.shape) != len(self._spec.shape) or not (self._lenient or found.shape == self._shape(coords)):
-            raise CorruptDocument("a chunk of another shape", expected=self._shape(coords), found=found.shape, key=key)
+            raise error.locate(url=url) from error.__cause__
+        if len(found.shape) != len(shape) or not (self._lenient or found.shape == shape):
+            raise CorruptDocument("a chunk of another shape", expected=shape, found=found.shape, key=key, url=url)
         if not np.can_cast(found.dtype, dtype, "safe"):
-            raise CorruptDocument("a chunk of another type", expected=dtype, found=found.dtype, key=key)
+            raise CorruptDocument("a chunk of another type", expected=dtype, found=found.dtype, key=key, url=url)
+        return found
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def _writable(self) -> ChunkCollection:
-        if self._chunk_collection.before_erase is None:
-            raise ReadOnly(
-                "this object is open for reading", url=self._chunk_collection.url, remedy="open it with mode='r+'"
-            )
-        return self._chunk_collection
+        collection = self._chunk_collection
+        if collection.before_erase is None:
+            raise ReadOnly("this object is open for reading", url=collection.url, remedy="open it with mode='r+'")
+        return collection
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk."""
@@ -321,8 +283,8 @@ class MongoChunks(ChunkSource):
 
     def _cells(self, coords: Coords, block: Block) -> Block | Coo:
         """Return the cells of a block that lie within the array, as they are stored."""
-        inside: tuple[Any, ...] = tuple(slice(0, size) for size in self._shape(coords))
-        cells = block[(*inside, ...)]
+        inside: Any = (*(slice(0, size) for size in self._shape(coords)), ...)
+        cells = block[inside]
         return cells if self._spec.sparse is None else Coo.of_dense(np.ascontiguousarray(cells), self._spec.fill_cell())
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], Any]:
@@ -373,9 +335,8 @@ class MongoChunks(ChunkSource):
         collection = self._chunk_collection
         query = {"meta_id": collection.meta_id, "name": {"$eq": self._name}, "n": 0}
         with storage_errors(collection.url):
-            chunks = {
-                parse_key({"name": self._name, **row})[1] for row in collection.documents.find(query, {"chunk": 1})
-            }
+            rows = collection.documents.find(query, {"chunk": 1})
+            chunks = {parse_key({"name": self._name, **row})[1] for row in rows}
         for chunk in sorted(chunks, key=lambda chunk: chunk or ()):
             if chunk is None and self._whole:
                 yield (0,) * len(self._spec.shape)
@@ -384,17 +345,14 @@ class MongoChunks(ChunkSource):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of cells that these chunks have in their documents."""
-        return self._bytes(
-            chunk_queries.chunk_query(
-                self._chunk_collection.meta_id, self._name, [self._chunk(place) for place in coords]
-            )
-        )
+        chunks = [self._chunk(place) for place in coords]
+        return self._count_bytes(chunk_queries.chunk_query(self._chunk_collection.meta_id, self._name, chunks))
 
     def nbytes_stored(self) -> int:
         """Return bytes of cells in all documents of the variable."""
-        return self._bytes({"meta_id": self._chunk_collection.meta_id, "name": {"$eq": self._name}})
+        return self._count_bytes({"meta_id": self._chunk_collection.meta_id, "name": {"$eq": self._name}})
 
-    def _bytes(self, query: Document) -> int:
+    def _count_bytes(self, query: Document) -> int:
         with storage_errors(self._chunk_collection.url):
             return chunk_queries.count_bytes(self._chunk_collection.documents, query)
 
@@ -434,27 +392,17 @@ class FetchedDocuments(ChunkReader):
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read some cells of one chunk of those that were fetched; False where it was never written."""
-        source = self._source
-        parts = self.parts.get(source._chunk(coords))
-        if parts is not None and (cells := self._part(coords, within, parts)) is not None:
-            out[...] = cells
-            return True
-        found = source.fetch([coords]) if parts is not None or not self._holds(coords) else self
-        block = np.empty(source.grid.chunk_shape(coords), source._spec.numpy_dtype)
+        source, chunk = self._source, self._source._chunk(coords)
+        dtype = source._spec.numpy_dtype
+        if chunk in self.parts and (size := source._sizes.get(chunk, 0)):
+            cells = CellSpan.of(source._shape(coords), within, dtype).take(self.parts[chunk], size)
+            if cells is not None:
+                out[...] = cells
+                return True
+        # Documents that are not those of a plain chunk do not show where the cells lie: all of it is read.
+        found = source.fetch([coords]) if chunk in self.parts or chunk not in self._found else self
+        block = np.empty(source.grid.chunk_shape(coords), dtype)
         if not found.read_into(coords, block):
             return False
         out[...] = block[within]
         return True
-
-    def _holds(self, coords: Coords) -> bool:
-        return self._source._chunk(coords) in self._found
-
-    def _part(self, coords: Coords, within: Within, parts: Mapping[int, Segment]) -> Block | None:
-        """Return the cells, or None where the documents are not those of a plain chunk, which is then read whole."""
-        source = self._source
-        shape, dtype = source._shape(coords), source._spec.numpy_dtype
-        if any(each.sparse or each.shape != shape or each.dtype != dtype for each in parts.values()):
-            return None
-        size = source._sizes.get(source._chunk(coords), 0)
-        segments = {n: each.data for n, each in parts.items()}
-        return CellSpan.of(shape, within, dtype.itemsize).take(segments, size, dtype) if size else None

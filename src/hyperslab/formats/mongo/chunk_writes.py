@@ -19,7 +19,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, subdocument
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, DerivedIds, Key, Segment, format_key, parse_key
 from hyperslab.formats.mongo.chunk_queries import chunk_query, document_batches, fetch_segments
 from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, object_exists
@@ -54,11 +54,10 @@ class UndoEntry:
         return f"{UNDO}.{self.place}"
 
 
-def undo_entries(extension: object) -> dict[Key, UndoEntry]:
+def undo_entries(extension: Document) -> dict[Key, UndoEntry]:
     """Return the entries of chunks that are being changed, of the field ``hyperslab`` of an object."""
-    entries = extension.get("undo") if isinstance(extension, Mapping) else None
     found = {}
-    for place, value in entries.items() if isinstance(entries, Mapping) else ():
+    for place, value in subdocument(extension, "undo").items():
         with suppress(HyperslabError, AttributeError):
             key = parse_key(value)
             found[key] = UndoEntry(place, value.get("id"), key, value.get("documents"))
@@ -67,7 +66,7 @@ def undo_entries(extension: object) -> dict[Key, UndoEntry]:
 
 def undo_copy_ids(doc: Document | None) -> list[ObjectId]:
     """Return the ids that copies lie under, by the document of an object."""
-    return [entry.id for entry in undo_entries((doc or {}).get(EXTENSION)).values()]
+    return [entry.id for entry in undo_entries(subdocument(doc, EXTENSION)).values()]
 
 
 def all_undo_copy_ids(meta: DocumentCollection) -> set[ObjectId]:
@@ -76,14 +75,15 @@ def all_undo_copy_ids(meta: DocumentCollection) -> set[ObjectId]:
 
 
 def _read_entries(meta: DocumentCollection, meta_id: ObjectId) -> dict[Key, UndoEntry]:
-    return undo_entries((meta.find_one({"_id": {"$eq": meta_id}}, {UNDO: 1}) or {}).get(EXTENSION))
+    return undo_entries(subdocument(meta.find_one({"_id": {"$eq": meta_id}}, {UNDO: 1}), EXTENSION))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 class UndoView:
-    """What a reader goes by: the chunks whose old documents lie apart, but for those that are its own (``mine``)."""
+    """The chunks that a reader takes from copies of their old documents: all that somebody changes, but its own
+    (``mine``)."""
 
     def __init__(
         self,
@@ -102,18 +102,6 @@ class UndoView:
         entry = self._entries.get(key)
         return entry is not None and entry.count is not None and self._mine.get(key) != entry
 
-    def fetch(
-        self, chunks: DocumentCollection, name: str, wanted: Iterable[ChunkIndex]
-    ) -> dict[ChunkIndex, list[Segment]]:
-        """Return the old documents of those that are being changed; a chunk that had none has none. The others, and
-        those whose change is done, have no entry: they are read from their place.
-        """
-        found = {}
-        for chunk in wanted:
-            if self.holds((name, chunk)) and (old := self._old(chunks, (name, chunk))) is not None:
-                found[chunk] = old
-        return found
-
     def fetch_all(
         self,
         chunks: DocumentCollection,
@@ -121,14 +109,18 @@ class UndoView:
         wanted: Sequence[ChunkIndex],
         *,
         derived: bool = False,
-        notice: Callable[[Document], None] | None = None,
     ) -> dict[ChunkIndex, list[Segment]]:
-        """Fetch the documents of all these chunks, of those that are being changed as they were. CorruptDocument."""
-        found = self.fetch(chunks, name, wanted)
+        """Fetch the documents of all these chunks, of those that are being changed as they were; a chunk that had none
+        then has none. CorruptDocument."""
+        found = {}
+        for chunk in wanted:
+            if self.holds((name, chunk)) and (old := self._old(chunks, (name, chunk))) is not None:
+                found[chunk] = old
         rest = [chunk for chunk in wanted if chunk not in found]
-        return found | fetch_segments(chunks, self._meta_id, name, rest, derived=derived, notice=notice)
+        return found | fetch_segments(chunks, self._meta_id, name, rest, derived=derived)
 
     def _old(self, chunks: DocumentCollection, key: Key) -> list[Segment] | None:
+        """Return the copies of a chunk's old documents; None once its change is done, and it is read from its place."""
         for _ in range(_TRIES):
             if not self.holds(key):
                 return None
@@ -144,11 +136,11 @@ class UndoView:
 
 def without_entries(extension: Document, done: Mapping[Key, UndoEntry]) -> MutableDocument | None:
     """Return the field ``hyperslab`` once these changes are done; None where somebody has taken one of them back."""
-    entries = dict(extension.get("undo") or {})
+    entries = dict(subdocument(extension, "undo"))
     for entry in done.values():
-        found = entries.pop(entry.place, None)
-        if not isinstance(found, Mapping) or found.get("id") != entry.id:
+        if subdocument(entries, entry.place).get("id") != entry.id:
             return None
+        del entries[entry.place]
     rest = {name: value for name, value in extension.items() if name != "undo"}
     return {**rest, "undo": entries} if entries else rest
 
@@ -158,7 +150,7 @@ def without_entries(extension: Document, done: Mapping[Key, UndoEntry]) -> Mutab
 
 @dataclass(slots=True)
 class ChangeMark:
-    """True if anything of a chunk was changed yet."""
+    """``changed`` once anything of a chunk is changed."""
 
     changed: bool = False
 
@@ -194,22 +186,21 @@ class ChunkUndo:
         return {key for key, count in found.items() if count > 1}
 
     def version(self) -> int | None:
-        """Counts the changes that others begin, end and take back; None where there were none."""
-        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {VERSION: 1}) or {}
-        return (doc.get(EXTENSION) or {}).get("version")
+        """Return the version of the object's document, which counts the changes that others begin, end and take back;
+        None where there were none."""
+        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {VERSION: 1})
+        return subdocument(doc, EXTENSION).get("version")
 
     def wait_until_free(self, keys: Iterable[Key]) -> None:
-        """Chunks that are about to be changed by one command: nobody else changes them, or died of it. Conflict."""
-        keys = list(keys)
+        """Wait until nobody else changes these chunks, which one command is about to change; take back what the dead
+        changed. Conflict."""
+        keys, own = list(keys), self.open_entries or {}
         for attempt in attempts(self.patience):
             with attempt:
                 entries = _read_entries(self.meta, self.meta_id)
-                for entry in (
-                    entries[key]
-                    for key in keys
-                    if key in entries and entries[key] != (self.open_entries or {}).get(key)
-                ):
-                    self._roll_back_or_raise(entry)
+                for key in keys:
+                    if key in entries and entries[key] != own.get(key):
+                        self._roll_back_or_raise(entries[key])
 
     def _roll_back_or_raise(self, entry: UndoEntry) -> None:
         if not roll_back(self.meta, self.chunks, self.meta_id, entry):
@@ -228,26 +219,31 @@ class ChunkUndo:
         try:
             yield mark
         except BaseException:
+            if self.open_entries is not None:
+                self.open_entries.pop(key, None)
             with suppress(PyMongoError, HyperslabError):  # else it is rolled back by the next one
-                self._undo_change(entry, mark.changed)
+                # A chunk that was not changed yet may hold what another writer has stored: that stays.
+                if mark.changed:
+                    roll_back(self.meta, self.chunks, self.meta_id, entry, lapsed=False)
+                else:
+                    self._end(entry)
             raise
         if self.open_entries is None:
-            self.end([entry])
-
-    def _undo_change(self, entry: UndoEntry, changed: bool) -> None:
-        if self.open_entries is not None:
-            self.open_entries.pop(entry.key, None)
-        if changed:
-            roll_back(self.meta, self.chunks, self.meta_id, entry, lapsed=False)
-        else:
-            self.end([entry])
+            self._end(entry)
 
     def _begin(self, key: Key) -> UndoEntry:
         entry = UndoEntry(str(DerivedIds(self.meta_id)(*key, 0)), ObjectId(), key)
         for attempt in attempts(self.patience):
             with attempt:
                 self._add_entry(entry)
-        count, nbytes = self._copy(entry)
+        count = nbytes = 0
+        docs = self.chunks.find(chunk_query(self.meta_id, key[0], [key[1]]))
+        for batch in document_batches(
+            {**doc, "_id": ObjectId(), _ORIGINAL_ID: doc["_id"], "meta_id": entry.id} for doc in docs
+        ):
+            self.chunks.insert_many(batch)
+            count += len(batch)
+            nbytes += sum(len(value) for doc in batch for value in doc.values() if isinstance(value, bytes))
         change = {f"{entry.path}.documents": count, f"{entry.path}.until": _deadline(nbytes), **_NEXT_VERSION}
         found = self.meta.update_one({"_id": self.meta_id, f"{entry.path}.id": entry.id}, [{"$set": change}])
         if not found.matched_count:
@@ -272,35 +268,21 @@ class ChunkUndo:
             raise NotFound("the object is gone", url=self.url, key=str(self.meta_id))
         raise beaten(self.url, format_key(entry.key))
 
-    def _copy(self, entry: UndoEntry) -> tuple[int, int]:
-        """Return how many documents were copied, and their bytes."""
-        docs = self.chunks.find(chunk_query(self.meta_id, entry.key[0], [entry.key[1]]))
-        count = nbytes = 0
-        for batch in document_batches(
-            {**doc, "_id": ObjectId(), _ORIGINAL_ID: doc["_id"], "meta_id": entry.id} for doc in docs
-        ):
-            self.chunks.insert_many(batch)
-            count += len(batch)
-            nbytes += sum(len(value) for doc in batch for value in doc.values() if isinstance(value, bytes))
-        return count, nbytes
-
-    def end(self, done: Iterable[UndoEntry]) -> None:
-        """Changes that are done: readers take the chunks from their places."""
-        for entry in done:
-            _remove_entry(self.meta, self.meta_id, entry)
-            self.chunks.delete_many({"meta_id": entry.id})
+    def _end(self, entry: UndoEntry) -> None:
+        """Let readers take a chunk from its place; only then the copies of its old documents go."""
+        _remove_entry(self.meta, self.meta_id, entry)
+        self.chunks.delete_many({"meta_id": entry.id})
 
     def close(self, *, failed: bool = False, keep: Iterable[Key] = ()) -> None:
-        """End what is held, or take it back."""
+        """End the changes that are open but for those of the chunks ``keep``, or take them back."""
+        entries = {} if self.open_entries is None else self.open_entries
         kept = set(keep)
-        for key, entry in list((self.open_entries or {}).items()):
-            if key in kept:
-                continue
+        for key in [key for key in entries if key not in kept]:
             if failed:
-                roll_back(self.meta, self.chunks, self.meta_id, entry, lapsed=False)
+                roll_back(self.meta, self.chunks, self.meta_id, entries[key], lapsed=False)
             else:
-                self.end([entry])
-            (self.open_entries or {}).pop(key, None)
+                self._end(entries[key])
+            del entries[key]
 
 
 def _deadline(nbytes: int) -> MutableDocument:
@@ -318,46 +300,45 @@ def _remove_entry(meta: DocumentCollection, meta_id: ObjectId, entry: UndoEntry)
 
 
 def _is_expired(entry: UndoEntry) -> MutableDocument:
-    """Return whether its time has passed, and whoever made it does not hold the object any more."""
+    """Return the expression for: its time has passed, and whoever made it does not hold the object any more."""
     is_holder = [{"$eq": [f"${entry.path}.owner", f"${LEASE}.owner"]}, {"$gt": [f"${LEASE}.until", "$$NOW"]}]
     return {"$and": [{"$lt": [f"${entry.path}.until", "$$NOW"]}, {"$not": [{"$and": is_holder}]}]}
 
 
 def expired_entries(meta: DocumentCollection, meta_id: ObjectId) -> list[UndoEntry]:
     """Return the entries whose time has passed."""
-    entries = _read_entries(meta, meta_id).values()
-    return [
-        one for one in entries if meta.find_one({"_id": meta_id, "$expr": _is_expired(one)}, {"_id": 1}) is not None
-    ]
+
+    def has_expired(entry: UndoEntry) -> bool:
+        return meta.find_one({"_id": meta_id, "$expr": _is_expired(entry)}, {"_id": 1}) is not None
+
+    return list(filter(has_expired, _read_entries(meta, meta_id).values()))
 
 
 def roll_back(
     meta: DocumentCollection, chunks: DocumentCollection, meta_id: ObjectId, entry: UndoEntry, *, lapsed: bool = True
 ) -> bool:
-    """Make a chunk what it was; False where that is not to be done, as long as its time has not passed."""
+    """Make a chunk what it was. Return False where that is not to be done: with ``lapsed``, as long as its time has not
+    passed."""
     wanted = {"_id": meta_id, f"{entry.path}.id": entry.id, **({"$expr": _is_expired(entry)} if lapsed else {})}
     claimed = {f"{entry.path}.until": _deadline(0), f"{entry.path}.owner": None, **_NEXT_VERSION}
     if not meta.update_one(wanted, [{"$set": claimed}]).matched_count:
         return False
+    # Copies that are not all there were still being made, or are being removed: the chunk is whole in its place.
     if entry.count is not None and chunks.count_documents({"meta_id": entry.id}) == entry.count:
-        _restore(chunks, meta_id, entry)
+        known = []
+        for batch in document_batches(chunks.find({"meta_id": entry.id})):
+            for doc in batch:
+                doc["_id"], doc["meta_id"] = doc.pop(_ORIGINAL_ID), meta_id
+            known += [doc["_id"] for doc in batch]
+            chunks.bulk_write([ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in batch])
+        chunks.delete_many({**chunk_query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
     _remove_entry(meta, meta_id, entry)
     chunks.delete_many({"meta_id": entry.id})
     return True
 
 
-def _restore(chunks: DocumentCollection, meta_id: ObjectId, entry: UndoEntry) -> None:
-    known = []
-    for batch in document_batches(chunks.find({"meta_id": entry.id})):
-        docs = [{**doc, "_id": doc[_ORIGINAL_ID], "meta_id": meta_id} for doc in batch]
-        known += [doc["_id"] for doc in docs]
-        plain = [{name: value for name, value in doc.items() if name != _ORIGINAL_ID} for doc in docs]
-        chunks.bulk_write([ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in plain])
-    chunks.delete_many({**chunk_query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
-
-
 def roll_back_all(meta: DocumentCollection, chunks: DocumentCollection, meta_id: ObjectId) -> bool:
-    """Roll back all whose time has passed; whether there were any."""
+    """Roll back all changes whose time has passed, and return whether there were any."""
     return bool(sum(roll_back(meta, chunks, meta_id, entry) for entry in expired_entries(meta, meta_id)))
 
 
@@ -416,7 +397,12 @@ def swap_chunks(
     there more than once is replaced whole: of two copies only one would be changed."""
     for each in [each for each in swaps if len({segment.n for segment in each.old}) < len(each.old)]:
         swaps = [other for other in swaps if other is not each]
-        _swap_copies(collection, meta_id, each, url, undo)
+        with nullcontext(ChangeMark()) if undo is None else undo.undoable_change(each.key) as mark:
+            name, chunk = each.key
+            if fetch_segments(collection, meta_id, name, [chunk]).get(chunk, []) != list(each.old):
+                raise beaten(url, format_key(each.key))
+            mark.changed = True
+            replace_chunk(collection, meta_id, each.key, each.docs)
     steps = [[*_steps(each, meta_id)] for each in swaps]
     if undo is not None and (undo.open_entries is not None or not _has_transactions(collection.database.client)):
         for each, own in zip(swaps, steps, strict=True):
@@ -428,17 +414,6 @@ def swap_chunks(
         for step in (step for own in steps for step in own):
             if not step.run(collection, session):
                 raise beaten(url, format_key(step.key))
-
-
-def _swap_copies(
-    collection: DocumentCollection, meta_id: ObjectId, each: ChunkSwap, url: str, undo: ChunkUndo | None
-) -> None:
-    name, chunk = each.key
-    with nullcontext(ChangeMark()) if undo is None else undo.undoable_change(each.key) as mark:
-        if fetch_segments(collection, meta_id, name, [chunk]).get(chunk, []) != list(each.old):
-            raise beaten(url, format_key(each.key))
-        mark.changed = True
-        replace_chunk(collection, meta_id, each.key, each.docs)
 
 
 def _swap_one(collection: DocumentCollection, each: ChunkSwap, steps: Sequence[_Step], undo: ChunkUndo) -> None:
@@ -453,15 +428,6 @@ def _swap_one(collection: DocumentCollection, each: ChunkSwap, steps: Sequence[_
             mark.changed = True
     if steps and not several and undo.version() != version:  # who began between may take back what is older than this
         raise beaten(undo.url, format_key(each.key))
-
-
-def replace_chunk_with_undo(
-    collection: DocumentCollection, meta_id: ObjectId, key: Key, docs: Sequence[MutableDocument], undo: ChunkUndo
-) -> None:
-    """The same as :func:`replace_chunk`, so that it can be taken back."""
-    with undo.undoable_change(key) as mark:
-        mark.changed = True
-        replace_chunk(collection, meta_id, key, docs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,20 +472,23 @@ class _Step:
 
 def _steps(each: ChunkSwap, meta_id: ObjectId) -> Iterator[_Step]:
     name, chunk = each.key
-    where = {"meta_id": meta_id, "name": {"$eq": name}, "chunk": {"$eq": None if chunk is None else list(chunk)}}
+    where = chunk_query(meta_id, name, [chunk])
     old = {segment.n: segment for segment in each.old}
     for doc in each.docs:
         before = old.pop(doc["n"], None)
         if before is None:
             yield _Step(each.key, None, doc)
-        elif not _is_unchanged(before, doc):
+            continue
+        # Each document of a sparse chunk repeats how many cells are listed in all, and so changes with the others.
+        is_same = _content(before) == {name: doc[name] for name in _CONTENT if name in doc}
+        if not is_same or list(before.shape) != doc["shape"] or before.dtype.str != doc["dtype"]:
             yield _Step(each.key, {**where, **_read_content(before)}, doc)
     for before in old.values():
         yield _Step(each.key, {**where, **_read_content(before)}, None)
 
 
 _CONTENT = ("data", "sparse_data", "sparse_coords", "nnz", "fill_value")
-"""What a document says of its own cells, and of how many the whole chunk lists."""
+"""The fields of a document about its own cells, and about how many the whole chunk lists."""
 
 
 def _content(segment: Segment) -> MutableDocument:
@@ -532,12 +501,6 @@ def _content(segment: Segment) -> MutableDocument:
 
 def _read_content(segment: Segment) -> MutableDocument:
     return {"n": segment.n, "shape": {"$eq": list(segment.shape)}, **_content(segment)}
-
-
-def _is_unchanged(segment: Segment, doc: MutableDocument) -> bool:
-    """Return whether a document stays as it is: each one of a sparse chunk repeats how many cells are listed in all."""
-    same = _content(segment) == {name: doc[name] for name in _CONTENT if name in doc}
-    return same and list(segment.shape) == doc["shape"] and segment.dtype.str == doc["dtype"]
 
 
 @contextmanager

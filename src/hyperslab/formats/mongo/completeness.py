@@ -56,23 +56,16 @@ class ChunkStats:
     alike: bool
     sound: bool
 
-    @property
-    def unbroken(self) -> bool:
-        """Return whether the ``n`` are 0, 1, 2, …"""
-        return self.sound and self.first == 0 and self.last == self.segments - 1
-
     def segment(self) -> Segment:
         """Return the description that the documents share, as a segment without its bytes. CorruptDocument,
         Unsupported.
         """
-        return parse_segment(
-            {**self.description, **self.key, "n": 0, "data": b"", "sparse_data": b"", "sparse_coords": b""}
-        )
+        empty = {"n": 0, "data": b"", "sparse_data": b"", "sparse_coords": b""}
+        return parse_segment({**self.description, **self.key, **empty})
 
 
-# Rows of the aggregation in one answer of the server: some 500 KiB, and progress is told often enough.
+# Rows of the aggregation in one answer of the server: some 500 KiB, and progress is reported often enough.
 _ROWS = 2000
-"""Chunks that are told of at a time."""
 
 
 def _bytes(*fields: str) -> MutableDocument:
@@ -136,9 +129,9 @@ def chunk_statistics(chunks: DocumentCollection, meta_id: ObjectId) -> Iterator[
 def find_documents(
     chunks: DocumentCollection, meta_id: ObjectId, keys: Container[Key]
 ) -> dict[Key, list[tuple[Any, Any]]]:
-    """``n`` and ``_id`` of all documents of these chunks, in one pass over the object: a query by ``chunk`` would look
-    at every chunk that shares an index with it."""
+    """Return ``n`` and ``_id`` of all documents of these chunks."""
     found: dict[Key, list[tuple[Any, Any]]] = {}
+    # In one pass over the object: a query by ``chunk`` would look at every chunk that shares an index with it.
     for doc in chunks.find({"meta_id": {"$eq": meta_id}}, {"name": 1, "chunk": 1, "n": 1}):
         try:
             key = parse_key(doc)
@@ -179,8 +172,8 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class ChunkFlaw:
-    """What is wrong with the documents of one chunk; ``stored``: ``n`` and ``_id`` of all of them, where they are
-    copies or belong to nothing."""
+    """A flaw of the documents of one chunk; ``stored``: ``n`` and ``_id`` of all of them, where they are copies or
+    belong to nothing."""
 
     key: Key
     kind: str
@@ -198,7 +191,7 @@ class AbsentChunks:
 
     @property
     def declared(self) -> int:
-        """How many chunks there must be."""
+        """The number of chunks that there must be."""
         return 1 if self.counts is None else prod(self.counts)
 
     def __len__(self) -> int:
@@ -216,17 +209,12 @@ class AbsentChunks:
         start = 0
         for stop in (*sorted(self.stored), self.declared):
             for number in range(start, stop):
-                yield self.name, self._chunk(number)
+                indices = []
+                for count in reversed(self.counts or ()):
+                    number, index = divmod(number, count)
+                    indices.append(index)
+                yield self.name, None if self.counts is None else tuple(reversed(indices))
             start = stop + 1
-
-    def _chunk(self, number: int) -> ChunkIndex:
-        if self.counts is None:
-            return None
-        found = []
-        for count in reversed(self.counts):
-            number, index = divmod(number, count)
-            found.append(index)
-        return tuple(reversed(found))
 
 
 class ObjectSurvey:
@@ -317,9 +305,8 @@ class ObjectSurvey:
             differing = find_contradicting(self.chunks, self.meta.id, ids)
             for key, stored in some.items():
                 if key in differing:
-                    yield ChunkFlaw(
-                        key, CONTRADICTING, f"documents of {format_key(key)} with the same n hold other bytes"
-                    )
+                    message = f"documents of {format_key(key)} with the same n hold other bytes"
+                    yield ChunkFlaw(key, CONTRADICTING, message)
                 else:
                     surplus = len(stored) - len({n for n, _ in stored})
                     message = f"{surplus} of {len(stored)} documents of {format_key(key)} are copies"
@@ -328,35 +315,28 @@ class ObjectSurvey:
 
 def _find_flaw(key: Key, stats: ChunkStats, variable: Variable, *, lenient: bool) -> ChunkFlaw | None:
     """Return the flaw of a chunk that the object has, except copies. ``lenient``: of any length, as while it grows."""
+    where = format_key(key)
     if not stats.alike:
-        return ChunkFlaw(key, CONTRADICTING, f"documents of {format_key(key)} contradict each other")
+        return ChunkFlaw(key, CONTRADICTING, f"documents of {where} contradict each other")
     try:
         segment = stats.segment()
     except HyperslabError as error:
-        return ChunkFlaw(key, DOCUMENT, f"{format_key(key)}: {error.said}")
+        return ChunkFlaw(key, DOCUMENT, f"{where}: {error.said}")
     if not stats.sound:
-        return ChunkFlaw(
-            key, DOCUMENT, f"a document of {format_key(key)} has no bytes, or an n that is no whole number"
-        )
+        return ChunkFlaw(key, DOCUMENT, f"a document of {where} has no bytes, or an n that is no whole number")
     kind, detail = _compare_bytes(stats, segment)
     if kind:
-        return ChunkFlaw(key, kind, f"{format_key(key)}: {detail}")
+        return ChunkFlaw(key, kind, f"{where}: {detail}")
     declared = _declared_shape(key[1], variable)
-    if len(declared) != len(segment.shape) or not (
-        lenient or all(size in (None, found) for size, found in zip(declared, segment.shape, strict=True))
-    ):
-        return ChunkFlaw(
-            key, SHAPE, f"{format_key(key)} has the shape {segment.shape}, its variable declares {declared}"
-        )
+    fits = [lenient or size in (None, found) for size, found in zip(declared, segment.shape, strict=False)]
+    if len(declared) != len(segment.shape) or not all(fits):
+        return ChunkFlaw(key, SHAPE, f"{where} has the shape {segment.shape}, its variable declares {declared}")
     return None
 
 
 def _is_misfit(chunk: ChunkIndex, stats: ChunkStats, variable: Variable) -> bool:
-    """Return whether a chunk has another length than its place, and none that a growing or shrinking array leaves
-    there.
-
-    Those are longer along an axis at the end of which they lie.
-    """
+    """Return whether a chunk has another length than its place. Not counted is what a growing or shrinking array leaves
+    there: a chunk at the end of an axis that is longer along it."""
     try:
         found = stats.segment().shape
     except HyperslabError:
@@ -375,7 +355,8 @@ def _compare_bytes(stats: ChunkStats, segment: Segment) -> tuple[str, str]:
     detail = f"{sum(found)} of {sum(expected)} bytes"
     if sum(found) > sum(expected):
         return EXCESS, detail
-    if not stats.unbroken or sum(found) < sum(expected):
+    has_gaps = stats.first != 0 or stats.last != stats.segments - 1
+    if has_gaps or sum(found) < sum(expected):
         return MISSING_SEGMENT, f"{detail}, in {stats.segments} documents, n up to {stats.last}"
     if found != expected:
         return DOCUMENT, f"values and places of {found} bytes, not {expected}"
@@ -399,19 +380,13 @@ def find_missing(
     """Return the chunks of an object that are not stored, or not whole; at most ``limit``. DocumentNotFoundError."""
     survey = ObjectSurvey(load_meta(meta, id), chunks)
     broken = [flaw.key for flaw in survey.flaws() if flaw.kind == MISSING_SEGMENT]
-    found = sorted([*broken, *islice(chain.from_iterable(survey.absent), limit)], key=_sort_key(survey.variables))
-    return found[:limit]
-
-
-def _sort_key(names: Iterable[str]) -> Any:
-    places = {name: place for place, name in enumerate(names)}
-    return lambda key: (places.get(key[0], len(places)), key[1] or ())
+    order = {name: place for place, name in enumerate(survey.variables)}
+    keys = [*broken, *islice(chain.from_iterable(survey.absent), limit)]
+    return sorted(keys, key=lambda key: (order[key[0]], key[1] or ()))[:limit]
 
 
 def is_complete(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> bool:
-    """Return whether all of an object can be read: every byte is there, once or in equal copies.
-    DocumentNotFoundError.
-    """
+    """Return whether all of an object can be read: every byte, once or in equal copies. DocumentNotFoundError."""
     found = load_meta(meta, id)
     if "status" in found.extension or any(variable.problem for variable in found.variables.values()):
         return False

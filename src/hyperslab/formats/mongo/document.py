@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 from bson import ObjectId
 
-from hyperslab.errors import HyperslabError, MissingChunks, Problem
+from hyperslab.errors import HyperslabError, MissingChunks
 from hyperslab.formats.mongo.bson_values import (
     Document,
     DocumentCollection,
@@ -24,6 +25,7 @@ from hyperslab.formats.mongo.bson_values import (
     dtype_to_text,
     parse_index,
     parse_sizes,
+    subdocument,
     to_little_endian,
 )
 from hyperslab.formats.mongo.chunk_documents import (
@@ -61,7 +63,7 @@ LEASE = f"{EXTENSION}.lease"
 UNDO = f"{EXTENSION}.undo"
 """The chunks that are being changed, and where copies of their old documents lie."""
 DERIVED: Literal["derived"] = "derived"
-"""What ``chunk_ids`` of that field says where the ids of chunk documents follow from their keys."""
+"""The value of ``chunk_ids`` in that field where the ids of chunk documents follow from their keys."""
 _KNOWN = ("_id", "attrs", "coords", "data_vars", "chunkSize", "name", EXTENSION)
 # More than any collection holds; a damaged document may claim any number.
 _MOST_CHUNKS = 1 << 32
@@ -71,7 +73,8 @@ _MOST_CHUNKS = 1 << 32
 class Variable:
     """One variable. ``chunks``: sizes per axis, None when it is stored whole; None in a size: nobody knows it.
 
-    ``embedded`` are cells that stand in the document itself. ``problem`` says why nothing can be read of it.
+    ``embedded`` are cells that stand in the document itself. ``problem`` says why nothing can be read of it; its entry
+    is kept as it is stored (``raw``), whatever else of the object is changed.
     """
 
     dims: tuple[Hashable, ...]
@@ -84,6 +87,7 @@ class Variable:
     fill: bytes | None = None
     embedded: AssembledChunk | None = None
     problem: HyperslabError | None = None
+    raw: Any = None
 
     @property
     def keys(self) -> Iterator[tuple[int, ...] | None]:
@@ -97,9 +101,8 @@ class Variable:
         """Return whether its grid has such a chunk."""
         if chunk is None or self.chunks is None:
             return chunk is None and self.chunks is None
-        return len(chunk) == len(self.chunks) and all(
-            index < len(sizes) for index, sizes in zip(chunk, self.chunks, strict=True)
-        )
+        inside = [index < len(sizes) for index, sizes in zip(chunk, self.chunks, strict=False)]
+        return len(chunk) == len(self.chunks) and all(inside)
 
     @property
     def has_known_sizes(self) -> bool:
@@ -144,55 +147,43 @@ class Meta:
 
 def parse_object(doc: Document) -> Meta:
     """Return the object; a variable that makes no sense has a ``problem``, the others can be read. CorruptDocument."""
+    key = str(doc.get("_id"))
     coords, data_vars = doc.get("coords", {}), doc.get("data_vars", {})
     attrs, extension = doc.get("attrs") or {}, doc.get(EXTENSION) or {}
     for what, value in (("coords", coords), ("data_vars", data_vars), ("attrs", attrs), (EXTENSION, extension)):
         if not isinstance(value, Mapping):
-            raise CorruptDocument(
-                f"{what} of an object", expected="a document", found=type(value).__name__, key=_id(doc)
-            )
+            found = type(value).__name__
+            raise CorruptDocument(f"{what} of an object", expected="a document", found=found, key=key)
     if "data_vars" not in doc and "coords" not in doc:
-        raise CorruptDocument("this document describes no xarray object", key=_id(doc))
-    doubles = [name for name in coords if name in data_vars]
-    variables = {name: _parse_variable(name, value) for part in (coords, data_vars) for name, value in part.items()}
-    if doubles:
-        problem = CorruptDocument(f"{doubles[0]!r} is a coordinate and a data variable", key=_id(doc))
-        variables |= {name: replace(variables[name], problem=problem) for name in doubles}
+        raise CorruptDocument("this document describes no xarray object", key=key)
+
+    def parse_part(part: Document) -> dict[str, Variable]:
+        variables: dict[str, Variable] = {}
+        for name, value in part.items():
+            try:
+                if name in coords and name in data_vars:
+                    raise CorruptDocument(f"{name!r} is a coordinate and a data variable", key=key)
+                variables[name] = _parse_variable(name, value)
+            except HyperslabError as problem:
+                variables[name] = Variable(dims=(), dtype=np.dtype("V1"), shape=(), problem=problem, raw=value)
+        return variables
+
+    if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], Mapping):
+        # The attributes of a DataArray stand at the top, and win over those of its variable (R22).
+        attrs = {**subdocument(data_vars[ARRAY], "attrs"), **attrs}
     return Meta(
         id=doc.get("_id"),
-        coords={name: variables[name] for name in coords},
-        data_vars={name: variables[name] for name in data_vars},
-        chunk_size=parse_index(doc.get("chunkSize", 0), "chunkSize", _id(doc)),
-        attrs=_attrs(attrs, data_vars),
+        coords=parse_part(coords),
+        data_vars=parse_part(data_vars),
+        chunk_size=parse_index(doc.get("chunkSize", 0), "chunkSize", key),
+        attrs=attrs,
         name=doc.get("name"),
         extension=extension,
         extra={name: value for name, value in doc.items() if name not in _KNOWN},
     )
 
 
-def _id(doc: Document) -> str:
-    return str(doc.get("_id"))
-
-
-def _attrs(attrs: Document, data_vars: Document) -> Document:
-    """Return the attributes of the object: those of a DataArray stand at the top, and win over those of
-    its variable (R22).
-    """
-    inner = data_vars[ARRAY].get("attrs") if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], dict) else None
-    return {**(inner if isinstance(inner, dict) else {}), **attrs}
-
-
-_NOTHING = np.dtype("V1")
-
-
 def _parse_variable(name: str, doc: object) -> Variable:
-    try:
-        return _variable(name, doc)
-    except HyperslabError as problem:
-        return Variable(dims=(), dtype=_NOTHING, shape=(), problem=problem)
-
-
-def _variable(name: str, doc: object) -> Variable:
     if not isinstance(doc, dict):
         raise CorruptDocument(f"variable {name!r}", expected="a document", found=type(doc).__name__)
     dims, attrs, units = doc.get("dims"), doc.get("attrs") or {}, doc.get("units")
@@ -200,7 +191,7 @@ def _variable(name: str, doc: object) -> Variable:
         raise CorruptDocument(f"variable {name!r}", expected="dims, attrs, units", found=sorted(doc))
     if any(isinstance(dim, list | dict) for dim in dims):
         raise CorruptDocument(f"dims of {name!r}", expected="names", found=dims)
-    shape, chunks = parse_sizes(doc.get("shape"), "shape", name), _chunks(doc.get("chunks"), name)
+    shape, chunks = parse_sizes(doc.get("shape"), "shape", name), _parse_chunks(doc.get("chunks"), name)
     if len(dims) != len(shape) or (chunks is not None and len(chunks) != len(shape)):
         raise CorruptDocument(f"dims, shape and chunks of {name!r}", expected=len(dims), found=(shape, chunks))
     for size, sizes in zip(shape, chunks or (), strict=False):
@@ -221,16 +212,13 @@ def _variable(name: str, doc: object) -> Variable:
     return found if embedded is None else replace(found, embedded=embedded)
 
 
-def _chunks(value: object, name: str) -> tuple[Sizes, ...] | None:
+def _parse_chunks(value: object, name: str) -> tuple[Sizes, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list):
         raise CorruptDocument(f"chunks of {name!r}", expected="a list of lists of sizes", found=value)
     chunks = tuple(parse_sizes(sizes, "chunks", name) for sizes in value)
-    count = 1
-    for sizes in chunks:
-        count *= len(sizes)
-    if count > _MOST_CHUNKS:
+    if (count := prod(map(len, chunks))) > _MOST_CHUNKS:
         raise CorruptDocument(f"chunks of {name!r}", expected=f"at most {_MOST_CHUNKS}", found=count)
     return chunks
 
@@ -253,21 +241,14 @@ def _parse_embedded(name: str, doc: Document, variable: Variable) -> AssembledCh
         raise CorruptDocument(message, expected=sum(expected_bytes(segment)), found=len(data)) from None
 
 
-def document_problems(meta: Meta) -> Iterator[Problem]:
-    """Yield the problems of the document itself."""
-    for name, variable in meta.variables.items():
-        if variable.problem is not None:
-            yield Problem(name, "document", variable.problem.said)
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def render_object(meta: Meta) -> MutableDocument:
     """Return the document, its fields in the order that xarray_mongodb gives them."""
     doc: MutableDocument = {} if meta.id is None else {"_id": meta.id}
-    doc["coords"] = {name: render_variable(name, variable) for name, variable in meta.coords.items()}
-    doc["data_vars"] = {name: render_variable(name, variable) for name, variable in meta.data_vars.items()}
+    for part, variables in (("coords", meta.coords), ("data_vars", meta.data_vars)):
+        doc[part] = {name: _render_variable(name, variable) for name, variable in variables.items()}
     doc["chunkSize"] = meta.chunk_size
     if meta.attrs:
         doc["attrs"] = dict(meta.attrs)
@@ -278,14 +259,19 @@ def render_object(meta: Meta) -> MutableDocument:
     return doc | dict(meta.extra)
 
 
-def render_variable(name: str, variable: Variable) -> MutableDocument:
+def _render_variable(name: str, variable: Variable) -> Any:
     """Return the entry of one variable. Unsupported for its dtype."""
-    chunks = None if variable.chunks is None else [_sizes(sizes) for sizes in variable.chunks]
+    if variable.problem is not None:
+        return variable.raw
+
+    def render_sizes(sizes: Sizes) -> list[int | float]:
+        return [float("nan") if size is None else size for size in sizes]
+
     doc: MutableDocument = {
         "dims": list(variable.dims),
         "dtype": dtype_to_text(variable.dtype, name),
-        "shape": _sizes(variable.shape),
-        "chunks": chunks,
+        "shape": render_sizes(variable.shape),
+        "chunks": None if variable.chunks is None else list(map(render_sizes, variable.chunks)),
         "type": SPARSE if variable.sparse else DENSE,
     }
     if variable.attrs:
@@ -299,10 +285,6 @@ def render_variable(name: str, variable: Variable) -> MutableDocument:
         sparse = {"nnz": first.nnz, "sparse_data": first.data, "sparse_coords": first.coords}
         doc |= sparse if first.sparse else {"data": first.data}
     return doc
-
-
-def _sizes(sizes: Sizes) -> list[int | float]:
-    return [float("nan") if size is None else size for size in sizes]
 
 
 def embed_cells(name: str, cells: Numbers | Coo) -> AssembledChunk:

@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.dimension_suffix import add_suffix
-from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs
+from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs, subdocument
 from hyperslab.formats.mongo.chunk_documents import AssembledChunk
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
 from hyperslab.formats.mongo.to_spec import (
@@ -73,9 +73,7 @@ def without_coordinates(attrs: Document) -> MutableDocument:
 
 
 def make_variable(name: str, spec: ArraySpec, old: Variable | None, codes: Document, *, whole: bool) -> Variable:
-    """Return the entry of an array. ``old``, ``codes``: what is stored under its name. Unsupported names
-    an attribute.
-    """
+    """Return the entry of an array. ``old``, ``codes``: what is stored under its name. Unsupported."""
     dtype = check_type(spec.dtype).newbyteorder("<")
     values = without_coordinates(spec.attrs)
     units = spec.layout.get("units")
@@ -131,7 +129,7 @@ def array_extension(spec: ArraySpec, variable: Variable, old: Document, before: 
     return found
 
 
-def with_group(meta: Meta, spec: GroupSpec) -> Meta:
+def _with_root_group(meta: Meta, spec: GroupSpec) -> Meta:
     """Return the object with other attributes and unlimited dimensions."""
     extension = dict(meta.extension)
     if not meta.is_array:
@@ -188,16 +186,14 @@ def _keep_embedded(variable: Variable, old: Variable | None, spec: ArraySpec) ->
 def _with_data_array(meta: Meta, spec: ArraySpec, *, whole: bool) -> Meta:
     """Return the object with the one array of a DataArray changed, whose attributes are those of the object."""
     variable = make_variable(ARRAY, spec.evolve(attrs={}), None, {}, whole=whole)
-    units = {"units": spec.layout["units"]} if "units" in spec.layout else {}
-    shown = spec.attrs if spec.layout.get("attribute") else {k: v for k, v in spec.attrs.items() if k not in units}
-    kept = without_coordinates(shown)
-    raw, codes = encode_attrs(kept, meta.attrs, attr_codes(meta.extension))
-    if units and not spec.layout.get("attribute"):
-        units = {"units": spec.attrs["units"]} if "units" in spec.attrs else {}
+    attrs, units = without_coordinates(spec.attrs), spec.layout.get("units")
+    if units is not None and not spec.layout.get("attribute"):
+        units = attrs.pop("units", None)  # the document's own, which the attribute shows
+    raw, codes = encode_attrs(attrs, meta.attrs, attr_codes(meta.extension))
     extension = dict(meta.extension)
     _set_or_remove(extension, "attr_types", codes or None)
     entry = array_extension(spec.evolve(attrs={}), variable, variable_extension(meta, ARRAY), meta.variables[ARRAY])
-    variable = _keep_embedded(replace(variable, units=units.get("units")), meta.variables[ARRAY], spec)
+    variable = _keep_embedded(replace(variable, units=units), meta.variables[ARRAY], spec)
     return with_variable(replace(meta, attrs=raw, extension=extension), ARRAY, variable, entry)
 
 
@@ -220,14 +216,18 @@ def _check_lengths(meta: Meta, name: str, spec: ArraySpec) -> None:
             raise Invalid(message, remedy="arrays of one group share their dimensions: give it another name")
 
 
+def with_variables(meta: Meta, changed: Mapping[str, Variable]) -> Meta:
+    """Return the object with these variables in the place of those of the same names; new ones are data."""
+    coords = {name: changed.get(name, variable) for name, variable in meta.coords.items()}
+    data = {name: variable for name, variable in changed.items() if name not in coords}
+    return replace(meta, coords=coords, data_vars={**meta.data_vars, **data})
+
+
 def with_variable(meta: Meta, name: str, variable: Variable, extension: Document) -> Meta:
     """Return the object with a variable in its place, or behind the others, and what is ours of it."""
-    coords, data = dict(meta.coords), dict(meta.data_vars)
-    (coords if name in coords else data)[name] = variable
     declared = {**_variable_extensions(meta), name: dict(extension)}
-    return sort_coordinates(
-        replace(meta, coords=coords, data_vars=data, extension={**meta.extension, "variables": declared})
-    )
+    meta = with_variables(meta, {name: variable})
+    return sort_coordinates(replace(meta, extension={**meta.extension, "variables": declared}))
 
 
 def with_extension(meta: Meta, name: str, **values: Any) -> Meta:
@@ -238,15 +238,13 @@ def with_extension(meta: Meta, name: str, **values: Any) -> Meta:
 
 def without_variable(meta: Meta, name: str) -> Meta:
     """Return the object without a variable."""
-    coords, data = dict(meta.coords), dict(meta.data_vars)
-    (coords if name in coords else data).pop(name)
-    declared = {each: entry for each, entry in _variable_extensions(meta).items() if each != name}
+    parts = (meta.coords, meta.data_vars, _variable_extensions(meta))
+    coords, data, declared = ({each: value for each, value in part.items() if each != name} for part in parts)
     return replace(meta, coords=coords, data_vars=data, extension={**meta.extension, "variables": declared})
 
 
 def _variable_extensions(meta: Meta) -> MutableDocument:
-    declared = meta.extension.get("variables")
-    return dict(declared) if isinstance(declared, Mapping) else {}
+    return dict(subdocument(meta.extension, "variables"))
 
 
 def sort_coordinates(meta: Meta) -> Meta:
@@ -274,12 +272,14 @@ def auto_chunk_lengths(shape: tuple[int, ...], itemsize: int, most: int) -> tupl
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def with_inner_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
-    """Return the object with a group below the root made or changed. Unsupported, Invalid."""
+def with_group(meta: Meta, path: str, spec: GroupSpec) -> Meta:
+    """Return the object with a group made or changed. Unsupported, Invalid."""
+    if not path:
+        return _with_root_group(meta, spec)
     meta = with_parent_groups(meta, f"{path}/-")
     known = inner_groups(meta)
-    old = known[path] if isinstance(known[path], Mapping) else {}
-    raw, codes = encode_attrs(spec.attrs, old.get("attrs") or {}, old.get("attr_types") or {})
+    old = subdocument(known, path)
+    raw, codes = encode_attrs(spec.attrs, subdocument(old, "attrs"), attr_codes(old))
     free = [dim.name for dim in spec.dims if dim.unlimited]
     parts = (("attrs", raw), ("attr_types", codes), ("unlimited", free))
     return _with_groups(meta, {**known, path: {name: value for name, value in parts if value}})
@@ -310,8 +310,8 @@ def _with_groups(meta: Meta, groups: Document) -> Meta:
 
 
 def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
-    """Return the object after an array was ``changed``, with each name of a dimension that has several lengths in it
-    told apart: the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
+    """Return the object after an array was ``changed``, with one name for each length of a dimension that has several:
+    the plain name is that of the outermost array, coordinates first, others are ``name@length``."""
     if not inner_groups(meta):
         return meta
     dims = {
@@ -329,11 +329,7 @@ def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
         stored = tuple(dim if size in (None, plain[dim]) else add_suffix(dim, size or 0) for dim, size in pairs)
         return replace(each, dims=stored)
 
-    parts = (
-        {name: with_stored_dims(name, each) for name, each in part.items()} for part in (meta.coords, meta.data_vars)
-    )
-    coords, data_vars = parts
-    return replace(meta, coords=coords, data_vars=data_vars)
+    return with_variables(meta, {name: with_stored_dims(name, each) for name, each in meta.variables.items()})
 
 
 # -- what is known of a new object once all is written ----------------------------------------------------------------
@@ -354,25 +350,14 @@ def count_documents(variable: Variable, chunk_size: int) -> int:
     return count
 
 
-def variable_nbytes(variable: Variable) -> int:
-    """Return the bytes of the cells of a dense array."""
-    return variable.dtype.itemsize * prod(size or 0 for size in variable.shape)
-
-
 def with_embedded_cells(meta: Meta, cells: Mapping[str, AssembledChunk]) -> Meta:
-    """Return the object with the cells of these arrays in its document."""
+    """Return the object with the cells of these arrays in its document, where all bytes stand in one field."""
     for name, chunk in cells.items():
-        one = _one_segment(name, chunk)
-        meta = with_variable(meta, name, replace(meta.variables[name], embedded=one), variable_extension(meta, name))
+        is_one = len(chunk.segments) == 1
+        embedded = chunk if is_one else embed_cells(name, chunk.coo() if chunk.sparse else chunk.block())
+        variable = replace(meta.variables[name], embedded=embedded)
+        meta = with_variable(meta, name, variable, variable_extension(meta, name))
     return meta
-
-
-def _one_segment(name: str, chunk: AssembledChunk) -> AssembledChunk:
-    """In the document of the object all bytes stand in one field."""
-    first = chunk.first
-    if len(chunk.segments) == 1:
-        return chunk
-    return embed_cells(name, chunk.coo() if first.sparse else chunk.block())
 
 
 def with_complete_arrays(meta: Meta, complete: list[str]) -> Meta:

@@ -23,23 +23,22 @@ from hyperslab.model.coo import Coo, Numbers
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts, beaten
 
-SwapCells = Callable[[Numbers, bytes | None], None]
-"""Stores cells if those that are stored are still these bytes (None: whatever they are), else Conflict."""
-
 
 class EmbeddedChunk(ChunkSource):
-    """``cells``: as they are stored, which may be fewer or more than ``spec`` has now; ``swap_cells`` puts others."""
+    """``cells``: as they are stored, which may be fewer or more than ``spec`` has now; ``writer`` puts others (None: it
+    is open for reading)."""
 
     traits = SourceTraits(swaps=True, reads_sparse=True, lists_chunks=True)
 
     def __init__(
-        self, cells: Callable[[], AssembledChunk], spec: ArraySpec, url: str, swap_cells: SwapCells | None = None
+        self, cells: Callable[[], AssembledChunk], spec: ArraySpec, url: str, writer: EmbeddedCells | None = None
     ) -> None:
         self._stored = cells
         self._spec = spec
         self._url = url
-        self._swap_cells = swap_cells
-        self.grid = Grid.of(spec.shape, tuple(max(1, n, _axis_length(cut)) for n, cut in _pairs(spec)))
+        self._writer = writer
+        lengths = (cut if isinstance(cut, int) else sum(cut) for cut in spec.chunks)
+        self.grid = Grid.of(spec.shape, tuple(max(1, *pair) for pair in zip(spec.shape, lengths, strict=True)))
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the cells into ``out``, filled up to the length of the chunk."""
@@ -77,10 +76,10 @@ class EmbeddedChunk(ChunkSource):
         self._change(np.full(self._spec.shape, self._spec.fill_cell(), self._spec.numpy_dtype), None)
 
     def _change(self, block: Block, expected: bytes | None) -> None:
-        if self._swap_cells is None:
+        if self._writer is None:
             raise ReadOnly("this object is open for reading", url=self._url, remedy="open it with mode='r+'")
-        inside: tuple[Any, ...] = tuple(slice(0, length) for length in self._spec.shape)
-        self._swap_cells(block[(*inside, ...)], expected)
+        inside: Any = (*(slice(0, length) for length in self._spec.shape), ...)
+        self._writer.swap(block[inside], expected)
 
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the one chunk."""
@@ -93,14 +92,6 @@ class EmbeddedChunk(ChunkSource):
     def nbytes_stored(self) -> int:
         """Return bytes of the cells."""
         return self._stored().nbytes
-
-
-def _pairs(spec: ArraySpec) -> Iterator[tuple[int, int | tuple[int, ...]]]:
-    return zip(spec.shape, spec.chunks, strict=True)
-
-
-def _axis_length(cut: int | tuple[int, ...]) -> int:
-    return cut if isinstance(cut, int) else sum(cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +166,7 @@ class EmbeddedView:
         self._url = url
 
     def _chunks_within(self) -> Iterator[tuple[Coords, tuple[slice, ...], tuple[slice, ...]]]:
-        """Return the chunks that hold the cells: which of theirs, and which of all."""
+        """Yield the chunks that hold the cells: which of theirs, and which of all."""
         grid = self._source.grid
         common = tuple(map(min, self._shape, grid.shape))
         if 0 in common:
@@ -203,19 +194,15 @@ class EmbeddedView:
         """
         known = None if expected is None else np.frombuffer(expected, self._fill.dtype).reshape(self._shape)
         for coords, inner, outer in self._chunks_within():
-            if known is None:
-                for attempt in attempts(timeout):
-                    with attempt:
-                        self._put_over(coords, inner, cells[outer], None)
-            elif known[outer].tobytes() != cells[outer].tobytes():
-                self._put_over(coords, inner, cells[outer], known[outer])
-
-    def _put_over(self, coords: Coords, inner: tuple[slice, ...], cells: Numbers, known: Numbers | None) -> None:
-        """Change one chunk as long as it is what was read."""
-        blocks, stamp = self._source.read_stamped([coords])
-        shape = self._source.grid.chunk_shape(coords)
-        block = np.full(shape, self._fill, self._fill.dtype) if blocks[0] is None else blocks[0]
-        if known is not None and block[inner].tobytes() != known.tobytes():
-            raise beaten(self._url, str(coords))
-        block[inner] = cells
-        self._source.swap([(coords, block)], stamp)
+            if known is not None and known[outer].tobytes() == cells[outer].tobytes():
+                continue
+            # Where nothing is expected a Conflict means that the chunk is read again; else whoever read it is to know.
+            for attempt in attempts(timeout if known is None else 0):
+                with attempt:
+                    blocks, stamp = self._source.read_stamped([coords])
+                    shape = self._source.grid.chunk_shape(coords)
+                    block = np.full(shape, self._fill, self._fill.dtype) if blocks[0] is None else blocks[0]
+                    if known is not None and block[inner].tobytes() != known[outer].tobytes():
+                        raise beaten(self._url, str(coords))
+                    block[inner] = cells[outer]
+                    self._source.swap([(coords, block)], stamp)

@@ -22,7 +22,13 @@ from pymongo import ReadPreference
 from pymongo.errors import PyMongoError
 
 from hyperslab.errors import Conflict, NotFound, Unsupported
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, check_document
+from hyperslab.formats.mongo.bson_values import (
+    Document,
+    DocumentCollection,
+    MutableDocument,
+    check_document,
+    subdocument,
+)
 from hyperslab.formats.mongo.chunk_documents import Key
 from hyperslab.formats.mongo.chunk_writes import UndoEntry, roll_back_all, undo_entries, without_entries
 from hyperslab.formats.mongo.document import (
@@ -110,8 +116,7 @@ def lease_lost(url: str | None, key: str | None = None) -> Conflict:
 
 def lease_owner(meta: Meta) -> str | None:
     """Return the name under which the object was held when it was read."""
-    lease = meta.extension.get("lease")
-    return lease.get("owner") if isinstance(lease, Mapping) else None
+    return subdocument(meta.extension, "lease").get("owner")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from pymongo.read_preferences import ReadPreference
 
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound
 from hyperslab.formats.mongo import chunk_queries
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, subdocument
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds, parse_key
 from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, undo_entries
 from hyperslab.formats.mongo.document import (
@@ -53,9 +53,10 @@ _MOST_TRIES = 50
 _LOOKS = 2
 # Ids, and names to choose from, that an error shows: as many as a person reads.
 _SHOWN = 10
+# Names that are read, and compared, to say which one was meant: an error must not read a large collection.
+_CANDIDATES, _MEANT = 1000, 200
 # The error that is under way must not wait for a server that is gone.
 _CLEARING_SECONDS = 10
-"""Seconds that clearing away what was written may take."""
 
 
 def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId:
@@ -71,11 +72,12 @@ def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId
         raise DocumentNotFoundError(name_or_id)
     ids = find_holders(meta, name_or_id)
     if not ids:
-        raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, _some_names(meta)))
+        rows = meta.find({"name": {"$exists": True}, STATUS: {"$exists": False}}, {"name": 1}).limit(_CANDIDATES)
+        names = list(dict.fromkeys(str(row["name"]) for row in rows))
+        raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, names[:_MEANT]))
     if len(ids) > 1:
-        raise Invalid(
-            f"{len(ids)} objects have the name {name_or_id!r}", remedy=f"name one by its id: {_format_ids(ids)}"
-        )
+        remedy = f"name one by its id: {_format_ids(ids)}"
+        raise Invalid(f"{len(ids)} objects have the name {name_or_id!r}", remedy=remedy)
     return ids[0]
 
 
@@ -111,9 +113,8 @@ def commit_object(
 
     NotFound when it is gone, AlreadyExists, Conflict.
     """
-    if name is None:
-        on_conflict = "share"
-    _take_name(meta, chunks, id, {} if name is None else {"name": check_object_name(name)}, on_conflict)
+    values = {} if name is None else {"name": check_object_name(name)}
+    _take_name(meta, chunks, id, values, "share" if name is None else on_conflict)
 
 
 def rename_object(
@@ -124,8 +125,9 @@ def rename_object(
     own = meta.find_one({"_id": id}, _NAME_FIELDS)
     if own is not None and "status" in _extension(own):
         raise unfinished_error(id)
-    on_conflict: NameConflict = "share" if name is None else "replace" if replace else "refuse"
-    _take_name(meta, chunks, id, {"name": None if name is None else check_object_name(name)}, on_conflict)
+    on_conflict: NameConflict = "replace" if replace else "refuse"
+    values = {"name": None if name is None else check_object_name(name)}
+    _take_name(meta, chunks, id, values, "share" if name is None else on_conflict)
 
 
 def insert_object(
@@ -148,7 +150,8 @@ def insert_object(
 
 
 def insert_object_once(meta: DocumentCollection, chunks: DocumentCollection, document: Document, name: object) -> None:
-    """Do the same for an object that an earlier call, which may have been broken off, has stored in part or whole."""
+    """Store a new object as :func:`insert_object` does, where an earlier call, which may have been broken off, has not
+    done so, or in part."""
     own = meta.find_one({"_id": document["_id"]}, {STATUS: 1})
     if own is not None and "status" in _extension(own):
         _take_name(meta, chunks, document["_id"], {"name": name}, "first")
@@ -159,26 +162,24 @@ def insert_object_once(meta: DocumentCollection, chunks: DocumentCollection, doc
 
 def insert_replacement(meta: DocumentCollection, document: Document, name_or_id: ObjectId | str) -> str | None:
     """Store the document of an object that is to take the place of another, and is found by its id alone until
-    :func:`commit_object`; the name for that: None where it takes the place of a certain object, with its name.
+    :func:`commit_object`. Return the name for that: None where it takes the place of a certain object, with its name.
 
     A name that no object has yet is taken. NotFound for an id; Invalid for a name that several have.
     """
-    by_id = isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id)
+    is_id = isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id)
     old: ObjectId | None = None
     try:
         old = resolve_id(meta, name_or_id)
     except NotFound:
         if isinstance(name_or_id, ObjectId):
             raise
-        by_id = False
-    ours = {**document.get(EXTENSION, {}), "status": WRITING}
     new = {field: value for field, value in document.items() if field != "name"}
-    if not by_id:
+    ours = {**document.get(EXTENSION, {}), "status": WRITING}
+    if old is None or not is_id:
         meta.insert_one({**new, EXTENSION: ours})
         return str(name_or_id)
-    name = (meta.find_one({"_id": old}, {"name": 1}) or {}).get("name")
-    own_name = {} if name is None else {"name": name}
-    meta.insert_one({**new, **own_name, EXTENSION: {**ours, "replaces": old}})
+    name = _own_name(meta, old)
+    meta.insert_one({**new, **({} if name is None else {"name": name}), EXTENSION: {**ours, "replaces": old}})
     return None
 
 
@@ -194,7 +195,7 @@ def remove_failed_object(
 
 
 def delete_object(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> int:
-    """Remove an object, then its chunks; how many documents there were. Once more removes what was left.
+    """Remove an object, then its chunks, and return how many documents there were. Once more removes what was left.
 
     What it has replaced goes before it, else that would be found again.
     """
@@ -260,7 +261,8 @@ def _take_alone(meta: DocumentCollection, own: Document, name: object, on_confli
         return False
     candidates = _candidates(meta, name)
     rivals = [other["_id"] for other in candidates if _extension(other).get("claims") == name]
-    rivals = _without_claims(meta, [id for id in rivals if id != own["_id"]], name)
+    rivals = [id for id in rivals if id != own["_id"]]
+    _take_claims(meta, rivals, name)
     found = find_holders(meta, name) if rivals else _holders(candidates, name)
     others = [id for id in found if id != own["_id"]]
     claimed = _next(own)
@@ -268,22 +270,24 @@ def _take_alone(meta: DocumentCollection, own: Document, name: object, on_confli
         _update_if_unchanged(meta, claimed, {"$unset": {CLAIMS: 1}})
         raise _name_taken(name, others)
     if on_conflict == "first":
-        return _update_first(meta, claimed, name)
+        # The changes of an object that is found for the first time are counted from now on, so that its document holds
+        # nothing that xarray_mongodb does not write.
+        gone, new = {"$unset": [STATUS, CLAIMS, TOUCHED, VERSION]}, {"$set": {"name": {"$literal": name}}}
+        query = version_query(own["_id"], _version(claimed))
+        return bool(meta.update_one(query, [gone, new, DROP_EMPTY_EXTENSION]).matched_count)
     return _update(meta, claimed, {"name": name, **({REPLACES: others[0]} if others else {})})
 
 
 def _take_place(meta: DocumentCollection, own: Document, old: object, values: Document) -> bool:
-    """Do the same for an object that is to replace a certain one, whose name it claims, or its id where it has
-    none.
-
-    Conflict when that one is gone, or replaced already.
+    """Take the place of a certain object: claim its name, or its id where it has none, take away the claims of others,
+    let this one be found. Return False when somebody was faster. Conflict when that one is gone, or replaced already.
     """
-    name = (meta.find_one({"_id": {"$eq": old}}, {"name": 1}) or {}).get("name")
+    name = _own_name(meta, old)
     wanted = name if isinstance(name, str) else old
     if not _update_if_unchanged(meta, own, {"$set": {CLAIMS: wanted}}):
         return False
     rivals = meta.find({CLAIMS: {"$eq": wanted}, "_id": {"$ne": own["_id"]}}, {"_id": 1})
-    _without_claims(meta, [row["_id"] for row in rivals], wanted)
+    _take_claims(meta, [row["_id"] for row in rivals], wanted)
     found = {STATUS: {"$exists": False}}
     # In this order: whoever has replaced the old one removes it first and stops saying so then, so that one of the two
     # shows. The other way round both could be missed, and two would replace it, the later one without knowing.
@@ -294,12 +298,11 @@ def _take_place(meta: DocumentCollection, own: Document, old: object, values: Do
     return _update(meta, _next(own), values)
 
 
-def _without_claims(meta: DocumentCollection, rivals: list[Any], wanted: object) -> list[Any]:
-    """Take away what others claim; gives them back."""
+def _take_claims(meta: DocumentCollection, rivals: list[Any], wanted: object) -> None:
+    """Take away from others what they claim."""
     for rival in rivals:
         gone = {"$unset": {CLAIMS: 1}, "$inc": {VERSION: 1}}
         meta.update_one({"_id": rival, CLAIMS: {"$eq": wanted}}, gone)
-    return rivals
 
 
 def _next(own: Document) -> MutableDocument:
@@ -313,14 +316,6 @@ def _update(meta: DocumentCollection, own: Document, values: Document) -> bool:
     gone = {field: 1 for field, value in values.items() if value is None}
     unset = {"$unset": {STATUS: 1, CLAIMS: 1, TOUCHED: 1, **gone}}
     return _update_if_unchanged(meta, own, unset | ({"$set": given} if given else {}))
-
-
-def _update_first(meta: DocumentCollection, own: Document, name: object) -> bool:
-    """Do the same for an object that is found for the first time: its changes are counted from now on, so that its
-    document holds nothing that xarray_mongodb does not write."""
-    gone, new = {"$unset": [STATUS, CLAIMS, TOUCHED, VERSION]}, {"$set": {"name": {"$literal": name}}}
-    found = meta.update_one(version_query(own["_id"], _version(own)), [gone, new, DROP_EMPTY_EXTENSION])
-    return bool(found.matched_count)
 
 
 def _update_if_unchanged(meta: DocumentCollection, own: Document, change: Document) -> bool:
@@ -341,7 +336,7 @@ def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id:
         if old is None or old in chain or "status" in _extension(own):
             break
         chain.append(old)
-    name = (meta.find_one({"_id": id}, {"name": 1}) or {}).get("name")
+    name = _own_name(meta, id)
     for old in reversed(chain[1:]):
         wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
         gone = meta.find_one_and_delete(wanted, {UNDO: 1})
@@ -356,8 +351,12 @@ def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id:
 
 
 def _extension(doc: Document) -> Document:
-    found = doc.get(EXTENSION)
-    return found if isinstance(found, Mapping) else {}
+    return subdocument(doc, EXTENSION)
+
+
+def _own_name(meta: DocumentCollection, id: object) -> Any:
+    """Return the name of an object, None where it has none, or is gone."""
+    return (meta.find_one({"_id": {"$eq": id}}, {"name": 1}) or {}).get("name")
 
 
 def _version(doc: Document) -> int | None:
@@ -374,12 +373,6 @@ def _holders(candidates: Iterable[Document], name: object) -> list[ObjectId]:
     found = [doc for doc in candidates if doc.get("name") == name and "status" not in _extension(doc)]
     gone = {old for doc in found if isinstance(old := _extension(doc).get("replaces"), ObjectId)}
     return sorted(doc["_id"] for doc in found if doc["_id"] not in gone)
-
-
-def _some_names(meta: DocumentCollection) -> list[str]:
-    """Return some names that there are."""
-    rows = meta.find({"name": {"$exists": True}, STATUS: {"$exists": False}}, {"name": 1}).limit(1000)
-    return list(dict.fromkeys(str(row["name"]) for row in rows))[:200]
 
 
 def _format_ids(ids: list[ObjectId]) -> str:
@@ -404,7 +397,7 @@ def copy_object(
     name: str | None = None,
     on_conflict: NameConflict = "refuse",
 ) -> ObjectId:
-    """Copy an object with all its documents as they are, under new ids; the new id. It can be found once it is whole.
+    """Copy an object with all its documents as they are, under new ids. Return the new id, found once it is whole.
 
     ``name`` None keeps the name, whoever else has it. What is left of a copy that was broken off is garbage.
     DocumentNotFoundError; Conflict when the object was changed meanwhile; AlreadyExists for a name that is taken.
@@ -412,15 +405,15 @@ def copy_object(
     raw = meta.codec_options.with_options(document_class=RawBSONDocument)
     source = meta.with_options(codec_options=raw)
     before = source.find_one({"_id": id})
-    if before is not None and undo_entries(before.get(EXTENSION)):
+    if before is not None and undo_entries(_extension(before)):
         roll_back_all(meta, chunks, id)
         before = source.find_one({"_id": id})
     if before is None:
         raise DocumentNotFoundError(id)
-    if undo_entries(before.get(EXTENSION)):
+    if undo_entries(_extension(before)):
         raise Conflict("somebody changes the object", key=str(id), remedy="copy it later")
     new = ObjectId()
-    extension = {field: value for field, value in (before.get(EXTENSION) or {}).items() if field not in _OF_THE_SOURCE}
+    extension = {field: value for field, value in _extension(before).items() if field not in _OF_THE_SOURCE}
     target_meta.insert_one({**before, "_id": new, EXTENSION: {**extension, "status": WRITING}})
     try:
         docs = chunks.with_options(codec_options=raw).find({"meta_id": id})
@@ -439,14 +432,8 @@ def copy_object(
 
 def _with_new_ids(docs: Any, old: ObjectId, new: ObjectId) -> Iterator[MutableDocument]:
     """Yield the documents under ids of the new object, derived where they were derived."""
-    derived, ids, others = DerivedIds(old), DerivedIds(new), SaltedIds()
+    before, derived, others = DerivedIds(old), DerivedIds(new), SaltedIds()
     for position, doc in enumerate(docs):
-        yield {**doc, "_id": _new_id(doc, position, derived, ids, others), "meta_id": new}
-
-
-def _new_id(doc: Document, position: int, derived: DerivedIds, ids: DerivedIds, others: SaltedIds) -> ObjectId:
-    name, chunk = parse_key(doc)
-    n = doc.get("n")
-    if isinstance(n, int) and n >= 0 and doc["_id"] == derived(name, chunk, n):
-        return ids(name, chunk, n)
-    return others(name, chunk, position)
+        key = parse_key(doc)
+        id = derived(*key, int(doc.get("n", 0))) if before.is_id_of(doc) else others(*key, position)
+        yield {**doc, "_id": id, "meta_id": new}

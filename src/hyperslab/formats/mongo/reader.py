@@ -47,7 +47,7 @@ class CollectionPair:
 
     @classmethod
     def of(cls, place: ServerPlace, settings: Settings) -> CollectionPair:
-        """Return the collections that a URL names; nothing is asked of the server."""
+        """Return the collections that a URL names; no request is sent."""
         database = place.open()
         return cls(place, database[f"{place.collection}.meta"], database[f"{place.collection}.chunks"], settings)
 
@@ -139,22 +139,16 @@ class ObjectReader(Reader):
         """Return the variable at a path, with sizes and type as its chunks have them."""
         name = self._names.get(path)
         if name is None:
-            raise self._missing(path)
+            raise node_not_found(path, self.url)
         variable = self._meta.variables[name]
         if variable.problem is None and variable.embedded is None:
-            variable = self._lazy()[name]
+            if self._inferred is None:
+                with storage_errors(self.url):
+                    self._inferred = infer_schema(self._pair.chunks, self._meta)
+            variable = self._inferred[name]
         if variable.problem is not None:
             raise variable.problem.locate(url=self.url, node=path, key=str(self.id))
         return name, variable
-
-    def _lazy(self) -> dict[str, Variable]:
-        if self._inferred is None:
-            with storage_errors(self.url):
-                self._inferred = infer_schema(self._pair.chunks, self._meta)
-        return self._inferred
-
-    def _missing(self, path: str) -> NodeNotFound:
-        return node_not_found(path, self.url)
 
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of a variable; those that stand in the document of the object are in memory."""
@@ -180,13 +174,12 @@ class ObjectReader(Reader):
         )
 
     def _chunk_collection(self) -> ChunkCollection:
-        derived = True if self._meta.has_derived_ids else None
         return ChunkCollection(
             documents=self._pair.chunks,
             meta_id=self.id,
             url=self.url,
             chunk_size=self._meta.chunk_size,
-            derived=derived,
+            derived=True if self._meta.has_derived_ids else None,
             undo_view=UndoView(self._pair.meta, self.id, undo_entries(self._meta.extension)),
             meta=self._pair.meta,
         )
@@ -215,7 +208,7 @@ class ObjectReader(Reader):
             yield from map(rules.RULES.with_rule, found)
 
     def close(self) -> None:
-        """Nothing is held: the client is that of the process."""
+        """Leave the client open: it is that of the process."""
 
 
 class CollectionReader(Reader):
@@ -280,13 +273,14 @@ class CollectionReader(Reader):
         """Read the documents of an object, or of all, again when they are asked for."""
         wanted, _, inner = path.partition("/")
         with self._mutex:
-            if not wanted:
-                self._forget()
-            elif wanted in self._objects:
+            if wanted in self._objects:
                 self._objects[wanted].refresh(inner)
+            elif not wanted:
+                self._objects = self._unfinished_objects()
 
-    def _forget(self) -> None:
-        self._objects.clear()
+    def _unfinished_objects(self) -> dict[str, ObjectReader]:
+        """Return the objects that are not stored yet, and so cannot be read again."""
+        return {}
 
     def stamp(self, path: str) -> Any:
         """Return the id and the version of an object's document; None for the collection."""
@@ -302,7 +296,7 @@ class CollectionReader(Reader):
             yield from map(rules.RULES.with_rule, found)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Leave the client open."""
 
 
 def open_reader(pair: CollectionPair) -> ObjectReader | CollectionReader:

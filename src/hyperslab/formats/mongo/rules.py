@@ -9,7 +9,8 @@ Nodes are those of a hyperslab dataset, below the id of the object where a whole
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,14 +22,13 @@ from bson import ObjectId
 from hyperslab.chunks.plan import batched
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
-from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key, parse_key
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, subdocument
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key
 from hyperslab.formats.mongo.chunk_writes import all_undo_copy_ids
 from hyperslab.formats.mongo.completeness import (
     DUPLICATES,
     MISSING_CHUNK,
     STRAY,
-    AbsentChunks,
     ChunkFlaw,
     ObjectSurvey,
     find_missing,
@@ -79,19 +79,19 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
-    """What was removed, or would be: objects, documents of chunks, bytes."""
+    """The documents that belonged to nothing; ``applied``: they were removed."""
 
     orphans: tuple[Orphan, ...]
     applied: bool
 
     @property
     def documents(self) -> int:
-        """How many documents."""
+        """The number of documents."""
         return sum(orphan.documents for orphan in self.orphans)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they hold."""
+        """The bytes of all documents."""
         return sum(orphan.nbytes for orphan in self.orphans)
 
 
@@ -103,7 +103,7 @@ def collect_garbage(
     dry_run: bool = False,
     surplus: bool = True,
 ) -> GarbageReport:
-    """Remove what :func:`find_orphans` finds; with ``dry_run`` only tell of it. Invalid for an age below 0."""
+    """Remove what :func:`find_orphans` finds; with ``dry_run`` only report it. Invalid for an age below 0."""
     found = find_orphans(meta, chunks, age=age, surplus=surplus)
     return GarbageReport(tuple(one for one in found if dry_run or remove_orphan(meta, chunks, one)), not dry_run)
 
@@ -117,17 +117,17 @@ def find_orphans(
     seconds = age.total_seconds() if isinstance(age, timedelta) else float(age)
     if not 0 <= seconds < 1e9:
         raise Invalid(f"an age of {age}", remedy="give seconds of at least 0")
-    return _all_orphans(meta, chunks, seconds, surplus)
 
+    def find_all() -> Iterator[Orphan]:
+        clock = _Clock.of(meta, seconds)
+        yield from _find_without_object(meta, chunks, clock)
+        yield from _find_unfinished(meta, chunks, clock)
+        yield from _find_replaced_leftovers(meta, chunks)
+        if surplus:
+            for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
+                yield from _surplus_orphans(meta, chunks, row["_id"], clock)
 
-def _all_orphans(meta: DocumentCollection, chunks: DocumentCollection, age: float, surplus: bool) -> Iterator[Orphan]:
-    clock = _Clock.of(meta, age)
-    yield from _find_without_object(meta, chunks, clock)
-    yield from _find_unfinished(meta, chunks, clock)
-    yield from _find_replaced_leftovers(meta, chunks)
-    if surplus:
-        for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
-            yield from surplus_orphans(meta, chunks, row["_id"], clock.is_old)
+    return find_all()
 
 
 def remove_orphan(meta: DocumentCollection, chunks: DocumentCollection, orphan: Orphan) -> bool:
@@ -150,46 +150,38 @@ def remove_orphan(meta: DocumentCollection, chunks: DocumentCollection, orphan: 
     return True
 
 
-def age_test(meta: DocumentCollection, age: float = GARBAGE_AGE) -> Callable[[Document], bool]:
-    """Return whether a document is older than ``age`` seconds by now, by the clock of the server."""
-    return _Clock.of(meta, age).is_old
-
-
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """What is old: made before ``latest``, by the server's clock."""
+    """Documents are old that were made before ``latest``, by the server's clock; ``everything`` is, where the age is
+    0."""
 
     latest: datetime
     everything: bool
 
     @classmethod
     def of(cls, meta: DocumentCollection, age: float) -> _Clock:
+        """Return the clock by which documents older than ``age`` seconds are old."""
         now = meta.database.command("hello").get("localTime") or datetime.now(UTC)
         now = now if now.tzinfo else now.replace(tzinfo=UTC)
         return cls(now - timedelta(seconds=age), age == 0)
 
     def is_old(self, doc: Document) -> bool:
-        """Return whether a document is; of a chunk under a derived id that cannot be told."""
-        id, meta_id = doc["_id"], doc.get("meta_id")
+        """Return whether a document is old; a chunk under a derived id, whose age nobody knows, is not."""
         if self.everything:
             return True
-        if isinstance(meta_id, ObjectId) and _is_derived(doc, meta_id):
-            return False
-        return isinstance(id, ObjectId) and id.generation_time < self.latest
+        id = doc["_id"]
+        return isinstance(id, ObjectId) and id.generation_time < self.latest and not _is_derived(doc)
 
     def is_past(self, moment: object) -> bool:
-        """Return whether a moment is before the latest."""
-        if not isinstance(moment, datetime):
+        """Return whether a moment is before the latest; what is no moment is."""
+        if self.everything or not isinstance(moment, datetime):
             return True
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < self.latest
 
 
-def _is_derived(doc: Document, meta_id: ObjectId) -> bool:
-    try:
-        name, chunk = parse_key(doc)
-        return bool(doc["_id"] == DerivedIds(meta_id)(name, chunk, int(doc.get("n", 0))))
-    except (HyperslabError, TypeError, ValueError, OverflowError):
-        return False
+def _is_derived(doc: Document) -> bool:
+    meta_id = doc.get("meta_id")
+    return isinstance(meta_id, ObjectId) and DerivedIds(meta_id).is_id_of(doc)
 
 
 def _count_documents(chunks: DocumentCollection, query: Document) -> tuple[int, int]:
@@ -206,52 +198,36 @@ def _find_without_object(meta: DocumentCollection, chunks: DocumentCollection, c
             known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | all_undo_copy_ids(meta)
             for id in (id for id in ids if id not in known):
                 mine = {"meta_id": {"$eq": id}}
-                if _all_old(chunks, mine, clock) and (clock.everything or not _is_young(id, clock)):
+                if clock.everything or _has_old_documents_alone(chunks, id, clock):
                     documents, nbytes = _count_documents(chunks, mine)
                     message = f"{documents} documents of chunks belong to no object"
                     yield Orphan("no-object", id, documents, nbytes, message)
 
 
-def _is_young(id: ObjectId, clock: _Clock) -> bool:
-    return isinstance(id, ObjectId) and id.generation_time >= clock.latest
-
-
-def _all_old(chunks: DocumentCollection, query: Document, clock: _Clock) -> bool:
-    """Return whether no document of an object that is not there is young; one under a derived id is as old as the
-    object.
-    """
-    if clock.everything:
-        return True
-    newer = {**query, "_id": {"$gte": ObjectId.from_datetime(clock.latest)}}
-    docs = chunks.find(newer, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1})
-    return all(isinstance(doc["meta_id"], ObjectId) and _is_derived(doc, doc["meta_id"]) for doc in docs)
+def _has_old_documents_alone(chunks: DocumentCollection, id: object, clock: _Clock) -> bool:
+    """Return whether an object that is not there is old, and each of its documents; those under derived ids are as old
+    as it."""
+    if isinstance(id, ObjectId) and id.generation_time >= clock.latest:
+        return False
+    newer = {"meta_id": {"$eq": id}, "_id": {"$gte": ObjectId.from_datetime(clock.latest)}}
+    return all(map(_is_derived, chunks.find(newer, {"meta_id": 1, "name": 1, "chunk": 1, "n": 1})))
 
 
 def _find_unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
+    def unfinished(id: ObjectId, why: str) -> Orphan:
+        documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": id}})
+        return Orphan("unfinished", id, documents + 1, nbytes, f"{why}, with {documents} documents of chunks")
+
     for row in meta.find({STATUS: {"$exists": True}}, {TOUCHED: 1, LEASE: 1}):
-        fields = row.get(EXTENSION) or {}
-        lease = fields.get("lease")
-        signs = (fields.get("touched"), lease.get("until") if isinstance(lease, Mapping) else None)
-        if clock.is_old(row) and (clock.everything or all(map(clock.is_past, signs))):
-            documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
-            message = f"an object that was never finished, with {documents} documents of chunks"
-            yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
+        fields = subdocument(row, EXTENSION)
+        signs = (fields.get("touched"), subdocument(fields, "lease").get("until"))
+        if clock.is_old(row) and all(map(clock.is_past, signs)):
+            yield unfinished(row["_id"], "an object that was never finished")
     for row in meta.find({PUTTING: {"$exists": True}, STATUS: {"$exists": False}}, {PUTTING: 1}):
-        last = row[EXTENSION]["putting"]
-        if not clock.is_old(row) or not (clock.everything or clock.is_past(last)):
-            continue
-        if _is_broken(meta, chunks, row["_id"]):
-            documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
-            message = f"a put of this object was broken off, with {documents} documents of chunks"
-            yield Orphan("unfinished", row["_id"], documents + 1, nbytes, message)
-
-
-def _is_broken(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> bool:
-    """Return whether chunks of an object are missing; not of one that cannot be understood, or is gone."""
-    try:
-        return bool(find_missing(meta, chunks, id, 1))
-    except HyperslabError:
-        return False
+        if clock.is_old(row) and clock.is_past(row[EXTENSION]["putting"]):
+            with suppress(HyperslabError):  # nothing is known of an object that cannot be understood, or is gone
+                if find_missing(meta, chunks, row["_id"], 1):
+                    yield unfinished(row["_id"], "a put of this object was broken off")
 
 
 def _find_replaced_leftovers(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:
@@ -265,46 +241,43 @@ def _find_replaced_leftovers(meta: DocumentCollection, chunks: DocumentCollectio
 # -- within objects ---------------------------------------------------------------------------------------------------
 
 
-def surplus_orphans(
-    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, is_old: Callable[[Document], bool]
+def _surplus_orphans(
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, clock: _Clock
 ) -> Iterator[Orphan]:
-    """Of one object: copies of documents, and documents of chunks that it does not have."""
+    """Yield of one object the copies of documents, and the documents of chunks that it does not have."""
     found: dict[str, list[tuple[ChunkFlaw, tuple[Any, ...]]]] = {}
     try:
         survey = ObjectSurvey(load_meta(meta, id), chunks)
-        seen = list(survey.flaws())
-        kinds = (DUPLICATES,) if survey.is_questioned(seen) else (DUPLICATES, STRAY)
-        for flaw in seen:
-            if flaw.kind in kinds and (ids := surplus_ids(id, flaw, is_old)):
+        flaws = list(survey.flaws())
+        kinds = (DUPLICATES,) if survey.is_questioned(flaws) else (DUPLICATES, STRAY)
+        for flaw in flaws:
+            if flaw.kind in kinds and (ids := _surplus_ids(id, flaw, clock)):
                 found.setdefault(flaw.kind, []).append((flaw, ids))
     except HyperslabError:  # nothing is known of an object that cannot be understood, or is gone
         return
-    for kind, flaws in found.items():
-        more = f" and {len(flaws) - 1} chunks more" if len(flaws) > 1 else ""
-        yield make_orphan(chunks, id, kind, f"{flaws[0][0].message}{more}", [one for _, ids in flaws for one in ids])
+    for kind, pairs in found.items():
+        more = f" and {len(pairs) - 1} chunks more" if len(pairs) > 1 else ""
+        surplus = tuple(one for _, ids in pairs for one in ids)
+        documents = nbytes = 0
+        for some in batched(surplus, _MANY):
+            count, size = _count_documents(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}})
+            documents, nbytes = documents + count, nbytes + size
+        yield Orphan(kind, id, documents, nbytes, f"{pairs[0][0].message}{more}", surplus)
 
 
-def make_orphan(chunks: DocumentCollection, id: ObjectId, kind: str, message: str, ids: Iterable[Any]) -> Orphan:
-    """Return documents of an object that are to go."""
-    ids = tuple(ids)
-    counted = [_count_documents(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}}) for some in batched(ids, _MANY)]
-    return Orphan(kind, id, sum(one for one, _ in counted), sum(nbytes for _, nbytes in counted), message, ids)
-
-
-def surplus_ids(id: ObjectId, flaw: ChunkFlaw, is_old: Callable[[Document], bool]) -> tuple[Any, ...]:
-    """Return the documents of one chunk that are copies, or belong to nothing, when all of them are old. Of copies the
-    one under its derived id stays, else the eldest.
-    """
+def _surplus_ids(id: ObjectId, flaw: ChunkFlaw, clock: _Clock | None) -> tuple[Any, ...]:
+    """Return the documents of one chunk that are copies, or belong to nothing, when all of them are old (by no
+    ``clock``: whatever their age). Of copies the one under its derived id stays, else the eldest."""
     name, chunk = flaw.key
     where = {"meta_id": id, "name": name, "chunk": None if chunk is None else list(chunk)}
     docs = [{**where, "n": n, "_id": one} for n, one in flaw.stored]
-    if not all(map(is_old, docs)):
+    if clock is not None and not all(map(clock.is_old, docs)):
         return ()
     if flaw.kind == STRAY:
         return tuple(doc["_id"] for doc in docs)
     kept: set[Any] = set()
     surplus = []
-    for doc in sorted(docs, key=lambda doc: (not _is_derived(doc, id), str(doc["_id"]))):
+    for doc in sorted(docs, key=lambda doc: (not _is_derived(doc), str(doc["_id"]))):
         surplus += [doc["_id"]] if doc["n"] in kept else []
         kept.add(doc["n"])
     return tuple(surplus)
@@ -334,8 +307,8 @@ def find_damage(
     deep: bool = False,
     age: float = GARBAGE_AGE,
 ) -> Iterator[Finding]:
-    """Yield the same, each with what mends it: copies of documents, and what is older than ``age`` and belongs to
-    nothing, are removed; what is missing or contradicts itself is only told of.
+    """Yield the problems of :func:`find_problems`, each with what mends it: copies of documents, and what is older than
+    ``age`` and belongs to nothing, are removed; what is missing or contradicts itself is only reported.
     """
     if id is not None:
         doc = meta.find_one({"_id": {"$eq": id}})
@@ -346,9 +319,8 @@ def find_damage(
     for doc in meta.find({STATUS: {"$exists": False}}, batch_size=10):
         yield from _object_damage(meta, chunks, doc, str(doc["_id"]), deep, age)
     for orphan in find_orphans(meta, chunks, age=age, surplus=False):
-        yield Finding(
-            Problem(str(orphan.id), orphan.kind, orphan.message), "remove them", _removal(meta, chunks, orphan)
-        )
+        problem = Problem(str(orphan.id), orphan.kind, orphan.message)
+        yield Finding(problem, "remove them", partial(_do, remove_orphan, meta, chunks, orphan))
 
 
 def _object_damage(
@@ -364,75 +336,53 @@ def _object_damage(
     def node_of(name: str) -> str:
         return "/".join(filter(None, (above, faces.get(name, ""))))
 
-    for problem in document.document_problems(found):
-        yield Finding(Problem(node_of(problem.node), problem.kind, problem.message))
+    for name, variable in found.variables.items():
+        if variable.problem is not None:
+            yield Finding(Problem(node_of(name), "document", variable.problem.said))
     for entry in chunk_writes.expired_entries(meta, found.id) if chunk_writes.undo_entries(found.extension) else ():
-        detail = (
-            f"{format_key(entry.key)} is changed by somebody who did not come to an end: it is read as it was before"
-        )
-        act = partial(_put_back, meta, chunks, found.id, entry)
+        where = format_key(entry.key)
+        detail = f"{where} is changed by somebody who did not come to an end: it is read as it was before"
+        act = partial(_do, chunk_writes.roll_back, meta, chunks, found.id, entry)
         yield Finding(Problem(node_of(entry.key[0]), "unfinished-change", detail), "put it back", act)
     survey = ObjectSurvey(found, chunks)
     flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
-    old = age_test(meta, age)
+    clock = _Clock.of(meta, age)
     is_questioned = survey.is_questioned(flaws)
     for flaw in flaws:
         if flaw.kind == STRAY and is_questioned:
             yield Finding(Problem(node_of(flaw.key[0]), flaw.kind, f"{flaw.message}: {_QUESTION}"))
         else:
-            yield _flaw_finding(meta, chunks, found.id, flaw, node_of(flaw.key[0]), old)
-    for absent in survey.absent:
-        if len(absent):
-            yield Finding(Problem(node_of(absent.name), MISSING_CHUNK, _describe_absent(absent)))
+            yield _flaw_finding(meta, chunks, found.id, flaw, node_of(flaw.key[0]), clock)
+    for absent in filter(len, survey.absent):
+        first = ", ".join(format_key(key) for key in islice(absent, _SHOWN))
+        more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
+        detail = f"{len(absent)} of {absent.declared} chunks are not stored: {first}{more}"
+        yield Finding(Problem(node_of(absent.name), MISSING_CHUNK, detail))
     if deep:
         yield from _undecodable_chunks(survey, {flaw.key for flaw in flaws if flaw.kind != DUPLICATES}, node_of)
 
 
-def _put_back(
-    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, entry: chunk_writes.UndoEntry
-) -> None:
-    chunk_writes.roll_back(meta, chunks, id, entry)
+def _do(deed: Callable[..., object], *arguments: object) -> None:
+    """Do what mends a finding; its answer, whether it was still to be done, is of no matter."""
+    deed(*arguments)
 
 
 def _flaw_finding(
-    meta: DocumentCollection,
-    chunks: DocumentCollection,
-    id: ObjectId,
-    flaw: ChunkFlaw,
-    node: str,
-    old: Callable[[Document], bool],
+    meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, flaw: ChunkFlaw, node: str, clock: _Clock
 ) -> Finding:
     problem = Problem(node, flaw.kind, flaw.message)
-    if flaw.kind not in (DUPLICATES, STRAY):
-        return Finding(problem)
-    ids = surplus_ids(id, flaw, old if flaw.kind == STRAY else _any_age)
+    # Copies are removed whatever their age: one of each stays.
+    is_copy = flaw.kind == DUPLICATES
+    ids = _surplus_ids(id, flaw, None if is_copy else clock) if flaw.kind in (DUPLICATES, STRAY) else ()
     if not ids:
         return Finding(problem)
-    action = "remove the copies" if flaw.kind == DUPLICATES else "remove them"
     orphan = Orphan(flaw.kind, id, len(ids), 0, flaw.message, ids)
-    return Finding(problem, action, _removal(meta, chunks, orphan))
-
-
-def _any_age(doc: Document) -> bool:
-    return True
-
-
-def _removal(meta: DocumentCollection, chunks: DocumentCollection, orphan: Orphan) -> Callable[[], None]:
-    def act() -> None:
-        remove_orphan(meta, chunks, orphan)
-
-    return act
-
-
-def _describe_absent(absent: AbsentChunks) -> str:
-    first = [format_key(key) for key in islice(absent, _SHOWN)]
-    rest = len(absent) - len(first)
-    more = f" and {rest} more" if rest else ""
-    return f"{len(absent)} of {absent.declared} chunks are not stored: {', '.join(first)}{more}"
+    action = "remove the copies" if is_copy else "remove them"
+    return Finding(problem, action, partial(_do, remove_orphan, meta, chunks, orphan))
 
 
 def _undecodable_chunks(survey: ObjectSurvey, known: set[Key], node_of: Callable[[str], str]) -> Iterator[Finding]:
-    """Sparse chunks of which the cells make no sense."""
+    """Yield the sparse chunks of which the cells make no sense."""
     for key in survey.sparse:
         if key not in known:
             try:

@@ -1,8 +1,8 @@
 """Objects found by attributes, dimensions, variables, name and age; what is known of each without reading it.
 
-The server is only ever told to compare: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
+The server only ever compares: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
 it is never taken for an operator; a name of a user is part of a path only when it is a plain word. What the server
-finds may be more than what was asked for (a list matches when one of its items does); :class:`Criteria` leaves out the
+finds may be more than what is wanted (a list matches when one of its items does); :class:`Criteria` leaves out the
 rest.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -27,8 +28,9 @@ from hyperslab.formats.mongo.bson_values import (
     Document,
     DocumentCollection,
     MutableDocument,
+    Sizes,
     dtype_from_text,
-    parse_size,
+    parse_sizes,
 )
 from hyperslab.formats.mongo.document import ARRAY, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
@@ -76,13 +78,16 @@ class Criterion:
         bounds = {"$gte": self.low, "$lt": self.high}
         return {operator: bound for operator, bound in bounds.items() if bound is not None}
 
-    def holds(self, value: object) -> bool:
+    def holds(self, value: Any) -> bool:
         """Return whether it holds for a value."""
         if not self.is_range:
             return any(equal_in_bson(value, wanted) for wanted in self.values)
-        return all(_is_comparable(value, bound) for bound in (self.low, self.high) if bound is not None) and (
-            (self.low is None or self.low <= value) and (self.high is None or value < self.high)
-        )
+        bounds: list[Any] = [bound for bound in (self.low, self.high) if bound is not None]
+        # As for the server, values of another kind than the bounds lie in no range, and a truth is no number.
+        kinds = next((kinds for kinds in _RANGED if isinstance(value, kinds)), ())
+        if any(isinstance(each, bool) or not isinstance(each, kinds) for each in (value, *bounds)):
+            return False
+        return (self.low is None or self.low <= value) and (self.high is None or value < self.high)
 
 
 def bson_round_trip(value: object, what: str) -> Any:
@@ -98,7 +103,8 @@ def bson_round_trip(value: object, what: str) -> Any:
 
 
 def equal_in_bson(one: object, other: object) -> bool:
-    """Equal as documents are: no truth is a number, NaN equals itself, fields stand in the same order."""
+    """Return whether two values are equal in documents: no truth is a number, NaN equals itself, fields stand in the
+    same order."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -108,15 +114,9 @@ def equal_in_bson(one: object, other: object) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
-def _is_comparable(value: object, bound: object) -> bool:
-    if isinstance(value, bool) or isinstance(bound, bool):
-        return False
-    return any(isinstance(value, kinds) and isinstance(bound, kinds) for kinds in _RANGED)
-
-
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """All that is asked of an object. ``dims``: sizes by name, None for any size."""
+    """All conditions upon an object. ``dims``: sizes by name, None for any size."""
 
     attrs: Mapping[str, Criterion]
     dims: Mapping[str, Criterion | None]
@@ -136,16 +136,15 @@ class Criteria:
         until: object = None,
     ) -> Criteria:
         """Return the criteria of a call of ``find``. Invalid."""
-        named = dims if isinstance(dims, Mapping) else dict.fromkeys(_checked_names(dims, "dims"))
+        if attrs is not None and not isinstance(attrs, Mapping):
+            raise WrongType(f"attrs are a {type(attrs).__name__}", remedy="give a mapping of names to values")
+        values: Mapping[Any, Any] = attrs or {}
+        sizes = dims if isinstance(dims, Mapping) else dict.fromkeys(_checked_names(dims, "dims"))
+        _checked_names([*values], "attrs")
+        _checked_names([*sizes], "dims")
         return cls(
-            {
-                _checked_name(key, "attrs"): Criterion.of(value, f"attribute {key!r}")
-                for key, value in _mapping(attrs).items()
-            },
-            {
-                _checked_name(dim, "dims"): None if size is None else Criterion.of(size, f"size of {dim!r}")
-                for dim, size in named.items()
-            },
+            {key: Criterion.of(value, f"attribute {key!r}") for key, value in values.items()},
+            {dim: None if size is None else Criterion.of(size, f"size of {dim!r}") for dim, size in sizes.items()},
             _checked_names(names, "names"),
             None if name is None else Criterion.of(name, "name"),
             None if since is None else _id_of_moment(since, "since"),
@@ -173,32 +172,26 @@ class Criteria:
         wanted += [{"variables.k": {"$eq": variable}} for variable in self.variables]
         return {"$and": wanted} if wanted else {}
 
-    def hold(self, name: object, attrs: Document, dims: Mapping[Any, Any], variables: Iterable[str]) -> bool:
-        """Return whether an object is what is asked for."""
+    def hold(self, info: ObjectInfo) -> bool:
+        """Return whether an object fulfils all of them."""
+        attrs, dims = info.attrs, info.dims
         return (
-            (self.name is None or self.name.holds(name))
+            (self.name is None or self.name.holds(info.name))
             and all(key in attrs and criterion.holds(attrs[key]) for key, criterion in self.attrs.items())
             and all(dim in dims and (size is None or size.holds(dims[dim])) for dim, size in self.dims.items())
-            and set(self.variables) <= set(variables)
+            and set(self.variables) <= set(info.variables)
         )
 
 
-def _mapping(attrs: object) -> Document:
-    if attrs is not None and not isinstance(attrs, Mapping):
-        raise WrongType(f"attrs are a {type(attrs).__name__}", remedy="give a mapping of names to values")
-    return attrs or {}
-
-
 def _checked_names(names: object, what: str) -> tuple[str, ...]:
+    """Return one name or several as a tuple. WrongType for what is no text."""
     if names is not None and not isinstance(names, Iterable):
         raise WrongType(f"{what} are {names!r}", remedy="give names as text, or several in a list")
-    return tuple(_checked_name(name, what) for name in ([names] if isinstance(names, str) else names or ()))
-
-
-def _checked_name(name: object, what: str) -> str:
-    if not isinstance(name, str):
-        raise WrongType(f"{name!r} in {what} is no name", remedy="give names as text")
-    return name
+    several = tuple([names] if isinstance(names, str) else names or ())
+    for name in several:
+        if not isinstance(name, str):
+            raise WrongType(f"{name!r} in {what} is no name", remedy="give names as text")
+    return several
 
 
 def _id_of_moment(moment: Any, what: str) -> ObjectId:
@@ -264,9 +257,16 @@ def parse_info(row: Document) -> ObjectInfo:
     dims: dict[Any, int | None] = {}
     sizes: list[int | None] = []
     for entry in entries:
-        shape = _shape(entry)
-        sizes.append(_nbytes(entry, shape))
-        for dim, size in zip(entry.get("dims") or (), shape or (), strict=False):
+        shape: Sizes = ()
+        nbytes = None
+        names = entry.get("dims")
+        if isinstance(names, list):
+            with suppress(HyperslabError):
+                shape = parse_sizes(entry.get("shape"), "shape", entry["k"])
+                dtype = dtype_from_text(entry.get("dtype"), entry["k"])
+                nbytes = None if None in shape else dtype.itemsize * prod(size or 0 for size in shape)
+        sizes.append(nbytes)
+        for dim, size in zip(names if shape else (), shape, strict=False):
             if isinstance(dim, str | int) and dims.get(dim) is None:
                 dims[dim] = size
     id = row["_id"]
@@ -281,25 +281,6 @@ def parse_info(row: Document) -> ObjectInfo:
         None if None in sizes else sum(size for size in sizes if size is not None),
         row.get("status"),
     )
-
-
-def _shape(entry: Document) -> list[int | None] | None:
-    shape = entry.get("shape")
-    if not isinstance(shape, list) or not isinstance(entry.get("dims"), list):
-        return None
-    try:
-        return [parse_size(size, "shape", entry["k"]) for size in shape]
-    except HyperslabError:
-        return None
-
-
-def _nbytes(entry: Document, shape: list[int | None] | None) -> int | None:
-    if shape is None or None in shape:
-        return None
-    try:
-        return dtype_from_text(entry.get("dtype"), entry["k"]).itemsize * prod(size or 0 for size in shape)
-    except HyperslabError:
-        return None
 
 
 # -- find -------------------------------------------------------------------------------------------------------------
@@ -338,23 +319,21 @@ def find_objects(
     if order not in _ORDERS:
         raise Invalid(f"there is no order {order!r}", remedy=f"give one of {', '.join(_ORDERS)}")
     wanted = Criteria.of(attrs, dims, names, name, since, until)
-    return _find_matching(meta, wanted, order, skip, limit)
 
+    def find() -> Iterator[ObjectInfo]:
+        hidden = find_replaced(meta)
+        pipeline = [
+            {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
+            {"$project": INFO_PROJECTION},
+            {"$match": wanted.row_query()},
+            {"$sort": _ORDERS[order]},
+        ]
+        with meta.aggregate(pipeline, allowDiskUse=True, collation=_EXACTLY) as rows:
+            infos = (parse_info(row) for row in rows if row["_id"] not in hidden)
+            fitting = (info for info in infos if wanted.hold(info))
+            yield from islice(fitting, skip, None if limit is None else skip + limit)
 
-def _find_matching(
-    meta: DocumentCollection, wanted: Criteria, order: Order, skip: int, limit: int | None
-) -> Iterator[ObjectInfo]:
-    hidden = find_replaced(meta)
-    pipeline = [
-        {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
-        {"$project": INFO_PROJECTION},
-        {"$match": wanted.row_query()},
-        {"$sort": _ORDERS[order]},
-    ]
-    with meta.aggregate(pipeline, allowDiskUse=True, collation=_EXACTLY) as rows:
-        infos = (parse_info(row) for row in rows if row["_id"] not in hidden)
-        fitting = (info for info in infos if wanted.hold(info.name, info.attrs, info.dims, info.variables))
-        yield from islice(fitting, skip, None if limit is None else skip + limit)
+    return find()
 
 
 def describe_object(meta: DocumentCollection, id: ObjectId) -> ObjectInfo:

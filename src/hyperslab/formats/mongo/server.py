@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from hyperslab.errors import HyperslabError, Invalid, MissingLibrary, ReadOnly, StorageError, WrongCredentials
+from hyperslab.errors import Invalid, MissingLibrary, ReadOnly, StorageError, WrongCredentials
 from hyperslab.stores.credentials import redact, redact_text, resolve
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 URI_ENV = "uri_env"
 # Longer than a replica set takes as a rule to elect a new primary (12 s, manual of MongoDB); the driver waits 30 s.
 _SELECTION_TIMEOUT_MS = 20_000
-"""Milliseconds until a server that does not answer is given up, unless the URL says otherwise."""
-_REFUSED = (13, 8000)
-"""Codes of the server for what a user may not do (Unauthorized; AtlasError)."""
-_UNKNOWN = 18
-"""Its code for a user or password that it does not know (AuthenticationFailed)."""
-_MISNAMED = 73
-"""Its code for a name that no database or collection can have (InvalidNamespace)."""
+# Codes of the server: for what a user may not do (Unauthorized; AtlasError), for a user or password that it does not
+# know (AuthenticationFailed), for a name that no database or collection can have (InvalidNamespace).
+_REFUSED, _UNKNOWN, _MISNAMED = (13, 8000), 18, 73
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,28 +130,16 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
         if key not in _clients.by_server:
             pymongo = import_pymongo()
             try:
-                _check_parameters(uri)
+                if query := uri.partition("?")[2]:
+                    # Of unknown parameters behind ``?`` the driver only warns, of unknown options it raises.
+                    pymongo.uri_parser.split_options(query, validate=True, warn=False)
                 _clients.by_server[key] = pymongo.MongoClient(uri, **options)
             except (pymongo.errors.ConfigurationError, TypeError, ValueError, OSError) as error:
                 detail = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
-                remedy = "mend the URL or the storage options"
-                raise Invalid(
-                    f"the server or an option is not understood: {detail}",
-                    url=shown or redact(uri),
-                    remedy=remedy,
-                ) from None
+                message = f"the server or an option is not understood: {detail}"
+                where, remedy = shown or redact(uri), "mend the URL or the storage options"
+                raise Invalid(message, url=where, remedy=remedy) from None
         return _clients.by_server[key]
-
-
-def _check_parameters(uri: str) -> None:
-    """Raise for parameters behind ``?`` that the driver does not know, as it does for options; by itself it only
-    warns.
-    """
-    from pymongo import uri_parser
-
-    query = uri.partition("?")[2]
-    if query:
-        uri_parser.split_options(query, validate=True, warn=False)
 
 
 @contextmanager
@@ -177,9 +161,6 @@ def storage_errors(url: str) -> Iterator[None]:
             raise Invalid(f"the server says: {detail}", url=url, remedy="choose another name") from error
         raise StorageError(f"the server says: {detail}", url=url) from error
     except errors.PyMongoError as error:
-        raise _storage_error(error, url) from error
-
-
-def _storage_error(error: Exception, url: str) -> HyperslabError:
-    text = redact_text(str(error)).partition(", Topology Description")[0]
-    return StorageError(f"MongoDB: {type(error).__name__}: {text}", url=url, remedy="look whether the server runs")
+        text = redact_text(str(error)).partition(", Topology Description")[0]
+        message = f"MongoDB: {type(error).__name__}: {text}"
+        raise StorageError(message, url=url, remedy="look whether the server runs") from error

@@ -10,11 +10,11 @@ groups with their attributes stand by their paths in ``groups`` of the field ``h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from bson import ObjectId
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import HyperslabError
@@ -25,10 +25,10 @@ from hyperslab.formats.mongo.bson_values import (
     Document,
     DocumentCollection,
     MutableDocument,
-    Sizes,
     decode_attrs,
     dtype_from_text,
     parse_sizes,
+    subdocument,
 )
 from hyperslab.formats.mongo.chunk_documents import SPARSE, DerivedIds, parse_key
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
@@ -41,19 +41,11 @@ from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 
 
 GROUPS = "groups"
-_FORBIDDEN_IN_GROUPS = "\\\0"
 
 
 def inner_groups(meta: Meta) -> Document:
-    """By path, what is said of the groups below the root."""
-    declared = meta.extension.get(GROUPS)
-    return declared if isinstance(declared, Mapping) else {}
-
-
-def is_in_group(name: str, groups: Document) -> bool:
-    """Return whether a variable is an array of one of the groups."""
-    above, last = split(name)
-    return above in groups and last not in ("", ".", "..") and not any(c in last for c in _FORBIDDEN_IN_GROUPS)
+    """Return by path what the object declares of the groups below the root."""
+    return subdocument(meta.extension, GROUPS)
 
 
 def child_names(path: str, groups: Iterable[str], arrays: Iterable[str]) -> Iterator[str]:
@@ -69,15 +61,19 @@ def inner_group_spec(meta: Meta, path: str) -> GroupSpec | None:
     declared = inner_groups(meta).get(path)
     if not isinstance(declared, Mapping):
         return None
-    raw, codes, free = (declared.get(name) for name in ("attrs", "attr_types", "unlimited"))
-    attrs = decode_attrs(raw if isinstance(raw, Mapping) else {}, codes if isinstance(codes, Mapping) else {})
-    dims = [dim for dim in free if isinstance(dim, str)] if isinstance(free, list) else []
-    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim, path), True) for dim in dims))
+    attrs = decode_attrs(subdocument(declared, "attrs"), attr_codes(declared))
+    return GroupSpec(attrs=attrs, dims=_unlimited_dims(meta, declared, path))
 
 
-def dimension_length(meta: Meta, dim: str, path: str = "") -> int:
-    """Return how long a dimension is: as the longest array along it, in the group where that is said or else below
-    it."""
+def _unlimited_dims(meta: Meta, declared: Document, path: str) -> tuple[Dimension, ...]:
+    """Return the unlimited dimensions that a group at ``path`` declares."""
+    names = declared.get("unlimited")
+    dims = [dim for dim in names if isinstance(dim, str)] if isinstance(names, list) else []
+    return tuple(Dimension(dim, _dimension_length(meta, dim, path), True) for dim in dims)
+
+
+def _dimension_length(meta: Meta, dim: str, path: str) -> int:
+    """Return the length of the longest array along a dimension, of those in the group or else of those below it."""
     inside = {name: each for name, each in meta.variables.items() if not path or f"{name}/".startswith(f"{path}/")}
     own = {name: each for name, each in inside.items() if split(name)[0] == path}
     for some in (own, inside):
@@ -99,7 +95,6 @@ def original_dims(meta: Meta, variable: Variable) -> tuple[str, ...]:
 
 
 COORDINATES = "coordinates"
-_FORBIDDEN = "/\\\0%"
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -115,27 +110,24 @@ def node_names(meta: Meta) -> dict[str, str]:
     variables = meta.variables
     groups = inner_groups(meta)
     for name in variables:
+        above, last = split(name)
         if meta.is_array and name == ARRAY:
             wishes = (meta.name, "data")
             free = [wish for wish in wishes if isinstance(wish, str) and _is_usable(wish) and wish not in variables]
-            found[(free or [ARRAY])[0]] = name
-        elif _is_usable(name) or is_in_group(name, groups):
-            found[name] = name
+            face = (free or [ARRAY])[0]
+        elif _is_usable(name) or (above in groups and _is_usable(last)):
+            face = name
         else:
-            found[_escape(name, {*variables, *found})] = name
+            forbidden = "./\\\0%" if name in (".", "..") else "/\\\0%"
+            face = "".join(f"%{ord(c):02X}" if c in forbidden else c for c in name) or "%"
+            while face in variables or face in found:
+                face += "%"
+        found[face] = name
     return found
 
 
 def _is_usable(name: str) -> bool:
-    return name not in ("", ".", "..") and not any(letter in name for letter in _FORBIDDEN[:3])
-
-
-def _escape(name: str, taken: set[str]) -> str:
-    dotted = name in (".", "..")
-    text = "".join(f"%{ord(c):02X}" if c in _FORBIDDEN or (dotted and c == ".") else c for c in name) or "%"
-    while text in taken:
-        text += "%"
-    return text
+    return name not in ("", ".", "..") and not any(letter in name for letter in "/\\\0")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -176,37 +168,37 @@ def variable_chunks(variable: Variable, extension: Document) -> VariableChunks:
         chunks, stored = tuple(cut for cut, _ in cuts), tuple(known for _, known in cuts)
     declared = extension.get("chunks")
     if isinstance(declared, list) and len(declared) == len(shape) and not any(stored):
-        chunks = tuple(
-            _chosen_length(cut, own, length) for cut, own, length in zip(declared, chunks, shape, strict=True)
-        )
+
+        def chosen_length(cut: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
+            """Return the length that the maker chose, where one chunk is all there is of the axis."""
+            fits = isinstance(own, int) and isinstance(cut, int) and cut >= max(length, 1) and own >= length
+            return int(cut) if fits else own
+
+        chunks = tuple(map(chosen_length, declared, chunks, shape))
     return VariableChunks(chunks, stored)
-
-
-def _chosen_length(declared: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
-    """Return the length that the maker chose, where one chunk is all there is of the axis."""
-    fits = isinstance(own, int) and isinstance(declared, int) and declared >= max(length, 1) and own >= length
-    return int(declared) if fits else own
 
 
 def _axis_chunks(sizes: tuple[int, ...]) -> tuple[int | tuple[int, ...], tuple[int, ...] | None]:
     nonempty = tuple(i for i, size in enumerate(sizes) if size)
-    full = tuple(sizes[i] for i in nonempty)
-    stored = None if len(nonempty) == len(sizes) or not nonempty else nonempty
-    if not full:
+    if not nonempty:
         return 1, None
-    regular = len(set(full[:-1])) <= 1 and full[-1] <= full[0]
-    return (full[0] if regular else full), stored
+    full = tuple(sizes[i] for i in nonempty)
+    is_regular = len(set(full[:-1])) <= 1 and full[-1] <= full[0]
+    return (full[0] if is_regular else full), None if len(full) == len(sizes) else nonempty
 
 
 def known_sizes(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
-    """Sizes of which each is known by now."""
+    """Return sizes each of which is known by now."""
     return tuple(0 if size is None else size for size in sizes)
 
 
 def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
     """Return the array that a variable, whose sizes are known, is in a hyperslab dataset."""
     extension = variable_extension(meta, name)
-    attrs = _variable_attrs(meta, name, variable)
+    if meta.is_array and name == ARRAY:
+        attrs = _decode_attrs(meta.attrs, meta.extension)
+    else:
+        attrs = _decode_attrs(variable.attrs, extension)
     layout = {}
     if variable.units is not None:
         layout = {"units": variable.units, "attribute": "units" in attrs}
@@ -223,29 +215,21 @@ def array_spec(meta: Meta, name: str, variable: Variable) -> ArraySpec:
     )
 
 
-def _variable_attrs(meta: Meta, name: str, variable: Variable) -> MutableDocument:
-    top = meta.is_array and name == ARRAY
-    extension = meta.extension if top else variable_extension(meta, name)
-    raw = meta.attrs if top else variable.attrs
-    return _with_coordinates(decode_attrs(raw, attr_codes(extension)), extension)
-
-
 def attr_codes(extension: Document) -> Document:
     """Return the codes of attributes, none where nothing sensible stands there."""
-    codes = extension.get("attr_types")
-    return codes if isinstance(codes, Mapping) else {}
+    return subdocument(extension, "attr_types")
 
 
-def _with_coordinates(attrs: MutableDocument, extension: Document) -> MutableDocument:
+def _decode_attrs(raw: Document, extension: Document) -> MutableDocument:
+    """Return typed attributes, with the ``coordinates`` that stand in the field ``hyperslab``."""
+    attrs = decode_attrs(raw, attr_codes(extension))
     declared = extension.get(COORDINATES)
     return attrs if declared is None or COORDINATES in attrs else {**attrs, COORDINATES: declared}
 
 
 def variable_extension(meta: Meta, name: str) -> Document:
     """Return the part of the field ``hyperslab`` about one variable."""
-    variables = meta.extension.get("variables")
-    found = variables.get(name) if isinstance(variables, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    return subdocument(subdocument(meta.extension, "variables"), name)
 
 
 def fill_value_of(extension: Document, variable: Variable) -> Any:
@@ -271,24 +255,17 @@ def padding_fill(meta: Meta, name: str) -> Any:
 
 def group_spec(meta: Meta) -> GroupSpec:
     """Return the group that an object is in a hyperslab dataset."""
-    attrs = (
-        {} if meta.is_array else _with_coordinates(decode_attrs(meta.attrs, attr_codes(meta.extension)), meta.extension)
-    )
-    if COORDINATES not in attrs and (unnamed := _unnamed_coordinates(meta)):
-        attrs[COORDINATES] = " ".join(unnamed)
-    unlimited = meta.extension.get("unlimited")
-    dims = [dim for dim in unlimited if isinstance(dim, str)] if isinstance(unlimited, list) else []
-    return GroupSpec(attrs=attrs, dims=tuple(Dimension(dim, dimension_length(meta, dim), True) for dim in dims))
-
-
-def _unnamed_coordinates(meta: Meta) -> list[str]:
-    """Coordinates that nothing but their place in the document tells from data."""
-    declared = {
-        name for each in meta.variables for name in split_names(variable_extension(meta, each).get(COORDINATES))
-    }
-    declared |= {name for each in meta.variables.values() for name in split_names(each.attrs.get(COORDINATES))}
-    others = [name for name, one in meta.coords.items() if one.dims != (name,) and name not in declared]
-    return [name for name in others if name and not any(c.isspace() for c in name)]
+    attrs = {} if meta.is_array else _decode_attrs(meta.attrs, meta.extension)
+    if COORDINATES not in attrs:
+        declared: set[str] = set()
+        for name, variable in meta.variables.items():
+            declared.update(split_names(variable_extension(meta, name).get(COORDINATES)))
+            declared.update(split_names(variable.attrs.get(COORDINATES)))
+        # Nothing but their place in the document distinguishes these coordinates from data.
+        unnamed = [name for name, one in meta.coords.items() if one.dims != (name,) and name not in declared]
+        if listed := [name for name in unnamed if name and not any(c.isspace() for c in name)]:
+            attrs[COORDINATES] = " ".join(listed)
+    return GroupSpec(attrs=attrs, dims=_unlimited_dims(meta, meta.extension, ""))
 
 
 def split_names(text: object) -> list[str]:
@@ -297,32 +274,27 @@ def split_names(text: object) -> list[str]:
 
 
 # -- what chunk documents say ---------------------------------------------------------------------------------------
-# What chunk documents say of their variables, where the document of the object may be wrong or not know it (R23, R25):
+# Chunk documents speak of their variables, where the document of the object may be wrong or not know it (R23, R25):
 # dtype and type are those of the first chunk; sizes that nobody knew when the object was stored follow from the shapes
 # of all chunks. One query asks for all variables of an object.
 
 
-Docs = Sequence[Document]
-
-
 def infer_schema(collection: DocumentCollection, meta: Meta) -> dict[str, Variable]:
-    """Return the variables that are not embedded, as their chunk documents have them; a ``problem`` where
-    that fails.
-    """
+    """Return the variables that are not embedded, as their chunk documents have them; a ``problem`` where that
+    fails."""
     lazy = {name: each for name, each in meta.variables.items() if each.problem is None and each.embedded is None}
     undeclared = {name: each for name, each in lazy.items() if not variable_extension(meta, name)}
-    wanted = {name: _first_chunk(each) if each.has_known_sizes else ... for name, each in undeclared.items()}
+    wanted: MutableDocument = {}
+    for name, each in undeclared.items():
+        first = None if each.chunks is None else (0,) * len(each.chunks)
+        wanted[name] = first if each.has_known_sizes else ...
     found: dict[str, list[Document]] = {name: [] for name in wanted}
     for doc in chunk_queries.fetch_heads(collection, meta.id, wanted):
         found[doc["name"]].append(doc)
     return lazy | {name: _infer_variable(name, each, found[name]) for name, each in undeclared.items()}
 
 
-def _first_chunk(variable: Variable) -> tuple[int, ...] | None:
-    return None if variable.chunks is None else (0,) * len(variable.chunks)
-
-
-def _infer_variable(name: str, variable: Variable, docs: Docs) -> Variable:
+def _infer_variable(name: str, variable: Variable, docs: Sequence[Document]) -> Variable:
     try:
         known = variable if variable.has_known_sizes else _infer_sizes(name, variable, docs)
         if not docs:
@@ -335,34 +307,29 @@ def _infer_variable(name: str, variable: Variable, docs: Docs) -> Variable:
         return replace(variable, problem=problem)
 
 
-def _infer_sizes(name: str, variable: Variable, docs: Docs) -> Variable:
-    chunks = variable.chunks
-    if chunks is None:
-        shape = _shape_in(name, docs[0]) if docs else variable.shape
-        return replace(variable, shape=_all_known(name, shape))
-    sizes: list[list[int | None]] = [[None] * len(axis) for axis in chunks]
-    for doc in docs:
-        place = parse_key(doc)[1] or ()
-        for axis, (index, size) in enumerate(zip(place, _shape_in(name, doc), strict=True)):
-            if index >= len(sizes[axis]):
-                continue
-            if sizes[axis][index] not in (None, size):
-                message = f"chunks of {name!r} that disagree on a length"
-                raise CorruptDocument(message, expected=sizes[axis][index], found=size)
-            sizes[axis][index] = size
-    cuts = tuple(_all_known(name, tuple(axis)) for axis in sizes)
-    return replace(variable, chunks=cuts, shape=tuple(sum(size or 0 for size in axis) for axis in cuts))
-
-
-def _shape_in(name: str, doc: Document) -> Sizes:
-    return parse_sizes(doc.get("shape"), "shape", name)
-
-
-def _all_known(name: str, sizes: Sizes) -> Sizes:
-    if None in sizes:
+def _infer_sizes(name: str, variable: Variable, docs: Sequence[Document]) -> Variable:
+    """Return the variable with the sizes that the shapes of its chunks tell. CorruptDocument."""
+    if variable.chunks is None:
+        shape = parse_sizes(docs[0].get("shape"), "shape", name) if docs else variable.shape
+        inferred = replace(variable, shape=shape)
+    else:
+        sizes: list[list[int | None]] = [[None] * len(axis) for axis in variable.chunks]
+        for doc in docs:
+            place = parse_key(doc)[1] or ()
+            shape = parse_sizes(doc.get("shape"), "shape", name)
+            for known, index, size in zip(sizes, place, shape, strict=True):
+                if index >= len(known):
+                    continue
+                if known[index] not in (None, size):
+                    message = f"chunks of {name!r} that disagree on a length"
+                    raise CorruptDocument(message, expected=known[index], found=size)
+                known[index] = size
+        shape = tuple(sum(size or 0 for size in axis) for axis in sizes)
+        inferred = replace(variable, chunks=tuple(map(tuple, sizes)), shape=shape)
+    if not inferred.has_known_sizes:
         message = f"the size of {name!r} is not known: it was computed by nobody, or chunks of it are lost"
         raise CorruptDocument(message)
-    return sizes
+    return inferred
 
 
 _HEAD = dict.fromkeys(("name", "chunk", "n", "dtype", "type", "fill_value", "units"), 1)
@@ -371,7 +338,8 @@ _MAX_PIPELINES = 100
 
 
 class DeclaredVariable(NamedTuple):
-    """What a dask array says before it is computed, from one of its chunks where there is one (R25)."""
+    """A variable as a dask array describes it before it is computed, from one of its chunks where there is one (R25);
+    ``derived``: the ids of its documents follow from their keys."""
 
     variable: Variable
     derived: bool = False
@@ -388,27 +356,13 @@ def read_declarations(here: Collections, meta: Meta, names: Sequence[str]) -> di
         others: list[MutableDocument] = [
             {"$unionWith": {"coll": here.chunks.name, "pipeline": part}} for part in parts[1:]
         ]
-        for document in here.chunks.aggregate([*parts[0], *others]):
-            known[document["name"]] = _declaration_in(meta.id, known[document["name"]].variable, document)
+        for doc in here.chunks.aggregate([*parts[0], *others]):
+            name, fill = doc["name"], doc.get("fill_value")
+            # A document that makes no sense is passed over here, and an error when the chunk is read.
+            with suppress(HyperslabError):
+                dtype = dtype_from_text(doc.get("dtype"), parse_key(doc)[0])
+                is_sparse = doc.get("type") == SPARSE and isinstance(fill, bytes) and len(fill) == dtype.itemsize
+                own = replace(known[name].variable, dtype=dtype, sparse=is_sparse, fill=fill if is_sparse else None)
+                own = replace(own, units=own.units or doc.get("units"))
+                known[name] = DeclaredVariable(own, DerivedIds(meta.id).is_id_of(doc))
     return known
-
-
-def _declaration_in(meta_id: ObjectId, variable: Variable, document: Document) -> DeclaredVariable:
-    """Return what a document declares of its variable; one that makes no sense is passed over here, and an error when
-    the chunk is read.
-    """
-    try:
-        name, chunk = parse_key(document)
-        dtype = dtype_from_text(document.get("dtype"), name)
-    except HyperslabError:
-        return DeclaredVariable(variable)
-    fill = document.get("fill_value")
-    is_sparse = document.get("type") == SPARSE and isinstance(fill, bytes) and len(fill) == dtype.itemsize
-    declared = replace(
-        variable,
-        dtype=dtype,
-        sparse=is_sparse,
-        fill=fill if is_sparse else None,
-        units=variable.units or document.get("units"),
-    )
-    return DeclaredVariable(declared, DerivedIds(meta_id)(name, chunk, document.get("n", 0)) == document["_id"])

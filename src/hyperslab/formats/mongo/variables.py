@@ -36,7 +36,7 @@ from hyperslab.formats.mongo.chunk_writes import ChunkSwap, ChunkUndo, UndoView,
 from hyperslab.formats.mongo.completeness import find_missing
 from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, load_meta, object_exists, raise_problems
 from hyperslab.formats.mongo.errors import CorruptDocument, DocumentNotFoundError
-from hyperslab.formats.mongo.to_spec import fill_value_of, padding_fill, unstored_fill, variable_extension
+from hyperslab.formats.mongo.to_spec import fill_value_of, known_sizes, padding_fill, unstored_fill, variable_extension
 from hyperslab.model.coo import Coo, Numbers
 
 # -- cells of a place -------------------------------------------------------------------------------------------------
@@ -47,12 +47,11 @@ Slices = tuple[slice, ...]
 
 def chunk_slices(chunks: tuple[Sizes, ...], chunk: tuple[int, ...]) -> Slices:
     """Return the cells of a chunk whose sizes, and those of the chunks before it, are known."""
-    ends = [list(accumulate((size or 0 for size in sizes), initial=0)) for sizes in chunks]
-    return tuple(slice(end[index], end[index + 1]) for end, index in zip(ends, chunk, strict=True))
+    return _slices_of_chunk([list(accumulate(known_sizes(sizes), initial=0)) for sizes in chunks], chunk)
 
 
 def concatenate_cells(axis: int, one: Any, other: Any) -> Any:
-    """Return cells behind others, both dense or both sparse with the same fill value."""
+    """Return cells and behind them others, both dense or both sparse with the same fill value."""
     if not isinstance(one, Coo):
         return np.concatenate([one, other], axis)
     moved = np.zeros((len(one.shape), 1), np.intp)
@@ -114,7 +113,7 @@ class StreamedArray:
         return not self._is_odd and len(self._done) == self._count
 
     def take(self, segment: Segment) -> None:
-        """One more document."""
+        """Put the cells of one more document in their place."""
         if self._is_odd:
             return
         try:
@@ -123,6 +122,7 @@ class StreamedArray:
             self._is_odd = True
 
     def _fits(self, segment: Segment) -> bool:
+        """Copy the bytes of a document to their place. Return False where they are not as the object says."""
         chunk, start, length = segment.key[1], segment.n * self._size, len(segment.data)
         if chunk in self._done or not self._has(chunk) or segment.sparse or segment.dtype != self._dtype:
             return False
@@ -136,30 +136,22 @@ class StreamedArray:
         begun.left -= length
         self.units = self.units or segment.units
         if not begun.left:
-            self._end(chunk, begun)
+            if begun.block is not begun.target:
+                begun.target[...] = begun.block
+                self._scratch = [begun.block]
+            del self._begun[chunk]
+            self._done.add(chunk)
         return True
 
     def _begin(self, chunk: ChunkIndex) -> _PartialChunk:
-        indices = (0,) * len(self._ends) if chunk is None else chunk
-        place: Any = (*(slice(end[i], end[i + 1]) for end, i in zip(self._ends, indices, strict=True)), ...)
-        target = self.cells[place]
-        self._begun[chunk] = begun = _PartialChunk(target, self._block(target), target.nbytes)
+        place: Any = (*_slices_of_chunk(self._ends, chunk), ...)
+        target = block = self.cells[place]
+        if not target.flags.c_contiguous:
+            # Memory that was used before costs less than fresh one.
+            is_reused = self._scratch and self._scratch[-1].shape == target.shape
+            block = self._scratch.pop() if is_reused else np.empty(target.shape, target.dtype)
+        self._begun[chunk] = begun = _PartialChunk(target, block, target.nbytes)
         return begun
-
-    def _block(self, target: Numbers) -> Numbers:
-        """Where the bytes of a chunk go; memory that was used before costs less than fresh one."""
-        if target.flags.c_contiguous:
-            return target
-        if self._scratch and self._scratch[-1].shape == target.shape:
-            return self._scratch.pop()
-        return np.empty(target.shape, target.dtype)
-
-    def _end(self, chunk: ChunkIndex, begun: _PartialChunk) -> None:
-        if begun.block is not begun.target:
-            begun.target[...] = begun.block
-            self._scratch = [begun.block]
-        del self._begun[chunk]
-        self._done.add(chunk)
 
 
 # -- arrays put together of all their documents -----------------------------------------------------------------------
@@ -187,47 +179,33 @@ def assemble_variable(
     shape = tuple(map(sum, cuts))
     ends = [list(accumulate(sizes, initial=0)) for sizes in cuts]
     places = {chunk: _slices_of_chunk(ends, chunk) for chunk in chunks}
-    dtype = _common_dtype(name, variable, chunks)
-    if _same_sparse(chunks, background if padding is None else padding):
-        return _concatenate_coo(
-            shape, [(places[chunk], _coo_within(joined, places[chunk])) for chunk, joined in chunks.items()]
-        )
+    dtypes = {chunk.dtype for chunk in chunks.values()} or {variable.dtype}
+    try:
+        dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
+    except TypeError:
+        found = ", ".join(sorted(map(str, dtypes)))
+        raise CorruptDocument(f"no dtype holds all chunks of {name!r}", expected=variable.dtype, found=found) from None
+    rest: Any = background if padding is None else padding
+    if _same_sparse(chunks, rest):
+        return _concatenate_coo(shape, [(places[index], chunk) for index, chunk in chunks.items()])
     if not chunks and variable.sparse:
         return Coo.of_dense(np.full(shape, background, dtype), background)
     cells: Numbers = np.empty(shape, dtype)
-    if padding is not None or background is not None:
-        cells[...] = background if padding is None else padding
-    for chunk, joined in chunks.items():
-        where: Any = (*places[chunk], ...)
-        joined.read_common(cells[where])
+    if rest is not None:
+        cells[...] = rest
+    for index, chunk in chunks.items():
+        where: Any = (*places[index], ...)
+        chunk.read_common(cells[where])
     return cells
-
-
-def _coo_within(joined: AssembledChunk, place: tuple[slice, ...]) -> Coo:
-    """Return the cells of a sparse chunk that lie within its place."""
-    cells = joined.coo()
-    shape = tuple(cut.stop - cut.start for cut in place)
-    return cells if cells.shape == shape else joined.coo_of_shape(shape, cells.fill)
 
 
 def _same_sparse(chunks: Mapping[ChunkIndex, AssembledChunk], background: Any) -> bool:
     """Return whether all chunks are sparse, of one dtype, and every cell that none of them lists is the same."""
-    kinds = {(joined.sparse, joined.dtype, joined.first.fill) for joined in chunks.values()}
+    kinds = {(chunk.sparse, chunk.dtype, chunk.first.fill) for chunk in chunks.values()}
     if len(kinds) != 1:
         return False
     sparse, _, fill = kinds.pop()
     return sparse and (background is None or fill == background.tobytes())
-
-
-def _common_dtype(name: str, variable: Variable, chunks: Mapping[ChunkIndex, AssembledChunk]) -> np.dtype:
-    dtypes = {joined.dtype for joined in chunks.values()} or {variable.dtype}
-    if len(dtypes) == 1:
-        return dtypes.pop()
-    try:
-        return np.result_type(*dtypes)
-    except TypeError:
-        found = ", ".join(sorted(map(str, dtypes)))
-        raise CorruptDocument(f"no dtype holds all chunks of {name!r}", expected=variable.dtype, found=found) from None
 
 
 def _chunk_lengths(
@@ -237,20 +215,18 @@ def _chunk_lengths(
     unless what the object says counts (``lenient``)."""
     declared = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
     cuts: list[list[int | None]] = [list(sizes) for sizes in declared]
-    for chunk, joined in chunks.items():
-        if len(joined.shape) != len(cuts):
-            raise _shape_error(name, chunk, len(cuts), joined.shape)
-        for axis, size in enumerate(joined.shape):
-            index = chunk[axis] if chunk is not None else 0
-            if cuts[axis][index] is None:
-                cuts[axis][index] = size
-            elif cuts[axis][index] != size and not lenient:
-                raise _shape_error(name, chunk, cuts[axis][index], joined.shape)
+    for index, chunk in chunks.items():
+        expected: object = len(cuts)
+        fits = len(chunk.shape) == expected
+        for sizes, place, size in zip(cuts, index or (0,) * len(cuts), chunk.shape, strict=False) if fits else ():
+            sizes[place] = size if sizes[place] is None else sizes[place]
+            if sizes[place] != size and not lenient:
+                expected, fits = sizes[place], False
+                break
+        if not fits:
+            key = format_key((name, index))
+            raise CorruptDocument("a chunk of another shape", expected=expected, found=chunk.shape, key=key)
     return tuple(tuple(size or 0 for size in sizes) for sizes in cuts)
-
-
-def _shape_error(name: str, chunk: ChunkIndex, expected: object, shape: Shape) -> CorruptDocument:
-    return CorruptDocument("a chunk of another shape", expected=expected, found=shape, key=format_key((name, chunk)))
 
 
 def _slices_of_chunk(ends: list[list[int]], chunk: ChunkIndex) -> tuple[slice, ...]:
@@ -258,18 +234,22 @@ def _slices_of_chunk(ends: list[list[int]], chunk: ChunkIndex) -> tuple[slice, .
     return tuple(slice(end[index], end[index + 1]) for end, index in zip(ends, indices, strict=True))
 
 
-def _concatenate_coo(shape: Shape, parts: Sequence[tuple[tuple[slice, ...], Coo]]) -> Coo:
-    """Sparse chunks as one."""
-    coords = [part.coords + np.array([cut.start for cut in place], np.intp)[:, None] for place, part in parts]
-    data = [part.data for _, part in parts]
-    return Coo(shape, np.concatenate(coords, axis=1), np.concatenate(data), parts[0][1].fill).canonical()
+def _concatenate_coo(shape: Shape, chunks: Sequence[tuple[Slices, AssembledChunk]]) -> Coo:
+    """Return sparse chunks as one, each at its place, as far as its cells lie within it."""
+    coords, data = [], []
+    for place, chunk in chunks:
+        part, size = chunk.coo(), tuple(cut.stop - cut.start for cut in place)
+        part = part if part.shape == size else chunk.coo_of_shape(size, part.fill)
+        coords.append(part.coords + np.array([cut.start for cut in place], np.intp)[:, None])
+        data.append(part.data)
+    return Coo(shape, np.concatenate(coords, axis=1), np.concatenate(data), part.fill).canonical()
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 class LoadedVariable(NamedTuple):
-    """The cells of a variable and their units; the second face has dask arrays in it of what is read later."""
+    """The cells of a variable and their units; of what is read later, dask arrays of the second face."""
 
     cells: Any
     units: str | None
@@ -282,8 +262,14 @@ def load_object(here: Collections, meta_id: ObjectId) -> Meta:
 
 def read_variables(here: Collections, meta: Meta, names: Sequence[str]) -> dict[str, LoadedVariable]:
     """Return the cells of these variables. DocumentNotFoundError, CorruptDocument."""
-    filled = {name: StreamedArray(meta.variables[name], meta.chunk_size) for name in names if _is_plain(meta, name)}
-    found = _segments(here, meta, names, filled)
+    if not names:
+        return {}
+    filled = {
+        name: StreamedArray(meta.variables[name], meta.chunk_size)
+        for name in names
+        if StreamedArray.suits(meta.variables[name]) and unstored_fill(meta, name) is None
+    }
+    found = _fetch_variables(here, meta, names, filled)
     loaded = {}
     for name in names:
         own = filled.pop(name, None)
@@ -294,7 +280,7 @@ def read_variables(here: Collections, meta: Meta, names: Sequence[str]) -> dict[
         else:
             # The cells that came first go before the variable is fetched again, else both would be in memory.
             del own
-            loaded[name] = _assemble(meta, name, _segments(here, meta, [name], {}).get(name, {}))
+            loaded[name] = _assemble(meta, name, _fetch_variables(here, meta, [name], {}).get(name, {}))
     if any(unstored_fill(meta, name) is not None for name in names):
         raise_if_gone(here, meta.id)
     return loaded
@@ -306,18 +292,20 @@ def raise_if_gone(here: Collections, meta_id: ObjectId) -> None:
         raise DocumentNotFoundError(meta_id)
 
 
-def _is_plain(meta: Meta, name: str) -> bool:
-    return StreamedArray.suits(meta.variables[name]) and unstored_fill(meta, name) is None
-
-
 def _assemble(meta: Meta, name: str, segments: Mapping[Key, list[Segment]]) -> LoadedVariable:
-    chunks = _chunks(meta, name, segments)
-    units = meta.variables[name].units or next((each.first.units for each in chunks.values()), None)
-    cells = assemble_variable(name, meta.variables[name], chunks, unstored_fill(meta, name), padding_fill(meta, name))
-    return LoadedVariable(cells, units)
+    """Return a variable made of all its documents. DocumentNotFoundError, CorruptDocument."""
+    variable, background = meta.variables[name], unstored_fill(meta, name)
+    if variable.embedded is not None:
+        chunks: dict[ChunkIndex, AssembledChunk] = {None: variable.embedded}
+    else:
+        wanted = [chunk for chunk in variable.keys if background is None or (name, chunk) in segments]
+        keys = {chunk: (name, chunk) for chunk in wanted}
+        chunks = {chunk: assemble_or_raise(meta.id, key, segments.get(key, [])) for chunk, key in keys.items()}
+    units = variable.units or next((each.first.units for each in chunks.values()), None)
+    return LoadedVariable(assemble_variable(name, variable, chunks, background, padding_fill(meta, name)), units)
 
 
-def _segments(
+def _fetch_variables(
     here: Collections, meta: Meta, names: Sequence[str], filled: Mapping[str, StreamedArray]
 ) -> dict[str, dict[Key, list[Segment]]]:
     """Return the chunk documents of all these variables, but for those that are ``filled`` as they arrive.
@@ -325,57 +313,32 @@ def _segments(
     Those of chunks that there are not are passed over.
     """
     found: dict[str, dict[Key, list[Segment]]] = {}
-    if not names:
-        return found
     embedded = {name for name in names if meta.variables[name].embedded is not None}
-    old = _fetch_undo(here, meta, names)
+    # Chunks that somebody changes, as they were; those whose change is done by now as they are.
+    old: dict[Key, list[Segment]] = {}
+    entries = undo_entries(meta.extension)
+    view = UndoView(here.meta, meta.id, entries)
+    for name, chunk in (key for key in entries if key[0] in names and view.holds(key)):
+        old[name, chunk] = view.fetch_all(here.chunks, name, [chunk]).get(chunk, [])
     wanted = {"meta_id": meta.id, "name": {"$in": list(names)}}
     segments = (parse_segment(document) for document in here.chunks.find(wanted))
     for segment in (one for one in segments if one.key not in old):
         name = segment.key[0]
         if name in filled:
             filled[name].take(segment)
-        elif name in embedded and meta.extension and segment.key[1] is not None:
-            continue  # of a change of ours that cuts it into chunks, and is not made yet
-        elif name in embedded:
+        elif name not in embedded:
+            found.setdefault(name, {}).setdefault(segment.key, []).append(segment)
+        elif not meta.extension or segment.key[1] is None:
+            # Else it is of a change of ours that cuts it into chunks, and is not made yet.
             message = "a variable that stands in the document of its object has chunks too"
             raise CorruptDocument(message, expected=0, found=len(segment.data), key=name)
-        else:
-            found.setdefault(name, {}).setdefault(segment.key, []).append(segment)
-    _add_undo(found, old, filled)
-    return found
-
-
-def _add_undo(
-    found: dict[str, dict[Key, list[Segment]]], old: Mapping[Key, list[Segment]], filled: Mapping[str, StreamedArray]
-) -> None:
-    for key, segments in old.items():
+    for key, former in old.items():
         if key[0] in filled:
-            for segment in segments:
+            for segment in former:
                 filled[key[0]].take(segment)
-        elif segments:
-            found.setdefault(key[0], {})[key] = segments
-
-
-def _fetch_undo(here: Collections, meta: Meta, names: Sequence[str]) -> dict[Key, list[Segment]]:
-    """Return the chunks that somebody changes, as they were; those whose change is done by now as they are."""
-    known = undo_entries(meta.extension)
-    past, found = UndoView(here.meta, meta.id, known), {}
-    for name, chunk in (key for key in known if key[0] in names and past.holds(key)):
-        found[name, chunk] = past.fetch_all(here.chunks, name, [chunk]).get(chunk, [])
+        elif former:
+            found.setdefault(key[0], {})[key] = former
     return found
-
-
-def _chunks(meta: Meta, name: str, found: Mapping[Key, list[Segment]]) -> dict[tuple[int, ...] | None, AssembledChunk]:
-    variable = meta.variables[name]
-    if variable.embedded is not None:
-        return {None: variable.embedded}
-    lenient = unstored_fill(meta, name) is not None
-    return {
-        chunk: assemble_or_raise(meta.id, (name, chunk), found.get((name, chunk), []))
-        for chunk in variable.keys
-        if not lenient or (name, chunk) in found
-    }
 
 
 def assemble_or_raise(meta_id: ObjectId, key: Key, segments: Sequence[Segment]) -> AssembledChunk:
@@ -392,7 +355,7 @@ def chunk_not_found(meta_id: ObjectId, key: Key) -> DocumentNotFoundError:
 
 
 def raise_if_incomplete(here: Collections, meta_id: ObjectId) -> None:
-    """DocumentNotFoundError names the first chunk that is not there, or not all of it; no cells are moved."""
+    """Raise DocumentNotFoundError with the first chunk that is not there, or not all of it; no cells are moved."""
     for key in find_missing(here.meta, here.chunks, meta_id, 1):
         raise chunk_not_found(meta_id, key)
 
@@ -419,40 +382,34 @@ def read_span(
     """Return the cells ``within`` a dense chunk of this shape, whose documents hold ``size`` bytes each if nothing else
     is found; None where all of the chunk is to be read, for that or because what is found is no part of such a chunk.
     """
-    if not size or not shape or not all(shape):
-        return None
-    span = CellSpan.of(shape, within, dtype.itemsize)
-    if span.total <= size or not span.is_small:
+    span = CellSpan.worth_reading(shape, within, dtype, size)
+    if span is None:
         return None
     name, chunk = key
-    segments = chunk_queries.fetch_numbered(chunks, meta_id, name, {chunk: {0, *span.numbers(size)}}).get(chunk, {})
-    first = segments.get(0)
-    if first is None or first.sparse or (first.dtype, first.shape) != (dtype, shape) or not first.data:
-        return None
-    if missing := set(span.numbers(len(first.data))) - segments.keys():
-        segments |= chunk_queries.fetch_numbered(chunks, meta_id, name, {chunk: missing}).get(chunk, {})
-    cells = span.take({n: segment.data for n, segment in segments.items()}, len(first.data), dtype)
+    sizes: dict[ChunkIndex, int] = {}
+    segments = chunk_queries.fetch_spans(chunks, meta_id, name, {chunk: span}, sizes, size)
+    cells = span.take(segments[chunk], sizes[chunk]) if chunk in sizes else None
     return None if cells is None else cells.copy()
 
 
 def read_pieces(chunks: DocumentCollection, meta: Meta, names: Sequence[str]) -> dict[str, AssembledChunk]:
     """Return arrays that are stored in one piece; those that were never written are the fill value."""
-    pieces: dict[str, list[Segment]] = {name: [] for name in names}
+    stored: dict[str, list[Segment]] = {name: [] for name in names}
     for doc in chunks.find({"meta_id": meta.id, "name": {"$in": list(names)}, **chunk_queries.STORED_WHOLE}):
         segment = parse_segment(doc)
-        pieces[segment.key[0]].append(segment)
-    return {name: _read_piece(meta, name, segments) for name, segments in pieces.items()}
-
-
-def _read_piece(meta: Meta, name: str, segments: Sequence[Segment]) -> AssembledChunk:
-    variable = meta.variables[name]
-    shape = tuple(size or 0 for size in variable.shape)
-    if segments and (chunk := assemble_chunk((name, None), segments)).shape == shape:
-        return chunk
-    block = np.full(shape, fill_value_of(variable_extension(meta, name), variable), variable.dtype)
-    if segments:  # it has grown since, or shrunk
-        chunk.read_common(block)
-    return embed_cells(name, Coo.of_dense(block, sparse_fill(variable)) if variable.sparse else block)
+        stored[segment.key[0]].append(segment)
+    pieces: dict[str, AssembledChunk] = {}
+    for name, segments in stored.items():
+        variable = meta.variables[name]
+        shape = known_sizes(variable.shape)
+        chunk = assemble_chunk((name, None), segments) if segments else None
+        if chunk is None or chunk.shape != shape:
+            block = np.full(shape, fill_value_of(variable_extension(meta, name), variable), variable.dtype)
+            if chunk is not None:  # it has grown since, or shrunk
+                chunk.read_common(block)
+            chunk = embed_cells(name, Coo.of_dense(block, sparse_fill(variable)) if variable.sparse else block)
+        pieces[name] = chunk
+    return pieces
 
 
 # -- changing ---------------------------------------------------------------------------------------------------------
@@ -504,37 +461,32 @@ def update_chunks(here: Collections, meta: Meta, ids: IdScheme, update: RegionUp
         # A chunk that was never stored may read as the fill value.
         is_background = not segments and unstored_fill(meta, name) is not None
         old = None if is_background else assemble_or_raise(meta.id, key, segments)
-        block = update.put_into(_padded_block(meta, update, old, shape), target, source)
-        docs = list(make_documents(ids, meta.id, key, update.as_stored(block, old), meta.chunk_size))
+        padding = padding_fill(meta, name)
+        if old is not None and (old.shape == shape or padding is None):
+            block = old.block()
+        else:  # its documents may be those of a shorter or longer chunk
+            block = np.full(shape, padding, update.variable.dtype if old is None else old.dtype)
+            if old is not None:
+                old.read_common(block)
+        cells = update.as_stored(update.put_into(block, target, source), old)
+        docs = list(make_documents(ids, meta.id, key, cells, meta.chunk_size))
         swap_chunks(here.chunks, meta.id, [ChunkSwap(key, docs, segments)], undo.url, undo)
 
 
-def _padded_block(meta: Meta, update: RegionUpdate, old: AssembledChunk | None, shape: Shape) -> Numbers:
-    """Return the cells of a chunk of this length; its documents may be those of a shorter or longer one, or not be
-    there."""
-    padding = padding_fill(meta, update.name)
-    if old is not None and (old.shape == shape or padding is None):
-        return old.block()
-    block: Numbers = np.full(shape, padding, update.variable.dtype if old is None else old.dtype)
-    if old is not None:
-        old.read_common(block)
-    return block
-
-
 def _touched_chunks(update: RegionUpdate) -> Iterator[tuple[Key, Shape, Slices, Slices]]:
-    """Yield each chunk that the region touches: how long it is, which of its cells, and which of the new ones."""
+    """Yield each chunk that the region touches: its shape, which of its cells, and which of the new ones."""
     stored = update.variable.chunks
-    chunks = stored or tuple((size or 0,) for size in update.variable.shape)
-    for chunk in product(*(range(len(sizes)) for sizes in chunks)):
-        cuts = chunk_slices(chunks, chunk)
-        common = [
-            slice(max(cut.start, want.start), min(cut.stop, want.stop))
-            for cut, want in zip(cuts, update.place, strict=True)
-        ]
-        if all(part.start < part.stop for part in common):
-            whole = tuple(cut.stop - cut.start for cut in cuts)
-            target = tuple(slice(p.start - c.start, p.stop - c.start) for p, c in zip(common, cuts, strict=True))
-            source = tuple(
-                slice(p.start - w.start, p.stop - w.start) for p, w in zip(common, update.place, strict=True)
-            )
-            yield (update.name, None if stored is None else chunk), whole, target, source
+    axes: list[list[tuple[int, int, slice, slice]]] = []
+    for sizes, want in zip(stored or tuple((n,) for n in update.variable.shape), update.place, strict=True):
+        axes.append([])
+        start = 0
+        for index, size in enumerate(known_sizes(sizes)):
+            first, last = max(start, want.start), min(start + size, want.stop)
+            if first < last:
+                target, source = slice(first - start, last - start), slice(first - want.start, last - want.start)
+                axes[-1].append((index, size, target, source))
+            start += size
+    for parts in product(*axes):
+        chunk = None if stored is None else tuple(part[0] for part in parts)
+        shape = tuple(part[1] for part in parts)
+        yield (update.name, chunk), shape, tuple(part[2] for part in parts), tuple(part[3] for part in parts)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from bson import ObjectId
@@ -15,7 +16,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, Unsupported
 from hyperslab.formats.base import BatchBlocks, Mode, Node, Reader, Writer
-from hyperslab.formats.format_errors import require_no_link
+from hyperslab.formats.format_errors import node_not_found, require_no_link
 from hyperslab.formats.mongo import edit_document, objects
 from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_documents import Key
@@ -44,7 +45,7 @@ class EmbeddingLimits:
 
 
 class _LimitedWriter(Writer):
-    """What a writer of an object and one of a collection answer alike."""
+    """The limits of new arrays, the same for a writer of an object and one of a collection."""
 
     _limits: EmbeddingLimits
 
@@ -85,11 +86,7 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
         if isinstance(spec, GroupSpec):
             if path in self._names:
                 raise Invalid("an array cannot become a group", url=self.url, node=path, remedy="delete it first")
-            self._change(
-                lambda meta: (
-                    edit_document.with_inner_group(meta, path, spec) if path else edit_document.with_group(meta, spec)
-                )
-            )
+            self._change(lambda meta: edit_document.with_group(meta, path, spec))
             return
         if not path or path in inner_groups(self._meta):
             what = "an object is a group" if not path else "a group cannot become an array"
@@ -100,11 +97,11 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
             self._store_as_chunks(name, fitted)
             self._after_commit.append(lambda: self._delete_chunks(name, STORED_WHOLE))
             self._rechunked.discard(name)
-        self._change(
-            lambda meta: edit_document.with_array(
-                edit_document.with_parent_groups(meta, path), name, fitted, whole=whole
-            )
-        )
+
+        def edit(meta: Meta) -> Meta:
+            return edit_document.with_array(edit_document.with_parent_groups(meta, path), name, fitted, whole=whole)
+
+        self._change(edit)
 
     def _stored_spec(self, name: str, spec: ArraySpec) -> tuple[ArraySpec, bool]:
         """Return the array as it is to be stored, and whether in one piece: what is stays so while it is small."""
@@ -113,15 +110,12 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
             return spec, edit_document.fits_one_piece(spec, self._limits.embedded)
         if old.chunks is not None:
             return spec, False
+        stays = spec.shape == old.shape
+        if not stays and (old.embedded is not None or self._meta.has_derived_ids):
+            one = spec.evolve(chunks=whole_chunks(spec.shape))
+            stays = edit_document.fits_one_piece(one, self._limits.embedded)
         longer = tuple(max(1, n, c) if isinstance(c, int) else n for n, c in zip(spec.shape, spec.chunks, strict=True))
-        stays = spec.shape == old.shape or self._is_small(old, spec)
         return (spec.evolve(chunks=longer), True) if stays else (spec, False)
-
-    def _is_small(self, old: Variable, spec: ArraySpec) -> bool:
-        one = spec.evolve(chunks=whole_chunks(spec.shape))
-        return (old.embedded is not None or self._meta.has_derived_ids) and edit_document.fits_one_piece(
-            one, self._limits.embedded
-        )
 
     def _leaves_one_piece(self, name: str, whole: bool) -> bool:
         old = self._meta.variables.get(name)
@@ -158,7 +152,7 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
             return
         name = self._names.get(path)
         if name is None:
-            raise self._missing(path)
+            raise node_not_found(path, self.url)
         self._after_commit.append(lambda: self._delete_chunks(name))
         self._change(lambda meta: edit_document.without_variable(meta, name))
 
@@ -180,11 +174,9 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
             return self._chunk_source(name, fitted, whole=whole, ahead=True)
 
     def _source(self, name: str, variable: Variable, spec: ArraySpec) -> ChunkSource:
-        return (
-            self._embedded_source(name, spec)
-            if variable.embedded is not None
-            else super()._source(name, variable, spec)
-        )
+        if variable.embedded is not None:
+            return self._embedded_source(name, spec)
+        return super()._source(name, variable, spec)
 
     def _chunk_source(self, name: str, spec: ArraySpec, *, whole: bool = False, ahead: bool = False) -> MongoChunks:
         """Return chunks under a spec that is not stored yet. ``ahead``: others see the old ones until it is."""
@@ -207,7 +199,7 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
 
         timeout = self._pair.settings.lock_timeout
         cells = EmbeddedCells(name, spec, ahead, self.url, timeout, lambda: self._meta, self._change, moved)
-        return EmbeddedChunk(cells.read, spec, self.url, cells.swap)
+        return EmbeddedChunk(cells.read, spec, self.url, cells)
 
     def _chunk_collection(self, ahead: bool = False) -> ChunkCollection:
         target = replace(super()._chunk_collection(), before_erase=self._allow_missing)
@@ -227,10 +219,6 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
             open_entries=self._undo_entries if ahead else None,
             is_visible=self._is_visible,
         )
-
-    def _roll_back(self) -> bool:
-        with storage_errors(self.url):
-            return roll_back_all(self._pair.durable_meta, self._pair.chunks, self.id)
 
     def _is_visible(self, key: Key) -> bool:
         """Return whether others take a chunk for one of the object."""
@@ -282,7 +270,7 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
             act()
 
     def _reload(self) -> Meta:
-        """Whoever tries again, here or above, is to go by what is stored now."""
+        """Read the document again, so that whoever tries again, here or above, goes by what is stored now."""
         self._base = parse_object(self._pair.document(self.id))
         self._take(self._base)
         return self._base
@@ -291,7 +279,9 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
         """Read the document again; what the running batch will write stays."""
         with self._mutex:
             self._base = parse_object(self._pair.document(self.id))
-            if undo_entries(self._base.extension) and self._roll_back():
+            if undo_entries(self._base.extension):
+                with storage_errors(self.url):
+                    roll_back_all(self._pair.durable_meta, self._pair.chunks, self.id)
                 self._base = parse_object(self._pair.document(self.id))
             self._take(_apply_edits(self._base, self._pending))
 
@@ -335,7 +325,8 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
                 self._lock_depth -= 1
                 if not self._lock_depth:
                     self._owner = None
-                    self._base = _without_lease(self._base)
+                    extension = {name: value for name, value in self._base.extension.items() if name != "lease"}
+                    self._base = replace(self._base, extension=extension)
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
@@ -356,10 +347,6 @@ def _apply_edits(meta: Meta, changes: list[Edit]) -> Meta:
     for change in changes:
         meta = change(meta)
     return meta
-
-
-def _without_lease(meta: Meta) -> Meta:
-    return replace(meta, extension={name: value for name, value in meta.extension.items() if name != "lease"})
 
 
 # -- a new object -----------------------------------------------------------------------------------------------------
@@ -383,7 +370,7 @@ class ObjectDraft(ObjectWriter):
         super().__init__(pair, doc, limits)
         self._where = where
         self._name = name
-        self._overwrite = overwrite
+        self._on_conflict: objects.NameConflict = "replace" if overwrite else "refuse"
         self._closed = False
 
     @property
@@ -400,21 +387,19 @@ class ObjectDraft(ObjectWriter):
         try:
             self._flush()
             self._embed_small()
-            self._say_what_is_complete()
-            self._commit()
+            # Of arrays all of whose chunks are stored one that is not there is lost from now on, and no fill value.
+            complete = [name for name, each in self._meta.variables.items() if self._is_complete(name, each)]
+            if complete:
+                self._change(lambda meta: edit_document.with_complete_arrays(meta, complete))
+            with storage_errors(self.url):
+                meta, chunks, on_conflict = self._pair.durable_meta, self._pair.chunks, self._on_conflict
+                objects.commit_object(meta, chunks, self.id, self._name, on_conflict=on_conflict)
+        except AlreadyExists as error:
+            self._remove()
+            raise error.locate(url=self.url) from None
         except BaseException:
             self._remove()
             raise
-
-    def _commit(self) -> None:
-        try:
-            with storage_errors(self.url):
-                meta, chunks = self._pair.durable_meta, self._pair.chunks
-                objects.commit_object(
-                    meta, chunks, self.id, self._name, on_conflict="replace" if self._overwrite else "refuse"
-                )
-        except AlreadyExists as error:
-            raise error.locate(url=self.url) from None
         with suppress(NotFound):  # it was there, and another writer has replaced it since
             self.refresh("")
 
@@ -434,35 +419,27 @@ class ObjectDraft(ObjectWriter):
         """Move the smallest of the arrays in one piece into the document, as xarray_mongodb does (reference 2.3)."""
         self.refresh("")
         most = self._limits.embedded
-        small = [
-            name
-            for name, each in self._meta.variables.items()
-            if each.chunks is None and each.embedded is None and edit_document.variable_nbytes(each) <= most
-        ]
+        small = []
+        for name, each in self._meta.variables.items():
+            nbytes = each.dtype.itemsize * prod(size or 0 for size in each.shape)
+            if each.chunks is None and each.embedded is None and nbytes <= most:
+                small.append(name)
         if not small:
             return
         with storage_errors(self.url):
             pieces = read_pieces(self._pair.chunks, self._meta, small)
-        chosen = choose_embedded({name: each.nbytes for name, each in pieces.items()}, most)
-        moved = {name: each for name, each in pieces.items() if name in chosen}
-        with storage_errors(self.url):
+            chosen = choose_embedded({name: each.nbytes for name, each in pieces.items()}, most)
             self._pair.chunks.delete_many({"meta_id": self.id, "name": {"$in": sorted(chosen)}, **STORED_WHOLE})
+        moved = {name: each for name, each in pieces.items() if name in chosen}
         self._change(lambda meta: edit_document.with_embedded_cells(meta, moved))
 
-    def _say_what_is_complete(self) -> None:
-        """Of arrays all of whose chunks are stored one that is not there is lost from now on, and no fill value."""
-        complete = [name for name, each in self._meta.variables.items() if self._is_complete(name, each)]
-        if complete:
-            self._change(lambda meta: edit_document.with_complete_arrays(meta, complete))
-
     def _is_complete(self, name: str, variable: Variable) -> bool:
+        """Return whether all chunks of a dense array are stored; of others nobody counts that."""
         if variable.embedded is not None or variable.sparse or variable.chunks is None:
             return False
-        wanted = {"meta_id": self.id, "name": {"$eq": name}}
         with storage_errors(self.url):
-            return self._pair.chunks.count_documents(wanted) == edit_document.count_documents(
-                variable, self._meta.chunk_size
-            )
+            stored = self._pair.chunks.count_documents({"meta_id": self.id, "name": {"$eq": name}})
+        return stored == edit_document.count_documents(variable, self._meta.chunk_size)
 
 
 # -- a collection of objects ------------------------------------------------------------------------------------------
@@ -503,14 +480,10 @@ class CollectionWriter(CollectionReader, _LimitedWriter):
                 remedy = "make a group of it first: its name is that of the object"
                 message = "format mongo: a collection holds objects"
                 raise Unsupported(message, url=self.url, node=path, remedy=remedy) from None
-            target = self._new(wanted)
+            check_new_name(replace(self._pair.place, object=wanted))
+            target = ObjectDraft(self._pair, self._where, wanted, self._limits, overwrite=False)
+            self._objects[wanted] = self._drafts[wanted] = target
         target.put(inner, spec)
-
-    def _new(self, name: str) -> ObjectDraft:
-        check_new_name(replace(self._pair.place, object=name))
-        draft = ObjectDraft(self._pair, self._where, name, self._limits, overwrite=False)
-        self._objects[name] = self._drafts[name] = draft
-        return draft
 
     def children(self, path: str) -> list[str]:
         """Return the ids of the objects and the names of new ones, or the names of an object's variables."""
@@ -545,8 +518,8 @@ class CollectionWriter(CollectionReader, _LimitedWriter):
                 locks.enter_context(target.lock_node(inner))
             yield
 
-    def _forget(self) -> None:
-        self._objects = dict(self._drafts)
+    def _unfinished_objects(self) -> dict[str, ObjectReader]:
+        return dict(self._drafts)
 
     def close(self) -> None:
         """Let new objects be found."""
