@@ -91,7 +91,21 @@ def make_plan(region: Region, grid: Grid) -> Plan:
     if 0 in shape:
         return Plan(shape, grid, (), None, True)
     if region.coupled:
-        return _coupled_plan(region, grid, shape)
+        coupled = region.coupled
+        others = [i for i in range(len(region.axes)) if i not in coupled]
+        groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
+        mesh = any(isinstance(region.axes[i], PositionList) for i in others)
+        for number in others:
+            part, cut = region.axes[number], grid.axes[number]
+            groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
+        if mesh:
+            ndim = 1 + len(others)
+            first = [
+                (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f)
+                for i, within, out, f in groups[0]
+            ]
+            groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
+        return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False)
     groups = []
     points = 0
     for axis, cut in zip(region.axes, grid.axes, strict=True):
@@ -186,39 +200,21 @@ def _along(index: Any, axis: int, ndim: int) -> Array:
     return np.asarray(index).reshape(shape)
 
 
-def _coupled_plan(region: Region, grid: Grid, shape: tuple[int, ...]) -> Plan:
-    coupled = region.coupled
-    others = [i for i in range(len(region.axes)) if i not in coupled]
-    groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
-    mesh = any(isinstance(region.axes[i], PositionList) for i in others)
-    for axis in others:
-        part, cut = region.axes[axis], grid.axes[axis]
-        groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
-    if mesh:
-        ndim = 1 + len(others)
-        first = [
-            (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f) for i, within, out, f in groups[0]
-        ]
-        groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
-    return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False)
-
-
 def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
     """One entry per chunk tuple that holds some of the points: (indices, one array within per axis, out, False)."""
     indices = [cut.find_many(axis.positions) for axis, cut in zip(axes, cuts, strict=True)]
     counts = tuple(cut.count for cut in cuts)
-    keys = np.ravel_multi_index(indices, counts) if prod(counts) < 2**62 else _dense_keys(indices)
+    keys = (
+        np.ravel_multi_index(indices, counts)
+        if prod(counts) < 2**62
+        else np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)
+    )
     entries: list[Entry] = []
     for _, members in _runs(keys):
         place = tuple(int(index[members[0]]) for index in indices)
         within = tuple(axis.positions[members] - cut.start(i) for axis, cut, i in zip(axes, cuts, place, strict=True))
         entries.append((place, within, members, False))
     return entries
-
-
-def _dense_keys(indices: list[Array]) -> Array:
-    """One small integer per distinct tuple of chunk indices, where their product overflows."""
-    return np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)
 
 
 # -- ------------------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def bar(wanted: bool, title: str) -> Iterator[Report]:
         with _bar(title) as report:
             yield report
     else:
-        yield _silent
+        yield lambda now: None
 
 
 @contextmanager
@@ -132,10 +132,6 @@ class _Watch(counting.Watcher):
             self._now, done_bytes=nbytes, done_chunks=min(chunks, total), total_chunks=total, seconds=seconds
         )
         self._report(self._now)
-
-
-def _silent(progress: Progress) -> None:
-    """Nobody asked."""
 
 
 def rate_text(now: Progress) -> str:

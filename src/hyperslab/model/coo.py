@@ -95,16 +95,12 @@ class Coo:
         starts = np.ones(data.size, bool)
         starts[1:] = (coords[:, 1:] != coords[:, :-1]).any(axis=0)
         if not starts.all():
-            coords, data = coords[:, starts], _added(data, np.flatnonzero(starts))
+            if data.dtype.kind not in "biufc":
+                message = f"two values of {data.dtype} for one cell of a sparse array"
+                raise Invalid(message, remedy="give one value per cell")
+            coords, data = coords[:, starts], np.add.reduceat(data, np.flatnonzero(starts), dtype=data.dtype)
         kept = ~same_bits(data, self.fill)
         return type(self)(self.shape, coords[:, kept], data[kept], self.fill)
-
-
-def _added(data: Numbers, starts: Numbers) -> Numbers:
-    if data.dtype.kind not in "biufc":
-        raise Invalid(f"two values of {data.dtype} for one cell of a sparse array", remedy="give one value per cell")
-    added: Numbers = np.add.reduceat(data, starts, dtype=data.dtype)
-    return added
 
 
 def same_bits(cells: Numbers, value: Numbers) -> Numbers:

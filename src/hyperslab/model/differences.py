@@ -8,7 +8,7 @@ import numpy as np
 
 from hyperslab.errors import Problem
 from hyperslab.model.attrs import Attrs, equal, untagged
-from hyperslab.model.cells import Values, same_type
+from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
@@ -80,15 +80,11 @@ def _same_attribute(expected: object, found: object) -> bool:
     if equal(expected, found) or equal(expected, untagged(found)):
         return True
     if isinstance(expected, np.ndarray) and isinstance(found, np.ndarray | np.generic):
-        return _same_typed(expected, found)
+        if expected.dtype.kind in "UT" and found.dtype.kind in "UT" and expected.shape in (found.shape, (1,)):
+            return expected.reshape(-1).tolist() == np.asarray(found).reshape(-1).tolist()
+        is_number = expected.shape == (1,) and found.shape == () and expected.dtype.kind in "biufc"
+        return is_number and equal(expected[0], np.asarray(found)[()])
     if isinstance(expected, np.ndarray | np.generic | str) or not isinstance(found, np.ndarray | np.generic):
         return False
     values = list(expected) if isinstance(expected, list | tuple) else [expected]
     return equal(values, np.asarray(found).reshape(-1).tolist())
-
-
-def _same_typed(expected: Values, found: Values | np.generic) -> bool:
-    if expected.dtype.kind in "UT" and found.dtype.kind in "UT" and expected.shape in (found.shape, (1,)):
-        return expected.reshape(-1).tolist() == np.asarray(found).reshape(-1).tolist()
-    is_number = expected.shape == (1,) and found.shape == () and expected.dtype.kind in "biufc"
-    return is_number and equal(expected[0], np.asarray(found)[()])

@@ -146,16 +146,10 @@ class ArraySpec:
     def evolve(self, **changes: Any) -> Self:
         """A copy with some fields changed. Labels follow a new shape, and go where they cannot."""
         if self.indexes and "shape" in changes and "indexes" not in changes:
-            changes["indexes"] = self._fitted(changes["shape"])
+            sizes = {name: size for name, size in zip(self.dims, changes["shape"], strict=False) if name is not None}
+            cut = {name: fitted(index, sizes[name]) for name, index in self.indexes.items() if name in sizes}
+            changes["indexes"] = {name: index for name, index in cut.items() if index is not None}
         return replace(self, **changes)
-
-    def _fitted(self, shape: tuple[int, ...]) -> dict[str, Index]:
-        found = {}
-        for name, size in zip(self.dims, shape, strict=False):
-            index = fitted(self.indexes[name], size) if name is not None and name in self.indexes else None
-            if name is not None and index is not None:
-                found[name] = index
-        return found
 
 
 Node = GroupSpec | ArraySpec | Link

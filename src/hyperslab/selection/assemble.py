@@ -39,21 +39,13 @@ def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = Fa
     layout = list(together)
     for axis, (what, dims) in enumerate(parts):
         if axis in coupled:
-            axes.append(PositionList(_along(what, dims, together, shape)))
+            positions = steps(what) if isinstance(what, Range) else what
+            spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
+            axes.append(PositionList(np.broadcast_to(spaced, [shape[dim] for dim in together]).reshape(-1)))
             continue
         layout += dims
         axes.append(what if isinstance(what, Range) else PositionList(what.reshape(-1)))
-    return _arranged(Region(tuple(axes), coupled), layout, shape, scalar)
-
-
-def _along(what: Range | Values, dims: tuple[int, ...], together: list[int], shape: tuple[int, ...]) -> Values:
-    """One coupled axis's positions, repeated over all coupled result dimensions."""
-    positions = steps(what) if isinstance(what, Range) else what
-    spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
-    return np.broadcast_to(spaced, [shape[dim] for dim in together]).reshape(-1)
-
-
-def _arranged(region: Region, layout: list[int], shape: tuple[int, ...], scalar: bool) -> Selection:
+    region = Region(tuple(axes), coupled)
     new = [dim for dim in range(len(shape)) if dim not in layout]
     longer = [dim for dim in layout if shape[dim] != 1]
     repeated = any(shape[dim] != 1 for dim in new)

@@ -20,34 +20,25 @@ def compose(first: Selection, key: object, dialect: Dialect = select) -> Selecti
     second = dialect(key, first.shape)
     if 0 in second.shape:
         return assemble([(NOTHING, ())] * len(first.region.axes), second.shape)
-    inner = _reindexed(second)
+    # For each dimension of the first result: what the second selects of it, and its result dimensions over which that
+    # varies.
+    inner: list[Part] = [
+        (axis if isinstance(axis, Range) else axis.positions.reshape([second.shape[dim] for dim in dims]), dims)
+        for axis, dims in zip(second.region.axes, provenance(second), strict=True)
+    ]
     parts: list[Part] = []
     for axis, dims in zip(first.region.axes, provenance(first), strict=True):
         if isinstance(axis, PositionList):
             parts.append(_picked(axis.positions.reshape([first.shape[dim] for dim in dims]), [inner[d] for d in dims]))
-        elif dims:
-            parts.append(_stepped(axis, inner[dims[0]]))
-        else:
+        elif not dims:
             parts.append((Range(axis.start, 1, 1), ()))
-    return assemble(parts, second.shape, scalar=second.scalar)
-
-
-def _reindexed(second: Selection) -> list[Part]:
-    """Per dimension of the first result, what the second selects of it and the second's result dimensions it fills."""
-    parts: list[Part] = []
-    for axis, dims in zip(second.region.axes, provenance(second), strict=True):
-        if isinstance(axis, PositionList):
-            parts.append((axis.positions.reshape([second.shape[dim] for dim in dims]), dims))
         else:
-            parts.append((axis, dims))
-    return parts
-
-
-def _stepped(axis: Range, inner: Part) -> Part:
-    what, dims = inner
-    if isinstance(what, Range):
-        return Range(axis.start + axis.step * what.start, what.count, axis.step * what.step), dims
-    return axis.start + axis.step * what, dims
+            what, result = inner[dims[0]]
+            if isinstance(what, Range):
+                parts.append((Range(axis.start + axis.step * what.start, what.count, axis.step * what.step), result))
+            else:
+                parts.append((axis.start + axis.step * what, result))
+    return assemble(parts, second.shape, scalar=second.scalar)
 
 
 def _picked(positions: Values, inners: list[Part]) -> Part:

@@ -37,7 +37,9 @@ def plain_items(key: object, shape: Shape) -> list[object]:
             filled += [item] + [WHOLE] * (len(shape) - used)
             axis += len(shape) - used
         elif isinstance(item, np.ndarray) and item.dtype == bool and item.ndim:
-            filled += _nonzero(item, axis, shape)
+            if any(side not in (0, length) for side, length in zip(item.shape, shape[axis:], strict=False)):
+                raise unfit_mask(item, axis, shape)
+            filled += item.nonzero()
             axis += item.ndim
         else:
             filled.append(item)
@@ -126,10 +128,6 @@ def _plain(item: Any) -> object:
             return index(item)
         except TypeError:
             pass
-    return _plain_array(item)
-
-
-def _plain_array(item: object) -> object:
     try:
         array = np.asarray(item)
     except ValueError:
@@ -141,13 +139,6 @@ def _plain_array(item: object) -> object:
     if array.dtype.kind not in "iu":
         raise SelectionError(f"{item!r} is no position", remedy=_KINDS)
     return array.astype(np.int64, copy=False) if array.ndim else int(array)
-
-
-def _nonzero(mask: Values, axis: int, shape: Shape) -> tuple[Values, ...]:
-    """A mask as one integer array per axis; like NumPy it may have no cells along an axis that has some."""
-    if any(side not in (0, length) for side, length in zip(mask.shape, shape[axis:], strict=False)):
-        raise unfit_mask(mask, axis, shape)
-    return mask.nonzero()
 
 
 def unfit_mask(mask: Values, axis: int, shape: Shape) -> SelectionError:

@@ -4,7 +4,7 @@ xarray's meaning. Ints in ``[]`` are always positions. Which index a dimension h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.model.amounts import is_whole_number
-from hyperslab.model.cells import Values
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
 from hyperslab.selection.coordinate_axes import listed, ruler_of
@@ -113,20 +112,16 @@ def lookup_of(dim: str, index: Index) -> Lookup | None:
     """What finds the positions of labels of a dimension; None where its cells are no labels (compounds, truth)."""
     match index:
         case Labels():
-            return Names(index.names, 0, dim, positional=True)
+            return Names(dim, index.names, 0, positional=True)
         case FloatLabels():
-            return FloatNames(listed(index), dim)
-        case Coordinate() if index.values.dtype.kind in "USTO":
-            return Names(tuple(_text(index.values)), index.trend, dim)
+            return FloatNames(dim, listed(index))
+        case Coordinate() if index.values.dtype.kind == "S":
+            return Names(dim, tuple(value.decode("utf-8", "replace") for value in index.values.tolist()), index.trend)
+        case Coordinate() if index.values.dtype.kind in "UTO":
+            return Names(dim, tuple(f"{value}" for value in index.values.tolist()), index.trend)
         case Coordinate() if index.values.dtype.kind not in "iufM":
             return None
-    return NumberLabels(ruler_of(index), dim)
-
-
-def _text(values: Values) -> Iterable[str]:
-    if values.dtype.kind == "S":
-        return (value.decode("utf-8", "replace") for value in values.tolist())
-    return (f"{value}" for value in values.tolist())
+    return NumberLabels(dim, ruler_of(index))
 
 
 def _positions(item: object, lookup: Lookup) -> object:
@@ -147,29 +142,25 @@ def _positions(item: object, lookup: Lookup) -> object:
 def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: object) -> object:
     """One item of ``sel`` on a dimension that has labels."""
     if isinstance(item, slice):
-        if isinstance(lookup, Names) and lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
+        if lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
             return item
         if method is not None:
             raise Unsupported("method with a slice", remedy="slices take whole ranges; leave the method out")
-        return _between(item, lookup)
+        step = item.step
+        if step is not None and not is_whole_number(step):
+            raise WrongType(f"a slice step of {step!r}", remedy="the step of a slice of labels counts cells: an int")
+        if step is None or step >= 0:
+            return slice(*lookup.between(item.start, item.stop), step)
+        low, high = lookup.between(item.stop, item.start)
+        return slice(high - 1, low - 1 if low else None, step) if low < high else slice(0, 0, step)
     many = np.ndim(item) if not isinstance(item, str | bytes) else 0
     if isinstance(item, bool | np.bool_) or (many and np.asarray(item).dtype == bool):
         return item
-    if isinstance(lookup, Names) and lookup.positional and isinstance(item, int | np.integer):
+    if lookup.positional and isinstance(item, int | np.integer):
         return item
     if method is not None:
         return _each(item, lambda label: lookup.nearest(label, tolerance))
     return _each(item, lookup.exact) if many else lookup.chosen(item)
-
-
-def _between(item: slice, lookup: Lookup) -> slice:
-    step = item.step
-    if step is not None and not is_whole_number(step):
-        raise WrongType(f"a slice step of {step!r}", remedy="the step of a slice of labels counts cells: an int")
-    if step is None or step >= 0:
-        return slice(*lookup.between(item.start, item.stop), step)
-    low, high = lookup.between(item.stop, item.start)
-    return slice(high - 1, low - 1 if low else None, step) if low < high else slice(0, 0, step)
 
 
 def _each(item: Any, find: Callable[[Any], Any]) -> object:

@@ -6,10 +6,11 @@ and `between` (a slice of ``sel``). ``LabelError`` names the neighbours of a lab
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,40 +23,63 @@ from hyperslab.selection.label_query import LabelQuery, seek, span_of
 Where = int | slice | Values
 
 
-class Lookup(Protocol):
-    """The labels of one dimension."""
+@dataclass(frozen=True, slots=True)
+class Lookup(ABC):
+    """The labels of the dimension ``dim``."""
 
+    dim: str
+
+    @abstractmethod
     def exact(self, label: object) -> Where:
-        """The position with this label; a slice or an array when several have it."""
-        ...
+        """Return the position with this label; a slice or an array when several have it."""
 
     def chosen(self, label: object) -> Where:
-        """The same for ``sel``: a date coarser than the coordinate's resolution selects the whole period."""
-        ...
+        """Do the same for ``sel``: a date coarser than the coordinate's resolution selects the whole period."""
+        return self.exact(label)
 
+    @abstractmethod
     def nearest(self, label: object, tolerance: object) -> int:
-        """The position with the closest label, within ``tolerance`` unless that is None."""
-        ...
+        """Return the position with the closest label, within ``tolerance`` unless that is None."""
 
+    @abstractmethod
     def bound(self, label: object, *, stop: bool) -> int:
-        """The bound of a slice in ``[]``, which must be a label; one step past a computed scale may be a ``stop``."""
-        ...
+        """Return the bound of a slice in ``[]``, which must be a label; one step past a computed scale may be a
+        ``stop``."""
 
+    @abstractmethod
     def stride(self, step: Any) -> int:
-        """A step of a slice in ``[]`` given as a distance of labels, as a number of cells."""
-        ...
+        """Turn a step of a slice in ``[]``, a distance of labels, into a number of cells."""
 
     def between(self, start: Any, stop: Any) -> tuple[int, int]:
-        """First position and the one after the last of the cells from ``start`` to ``stop``, both included."""
-        ...
+        """Return the first position and the one after the last of the cells from ``start`` to ``stop``, both
+        included."""
+        low = 0 if start is None else self._edge(start, end=False)
+        return low, self.size if stop is None else self._edge(stop, end=True)
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Return the length of the dimension."""
+
+    @property
+    def positional(self) -> bool:
+        """Return whether an int in ``sel`` is a position, since no label is a number."""
+        return False
+
+    @abstractmethod
+    def _edge(self, label: object, *, end: bool) -> int:
+        """Return a bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class NumberLabels:
+class NumberLabels(Lookup):
     """Labels that are numbers or times."""
 
     ruler: CoordinateAxis
-    dim: str
+
+    @property
+    def size(self) -> int:
+        return self.ruler.size
 
     def exact(self, label: object) -> Where:
         sought = seek(label, self.ruler.calendar, self.dim)
@@ -67,7 +91,15 @@ class NumberLabels:
         sought = seek(label, self.ruler.calendar, self.dim)
         if sought.resolution >= self.ruler.resolution():
             return _together(self.ruler.same(self._required(label, sought)))
-        return self._period(label, sought)
+        ruler = self.ruler
+        if not ruler.trend:
+            inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) < sought.stop]
+            return np.array(inside, np.int64)
+        low = self._border(sought, far=ruler.trend < 0, end=False)
+        high = self._border(sought, far=ruler.trend > 0, end=True)
+        if low == high and low in (0, ruler.size):
+            raise self._missing(label, sought)
+        return slice(low, high)
 
     def nearest(self, label: object, tolerance: object) -> int:
         ruler = self.ruler
@@ -105,12 +137,7 @@ class NumberLabels:
             raise SelectionError(f"{self.dim} has no step of which {step} is a multiple", remedy="give an int")
         return cells
 
-    def between(self, start: Any, stop: Any) -> tuple[int, int]:
-        low = 0 if start is None else self._edge(start, end=False)
-        return low, self.ruler.size if stop is None else self._edge(stop, end=True)
-
     def _edge(self, label: object, *, end: bool) -> int:
-        """A bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
         ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
         if ruler.trend:
             far = sought.stop is not None and end == (ruler.trend > 0)
@@ -128,17 +155,6 @@ class NumberLabels:
             return self.ruler.rank(edge.first)
         places = self.ruler.same(place)
         return int(places[-1]) + 1 if end != far else int(places[0])
-
-    def _period(self, label: object, sought: LabelQuery) -> Where:
-        ruler = self.ruler
-        if not ruler.trend:
-            inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) < sought.stop]
-            return np.array(inside, np.int64)
-        low = self._border(sought, far=ruler.trend < 0, end=False)
-        high = self._border(sought, far=ruler.trend > 0, end=True)
-        if low == high and low in (0, ruler.size):
-            raise self._missing(label, sought)
-        return slice(low, high)
 
     def _required(self, label: object, sought: LabelQuery) -> int:
         place = self._find(sought)
@@ -166,15 +182,6 @@ class NumberLabels:
             slack, step = 4 * ruler.slack, 0.0
         return float(min(max(step, slack), 0.25 * gap))
 
-    def _begins_within(self, place: int, sought: LabelQuery) -> bool:
-        """Return whether the label is a period, such as a year, with cells from ``place`` on, but none at its
-        beginning.
-        """
-        ruler = self.ruler
-        if ruler.trend <= 0 or place == ruler.size or sought.stop is None:
-            return False
-        return bool(ruler.at(place) < sought.stop and sought.resolution < ruler.resolution())
-
     def _missing(self, label: object, sought: LabelQuery) -> LabelError:
         ruler, shown, number = self.ruler, f"{self.dim} {label}", sought.first
         if not ruler.size:
@@ -185,7 +192,8 @@ class NumberLabels:
                 f"{shown} is not there; the closest is {ruler.show(ruler.nearest(number))}", remedy=remedy
             )
         place = ruler.rank(number)
-        if self._begins_within(place, sought):
+        begins = ruler.trend > 0 and place < ruler.size and sought.stop is not None and ruler.at(place) < sought.stop
+        if begins and sought.resolution < ruler.resolution():  # a period, such as a year, without its beginning
             remedy = f"sel(...) takes {label!r} for the whole period"
         if place == 0:
             return LabelError(f"{shown} lies beyond the first cell, {ruler.show(0)}", remedy=remedy)
@@ -209,20 +217,20 @@ class FloatNames(NumberLabels):
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Names(Lookup):
     """Labels that are words."""
 
     names: tuple[str, ...]
     trend: int
-    dim: str
     positional: bool = False
     """An int in ``sel`` is a position: the names are the dimension's own, not a coordinate's."""
 
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
     def exact(self, label: object) -> Where:
         return _together(self._places(label))
-
-    def chosen(self, label: object) -> Where:
-        return self.exact(label)
 
     def nearest(self, label: object, tolerance: object) -> int:
         raise LabelError(f"{self.dim} has names, which have no nearest one", remedy="leave the method out")
@@ -232,10 +240,6 @@ class Names:
 
     def stride(self, step: Any) -> int:
         raise WrongType(f"a slice step of {step!r}", remedy=f"{self.dim} has names: the step is an int")
-
-    def between(self, start: Any, stop: Any) -> tuple[int, int]:
-        low = 0 if start is None else self._edge(start, end=False)
-        return low, len(self.names) if stop is None else self._edge(stop, end=True)
 
     def _edge(self, label: object, *, end: bool) -> int:
         name = self._word(label)

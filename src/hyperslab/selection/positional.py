@@ -28,7 +28,9 @@ def select(key: Any, shape: Shape) -> Selection:
         return _advanced(items, shape, first=False)
     selection = _basic(tuple(items), shape)
     if selection is None:
-        raise _out_of_bounds(items, shape)
+        single = zip((item for item in items if isinstance(item, int | slice)), enumerate(shape), strict=False)
+        wrong = ((item, *place) for item, place in single if isinstance(item, int) and not -place[1] <= item < place[1])
+        raise out_of_bounds(*next(wrong))
     return selection
 
 
@@ -104,12 +106,6 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
         result += shape[len(axes) :]
         axes += [Range(0, length, 1) for length in shape[len(axes) :]]
     return Selection(Region(tuple(axes)), tuple(result), not dots and not result)
-
-
-def _out_of_bounds(items: list[Any], shape: Shape) -> SelectionError:
-    single = zip((item for item in items if isinstance(item, int | slice)), enumerate(shape), strict=False)
-    wrong = ((item, *place) for item, place in single if isinstance(item, int) and not -place[1] <= item < place[1])
-    return out_of_bounds(*next(wrong))
 
 
 def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:

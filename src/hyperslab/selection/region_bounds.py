@@ -47,13 +47,10 @@ def checked(region: Region) -> Region:
         raise SelectionError("of an array without dimensions there is everything or nothing")
     match region:
         case Product():
-            if len(region.axes) != len(shape):
-                raise _other_rank(len(region.axes), shape)
-            for axis, (taken, length) in enumerate(zip(region.axes, shape, strict=True)):
-                _check_axis(taken, axis, length)
+            _check_axes(region.axes, shape)
         case Points():
             _check_points(region.points, shape)
-        case _:
+        case Blocks():
             _check_blocks(region.blocks, shape)
     return region
 
@@ -62,13 +59,18 @@ def _other_rank(found: int, shape: Shape) -> SelectionError:
     return SelectionError(f"a region of {found} axes of an array of {len(shape)}")
 
 
-def _check_axis(taken: Taken, axis: int, length: int) -> None:
-    if isinstance(taken, Steps):
-        if taken.step < 1 or not 0 <= taken.start <= taken.stop <= length:
-            said = f"start {taken.start}, stop {taken.stop}, step {taken.step}"
-            raise SelectionError(f"{said} along axis {axis} of length {length}")
-    elif taken and not (taken[0] >= 0 and taken[-1] < length and all(map(lt, taken, taken[1:]))):
-        raise SelectionError(f"positions along axis {axis} that do not rise within its length {length}")
+def _check_axes(axes: tuple[Taken, ...], shape: Shape) -> None:
+    if len(axes) != len(shape):
+        raise _other_rank(len(axes), shape)
+    for axis, (taken, length) in enumerate(zip(axes, shape, strict=True)):
+        match taken:
+            case Steps(start=start, stop=stop, step=step):
+                if step < 1 or not 0 <= start <= stop <= length:
+                    cells = f"start {start}, stop {stop}, step {step}"
+                    raise SelectionError(f"{cells} along axis {axis} of length {length}")
+            case [first, *_, last] | [first as last]:
+                if first < 0 or last >= length or not all(map(lt, taken, taken[1:])):
+                    raise SelectionError(f"positions along axis {axis} that do not rise within its length {length}")
 
 
 def _check_points(points: tuple[tuple[int, ...], ...], shape: Shape) -> None:

@@ -34,12 +34,14 @@ def region_of_key(key: object, shape: Shape) -> Region:
     """
     items = key if isinstance(key, tuple) else (key,)
     masks = [place for place, item in enumerate(items) if _is_mask(item, shape)]
-    if len(masks) == 1 and not any(isinstance(item, np.ndarray | list) for item in _without(items, masks[0])):
+    if len(masks) == 1 and sum(isinstance(item, np.ndarray | list) for item in items) == 1:
         return _masked(np.asarray(items[masks[0]]), items, masks[0], shape)
     plain = _without_new_axes(key, shape)
     flags = [bool(item) for item in plain if isinstance(item, np.ndarray) and item.dtype == bool]
     if flags:
-        return _flagged(flags, len(plain), shape)
+        if len(plain) - len(flags) != len(shape) or len(flags) > 1 or shape:
+            raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
+        return Everything(()) if flags[0] else Nothing()
     arrays = sum(isinstance(item, np.ndarray) for item in plain)
     return _several(key, shape) if arrays > 1 else _outer(plain, shape)
 
@@ -60,10 +62,6 @@ def _is_mask(item: object, shape: Shape) -> bool:
         except ValueError:
             return False
     return isinstance(item, np.ndarray) and item.dtype == bool and (item.ndim > 1 or 0 < item.ndim == len(shape))
-
-
-def _without(items: tuple[Any, ...], place: int) -> tuple[object, ...]:
-    return (*items[:place], *items[place + 1 :])
 
 
 def _masked(mask: Values, items: tuple[Any, ...], place: int, shape: Shape) -> Region:
@@ -95,13 +93,6 @@ def _box(sides: tuple[Any, ...], place: int) -> Box:
     flat = (*sides[:place], *sides[place], *sides[place + 1 :])
     starts, stops = zip(*flat, strict=True)
     return starts, stops
-
-
-def _flagged(flags: list[bool], items: int, shape: Shape) -> Region:
-    """``array[True]`` and ``array[False]``, alone."""
-    if items - len(flags) != len(shape) or len(flags) > 1 or shape:
-        raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
-    return Everything(()) if flags[0] else Nothing()
 
 
 def _outer(items: list[Any], shape: Shape) -> Region:

@@ -109,7 +109,10 @@ def _union(bounds: Values, left: Iterator[int]) -> Spans:
     """The union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank). ``left``: one number for
     each interval that they may be cut into."""
     if bounds.shape[2] == 1:
-        return _joined(bounds[:, 0, 0], bounds[:, 1, 0])
+        order = np.argsort(bounds[:, 0, 0])
+        starts, ends = bounds[order, 0, 0], np.maximum.accumulate(bounds[order, 1, 0])
+        apart = starts[1:] > ends[:-1]
+        return _row(starts[np.append(True, apart)], ends[np.append(apart, True)])
     spans: list[Span] = []
     for start, stop, inside in _intervals(bounds):
         if next(left, None) is None:
@@ -120,14 +123,6 @@ def _union(bounds: Values, left: Iterator[int]) -> Spans:
         else:
             spans.append(Span(start, stop, inner))
     return tuple(spans)
-
-
-def _joined(starts: Values, stops: Values) -> Spans:
-    """Runs along the last axis, those that touch or overlap as one."""
-    order = np.argsort(starts)
-    starts, ends = starts[order], np.maximum.accumulate(stops[order])
-    apart = starts[1:] > ends[:-1]
-    return _row(starts[np.append(True, apart)], ends[np.append(apart, True)])
 
 
 def _intervals(bounds: Values) -> Iterator[tuple[int, int, Values]]:

@@ -123,16 +123,6 @@ def _taken(target: str) -> AlreadyExists:
     return AlreadyExists("the target exists", url=target, remedy=remedy)
 
 
-def _take_name(temporary: str, target: str) -> None:
-    """One rename to a name that nothing has: of several builders of one target the first gets it."""
-    with suppress(OSError):
-        os.rmdir(target)  # an empty folder gives way
-    try:
-        link_new(temporary, target)
-    except FileExistsError:
-        raise _taken(target) from None
-
-
 def can_build(target: str) -> bool:
     """Return whether something can be made beside ``target`` and take its place."""
     target = os.path.realpath(target)
@@ -150,7 +140,12 @@ def put_in_place(temporary: str, target: str, *, overwrite: bool, durable: bool 
         if overwrite:
             aside = _rename(temporary, target)
         else:
-            _take_name(temporary, target)
+            with suppress(OSError):
+                os.rmdir(target)  # an empty folder gives way
+            try:
+                link_new(temporary, target)
+            except FileExistsError:
+                raise _taken(target) from None
         if durable:
             sync_folder(folder)
     if aside is not None:

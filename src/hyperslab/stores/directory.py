@@ -191,17 +191,14 @@ class Commit:
             self.key, temporary, folder = self._written[0]
             place = self._folders.path(folder) + self.key.rpartition("/")[2]
             if self._new:
-                self._link(temporary, place)
+                try:
+                    link_new(temporary, place)
+                except FileExistsError:
+                    raise beaten(self._folders.url, self.key) from None
+                self._shown.append(place)
             elif temporary != place:
                 replace(temporary, place, flushed=self._durable)
             del self._written[0]
-
-    def _link(self, temporary: str, place: str) -> None:
-        try:
-            link_new(temporary, place)
-        except FileExistsError:
-            raise beaten(self._folders.url, self.key) from None
-        self._shown.append(place)
 
     @contextmanager
     def _lasting(self, folders: Collection[str]) -> Iterator[None]:
@@ -232,19 +229,16 @@ class Commit:
                     self._show()
                 self._shown.clear()
         finally:
-            self._abandon()
+            if self._last is not None:
+                with suppress(OSError):
+                    os.close(self._last[1])
+            for running in [*(running for _, running in self._flushing), *self._making]:
+                running.exception()
+            for _, temporary, _ in self._written:
+                discard(temporary)
+            for place in reversed(self._shown):
+                discard(place)
             self.key = self._failed or self.key
-
-    def _abandon(self) -> None:
-        if self._last is not None:
-            with suppress(OSError):
-                os.close(self._last[1])
-        for running in [*(running for _, running in self._flushing), *self._making]:
-            running.exception()
-        for _, temporary, _ in self._written:
-            discard(temporary)
-        for place in reversed(self._shown):
-            discard(place)
 
 
 def _stamp(path: str, descriptor: int) -> None:

@@ -38,18 +38,14 @@ def adopted(target: Any) -> Any:
         return target
     if isinstance(target, MutableMapping):
         return MappingStore(target)
-    return _of_zarr(target)
-
-
-def _of_zarr(store: Any) -> Any:
-    kind = type(store).__name__ if type(store).__module__.startswith("zarr.") else ""
+    kind = type(target).__name__ if type(target).__module__.startswith("zarr.") else ""
     if kind == "LocalStore":
-        return DirectoryStore(store.root, read_only=store.read_only)
+        return DirectoryStore(target.root, read_only=target.read_only)
     if kind == "ObjectStore":
         from hyperslab.stores.buckets import wrapped
 
-        return wrapped(store.store, read_only=store.read_only)
-    return ZarrPythonStore(store)
+        return wrapped(target.store, read_only=target.read_only)
+    return ZarrPythonStore(target)
 
 
 class _Foreign(ProcessStore):
@@ -281,15 +277,14 @@ class ZarrPythonStore(_Foreign):
             return None
 
     def _names(self, prefix: str) -> Names:
-        return self._collected(self._store.list_prefix(below(prefix)))
+        names = self._store.list_prefix(below(prefix))
 
-    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
-        """By the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
-        return split_names(self._names(prefix), prefix)
-
-    def _collected(self, names: Any) -> Names:
         async def collect() -> Names:
             return [name async for name in names]
 
         found: Names = self._sync(collect())
         return found
+
+    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
+        """By the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
+        return split_names(self._names(prefix), prefix)

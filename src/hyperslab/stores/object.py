@@ -221,7 +221,10 @@ class ObjectStore(ObjectListing, KeepsLeases):
     ) -> Version:
         """A part is cut from the whole where a server gives no parts, or none of an empty value."""
         if part is not None and part[0] < 0 and self._counts_forward:
-            part, options = self._from_start(key, part, options)
+            meta = self._head(key)
+            if meta is None:
+                raise FileNotFoundError(key)
+            part, options = span(*part, meta["size"]), {**options, "if_match": meta["e_tag"]}
         try:
             return self._ask(key, self._fetch, key, part, options, most, unless, ranged=part is not None)
         except (Refused, Unranged):
@@ -230,13 +233,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
             return found
         start, stop = span(*part, found.size)
         return Version(found.data[start:stop], found.size, found.stamp)
-
-    def _from_start(self, key: str, part: Range, options: Mapping[str, Any]) -> tuple[Range, Mapping[str, Any]]:
-        """The last bytes as a range of the version that has them, for Azure, which does not count from the end."""
-        meta = self._head(key)
-        if meta is None:
-            raise FileNotFoundError(key)
-        return span(*part, meta["size"]), {**options, "if_match": meta["e_tag"]}
 
     def _fetch(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
@@ -276,28 +272,26 @@ class ObjectStore(ObjectListing, KeepsLeases):
             return None if self.size(key) is None else []
         try:
             if any(not 0 <= start < stop for start, stop in ranges):
-                return self._odd_ranges(key, ranges, options)
+                # Ranges that are empty or count from the end; one of the last bytes is one request, others need the
+                # size.
+                if len(ranges) == 1 and ranges[0][0] < 0 and ranges[0][1] == 0:
+                    return [self._part(key, ranges[0], options)]
+                size = self.size(key)
+                if size is None:
+                    return None
+                spans = [span(start, stop, size) for start, stop in ranges]
+                whole = [wanted for wanted in spans if wanted[0] < wanted[1]]
+                found = self._ranges(key, whole, options) if whole else []
+                if found is None:
+                    return None
+                parts = iter(found)
+                return [next(parts) if start < stop else b"" for start, stop in spans]
             merged = merge(ranges, _GAP)
             parts = each_request([partial(self._part, key, part, options) for part in merged])
         except FileNotFoundError:
             return None
         found = dict(zip(merged, parts, strict=True))
         return [_cut(wanted, found) for wanted in ranges]
-
-    def _odd_ranges(self, key: str, ranges: Sequence[Range], options: Mapping[str, Any]) -> list[bytes] | None:
-        """Ranges that are empty or count from the end; one of the last bytes is one request, others need the size."""
-        if len(ranges) == 1 and ranges[0][0] < 0 and ranges[0][1] == 0:
-            return [self._part(key, ranges[0], options)]
-        size = self.size(key)
-        if size is None:
-            return None
-        spans = [span(start, stop, size) for start, stop in ranges]
-        whole = [wanted for wanted in spans if wanted[0] < wanted[1]]
-        found = self._ranges(key, whole, options) if whole else []
-        if found is None:
-            return None
-        parts = iter(found)
-        return [next(parts) if start < stop else b"" for start, stop in spans]
 
     def _part(self, key: str, part: Range, options: Mapping[str, Any]) -> bytes:
         if part[0] < 0:

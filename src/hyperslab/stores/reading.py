@@ -77,18 +77,14 @@ def walk(folders: Folders, folder: str) -> Iterator[str]:
             stack.pop()
             within.discard(way.pop())
         elif name.endswith("/"):
-            real = _real(folders.root + name[:-1], way[-1])
+            path = folders.root + name[:-1]
+            real = real_path(path) if os.path.islink(path) else os.path.join(way[-1], os.path.basename(path))
             if real not in within:
                 stack.append(_steps(folders, name[:-1]))
                 way.append(real)
                 within.add(real)
         else:
             yield name
-
-
-def _real(path: str, parent: str) -> str:
-    """The real place of a folder whose parent's is known."""
-    return real_path(path) if os.path.islink(path) else os.path.join(parent, os.path.basename(path))
 
 
 def _steps(folders: Folders, folder: str) -> Iterator[str]:
@@ -196,26 +192,22 @@ class FolderReader(Store):
                 if counting.traces:
                     counting.count(read=done)
                 return buffer[:done]
-            return self._get_sized(descriptor, key, scratch, most)
+            status = os.fstat(descriptor)
+            size = status.st_size
+            if not size:
+                return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
+            if most is not None and size > max(most, len(scratch.buffer)):
+                raise too_long(self._url, key, most, size)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
+            if counting.traces:
+                counting.count(read=size)
+            return view[: read_rest(descriptor, view, 0)]
         except (OSError, MemoryError) as error:
             self._unread(error, key)
             return None
         finally:
             os.close(descriptor)
-
-    def _get_sized(self, descriptor: int, key: str, scratch: Scratch, most: int | None) -> memoryview | None:
-        """The value of a file that is asked for its size first, from its start."""
-        status = os.fstat(descriptor)
-        size = status.st_size
-        if not size:
-            return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
-        if most is not None and size > max(most, len(scratch.buffer)):
-            raise too_long(self._url, key, most, size)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
-        if counting.traces:
-            counting.count(read=size)
-        return view[: read_rest(descriptor, view, 0)]
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
         """Read into ``out`` if the value has its length; the value's true length, or None when missing."""

@@ -93,7 +93,12 @@ class ReferenceStore(Store):
             return [value[slice(*span(start, stop, len(value)))] for start, stop in ranges]
         target, offset, length = self._placed(key, entry)
         if _URL.match(target) and not target.startswith("file://"):
-            return self._fetched(key, target, offset, length, ranges)
+            if self._allowed is not True and not any(_is_allowed(target, str(root)) for root in self._allowed or ()):
+                raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
+            file = self._remote(key, target)
+            size = self._whole(key, target, file.size - offset if length is None else length, file.size - offset)
+            spans = [span(start, stop, size) for start, stop in ranges]
+            return file.preads([(offset + first, offset + last) for first, last in spans])
         return self._read_local(key, target, offset, length, ranges)
 
     def size(self, key: str) -> int | None:
@@ -183,14 +188,6 @@ class ReferenceStore(Store):
         if self._allowed is True or any(_is_within(path, os.path.realpath(root)) for root in roots):
             return path
         raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
-
-    def _fetched(self, key: str, target: str, offset: int, length: int | None, ranges: Ranges) -> Parts:
-        if self._allowed is not True and not any(_is_allowed(target, str(root)) for root in self._allowed or ()):
-            raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
-        file = self._remote(key, target)
-        size = self._whole(key, target, file.size - offset if length is None else length, file.size - offset)
-        spans = [span(start, stop, size) for start, stop in ranges]
-        return file.preads([(offset + first, offset + last) for first, last in spans])
 
     def _remote(self, key: str, target: str) -> RemoteFile:
         if target not in self._files:
@@ -294,21 +291,14 @@ def _entries(document: dict[str, Any], url: str) -> _ReferenceDocument:
         raise FormatError("templates are an object", url=url)
     lists = [entry for entry in refs.values() if type(entry) is list]  # of a million entries: no function for each
     if not {*map(type, refs.values())} <= {str, dict, list} or [] in lists:
-        _refuse_strange(refs, url)
+        remedy = "a document of kerchunk names files; of a dataset in Zarr open the folder, not one of its documents"
+        for key, entry in refs.items():  # an entry under what no store takes as a key is never asked for
+            if is_key(key) and (not isinstance(entry, str | dict | list) or entry == []):
+                raise FormatError(f"{key!r} leads to no chunk", url=url, remedy=remedy)
     targets: dict[str, str] = {}
     for target in {entry[0] for entry in lists if entry and type(entry[0]) is str}:
         targets[target] = _filled(target, templates, url)
     return _ReferenceDocument(refs, targets)
-
-
-def _refuse_strange(refs: Mapping[str, Any], url: str) -> None:
-    """Raise FormatError for an entry that leads to no chunk, under a key that a store may have."""
-    for key, entry in refs.items():
-        if is_key(key) and (not isinstance(entry, str | dict | list) or entry == []):
-            remedy = (
-                "a document of kerchunk names files; of a dataset in Zarr open the folder, not one of its documents"
-            )
-            raise FormatError(f"{key!r} leads to no chunk", url=url, remedy=remedy)
 
 
 def _filled(target: str, templates: Mapping[str, Any], url: str) -> str:

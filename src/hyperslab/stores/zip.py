@@ -182,23 +182,20 @@ class ZipStore(Store):
         self._held_back = Unclosed(self, self.url)
         self._infos: dict[str, ZipInfo] = {}
         if os.path.exists(self._path):
-            self._open()
+            if not os.path.isfile(self._path):
+                raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
+            try:
+                file = FileIO(self._path)
+                self._before = _version(os.fstat(file.fileno()))
+            except OSError as error:
+                raise read_error(error, self.url, "") from error
+            self._entries = Entries(self.url, file, self._limit)
+            self._infos = read_directory(self.url, file)
         elif read_only:
             raise NotFound("there is no such file", url=self.url)
         self._listed = self._infos
         if read_only:
             self._enter_single_folder()
-
-    def _open(self) -> None:
-        if not os.path.isfile(self._path):
-            raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
-        try:
-            file = FileIO(self._path)
-            self._before = _version(os.fstat(file.fileno()))
-        except OSError as error:
-            raise read_error(error, self.url, "") from error
-        self._entries = Entries(self.url, file, self._limit)
-        self._infos = read_directory(self.url, file)
 
     def _enter_single_folder(self) -> None:
         tops = {key.partition("/")[0] for key in self._infos}

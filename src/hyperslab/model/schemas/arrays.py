@@ -177,32 +177,28 @@ class VArraySchema(ArraySchema):
             raise SchemaError("a VArraySchema takes vgrid or arrays_shape", remedy="give one of the two")
         if vgrid is not None:
             tiles = _counts("vgrid", vgrid, self)
-            shape = self._divided(tiles)
+            for dimension, count in zip(self.dimensions, tiles, strict=True):
+                if dimension.size is None:
+                    message = f"vgrid for the unlimited dimension {dimension.name!r}"
+                    raise SchemaError(message, remedy="give arrays_shape")
+                if dimension.size % count:
+                    message = f"vgrid {tiles} does not divide the shape {self.shape}"
+                    raise SchemaError(
+                        f"{message}: {count} tiles along {dimension.name!r}",
+                        remedy="give numbers of tiles that divide the shape, or arrays_shape",
+                    )
+            shape = tuple(size // count for size, count in zip(self.shape, tiles, strict=True))
         else:
             shape = _counts("arrays_shape", arrays_shape, self)
-            tiles = self._covered(shape)
+            for dimension, length in zip(self.dimensions, shape, strict=True):
+                if dimension.size is not None and length > dimension.size:
+                    raise SchemaError(
+                        f"arrays_shape {shape}: a tile is longer than the dimension {dimension.name!r}",
+                        remedy=f"the shape is {self.shape}",
+                    )
+            tiles = tuple(-(-size // length) for size, length in zip(self.shape, shape, strict=True))
         object.__setattr__(self, "vgrid", tiles)
         object.__setattr__(self, "arrays_shape", shape)
-
-    def _divided(self, tiles: tuple[int, ...]) -> tuple[int, ...]:
-        for dimension, count in zip(self.dimensions, tiles, strict=True):
-            if dimension.size is None:
-                raise SchemaError(f"vgrid for the unlimited dimension {dimension.name!r}", remedy="give arrays_shape")
-            if dimension.size % count:
-                raise SchemaError(
-                    f"vgrid {tiles} does not divide the shape {self.shape}: {count} tiles along {dimension.name!r}",
-                    remedy="give numbers of tiles that divide the shape, or arrays_shape",
-                )
-        return tuple(size // count for size, count in zip(self.shape, tiles, strict=True))
-
-    def _covered(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        for dimension, length in zip(self.dimensions, shape, strict=True):
-            if dimension.size is not None and length > dimension.size:
-                raise SchemaError(
-                    f"arrays_shape {shape}: a tile is longer than the dimension {dimension.name!r}",
-                    remedy=f"the shape is {self.shape}",
-                )
-        return tuple(-(-size // length) for size, length in zip(self.shape, shape, strict=True))
 
     def _key(self) -> tuple[object, ...]:
         return (*ArraySchema._key(self), self.vgrid, self.arrays_shape)

@@ -147,7 +147,7 @@ def default_fill(dtype: np.dtype[np.generic]) -> np.generic:
     return _cell(float("nan"), dtype)
 
 
-def require_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic:
+def require_fill(value: Any, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value in the type of the cells: the same number, or the nearest where they are floats;
     SchemaError."""
     if value is None:
@@ -155,10 +155,15 @@ def require_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     allowed = (int, float, complex, np.number)
     if isinstance(value, bool | np.timedelta64) or not isinstance(value, allowed):
         raise SchemaError(f"a fill value of {value!r}", remedy="give a number")
-    kind = np.dtype(type(value)).kind if isinstance(value, np.generic) else type(value)
+    is_complex = isinstance(value, complex | np.complexfloating)
     if dtype.kind in "iu":
-        return _whole_fill(value, dtype, is_complex=kind in ("c", complex))
-    if dtype.kind == "f" and kind in ("c", complex):
+        limits = np.iinfo(dtype.str)
+        if is_complex or value != value or value in (np.inf, -np.inf) or int(value) != value:
+            raise _no_fill(value, dtype)
+        if not limits.min <= int(value) <= limits.max:
+            raise _no_fill(value, dtype)
+        return _cell(int(value), dtype)
+    if dtype.kind == "f" and is_complex:
         raise _no_fill(value, dtype)
     with np.errstate(over="ignore"):
         try:
@@ -168,15 +173,6 @@ def require_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     if not _same_finiteness(value, cell):
         raise _no_fill(value, dtype)
     return cell if cell == cell else default_fill(dtype)
-
-
-def _whole_fill(value: Any, dtype: np.dtype[np.generic], *, is_complex: bool) -> np.generic:
-    limits = np.iinfo(dtype.str)
-    if is_complex or value != value or value in (np.inf, -np.inf) or int(value) != value:
-        raise _no_fill(value, dtype)
-    if not limits.min <= int(value) <= limits.max:
-        raise _no_fill(value, dtype)
-    return _cell(int(value), dtype)
 
 
 def _same_finiteness(value: Any, cell: np.generic) -> bool:
@@ -380,15 +376,14 @@ def _to_tuple_member(value: object) -> object:
     raise TypeError(f"a tuple holds texts, numbers, datetimes and tuples, not {type(value).__name__}")
 
 
-def with_complex(value: tuple[object, ...]) -> tuple[object, ...]:
+def with_complex(value: object) -> object:
     """Return a stored tuple with the numbers for the texts inside it that spell complex numbers."""
-    return tuple(map(_with_complex, value))
-
-
-def _with_complex(member: object) -> object:
-    if isinstance(member, tuple):
-        return with_complex(member)
-    return complex(member) if isinstance(member, str) and _spells_complex(member) else member
+    match value:
+        case tuple():
+            return tuple(map(with_complex, value))
+        case str() if _spells_complex(value):
+            return complex(value)
+    return value
 
 
 def _spells_complex(text: str) -> bool:
