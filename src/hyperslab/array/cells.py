@@ -139,10 +139,19 @@ class CellAccess:
     def as_cells(self, value: object) -> Values:
         """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
-            return _objects(value, isinstance(self.spec.dtype, VlenBytes))
+            # Variable-length cells: an object array as it is; ``bytes`` (or, for arrays, one 1-D array) as a single
+            # cell.
+            one = isinstance(self.spec.dtype, VlenBytes)
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                return value
+            if one and not isinstance(value, bytes | bytearray):
+                return np.asarray(value, object)
+            cell = np.empty((), object)
+            cell[()] = bytes(value) if one else np.asarray(value)
+            return cell
         if self.references:
             cells = references.as_cells(value) if self.dtype.names is None else as_rows(value, self.dtype)
-            return self._stored(cells)
+            return cells if self.session is None else references.leaving(cells, self.references, self.session)
         if self.dtype.names is not None and (isinstance(value, list | tuple) or has_fields(value)):
             return as_rows(value, self.dtype)
         try:
@@ -155,10 +164,6 @@ class CellAccess:
         except (TypeError, ValueError, OverflowError) as error:
             message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
-
-    def _stored(self, cells: Values) -> Values:
-        """With references as they are seen from this dataset."""
-        return cells if self.session is None else references.leaving(cells, self.references, self.session)
 
     def _as_fields(self, value: object, fields: Any) -> Values:
         """What is given for a field alone, or for several."""
@@ -232,14 +237,3 @@ def _requests(plan: Plan) -> int:
     if plan.grid.outer is None or not len(plan):
         return len(plan)
     return 2 * len(outer_chunks(plan))
-
-
-def _objects(value: Any, one: bool) -> Values:
-    """Variable-length cells: an object array as it is; ``bytes`` (or, for arrays, one 1-D array) as a single cell."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return value
-    if one and not isinstance(value, bytes | bytearray):
-        return np.asarray(value, object)
-    cell = np.empty((), object)
-    cell[()] = bytes(value) if one else np.asarray(value)
-    return cell

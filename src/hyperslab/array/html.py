@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import longest_chunk
 from hyperslab.chunks.grid import Grid
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.attrs import equal
@@ -148,10 +149,15 @@ def picture(shape: tuple[int, ...], chunks: Chunks) -> str:
     """An ``<svg>`` of the grid, at most :data:`LINES` cuts per axis; empty for arrays without cells or dimensions."""
     if not shape or prod(shape) == 0:
         return ""
-    sides = _sides(shape)
-    cuts = [_cuts(length, cut, side) for length, cut, side in zip(shape, chunks, sides, strict=True)]
+    # Lengths on paper: long axes are longer, but a ratio of a thousand stays drawable.
+    longest = max(shape)
+    sides = [SHORTEST + (LONGEST - SHORTEST) * float(length / longest) ** 0.5 for length in shape]
+    scales = zip(shape, chunks, sides, strict=True)
+    cuts = [[side * edge / length for edge in edges(length, cut)] for length, cut, side in scales]
     left, boxes, height = 0.0, [], 0.0
-    for axes in _groups(len(shape))[-PICTURES:]:
+    ndim = len(shape)
+    groups = [range(max(stop - 3, 0), stop) for stop in range(ndim % 3 or 3, ndim + 1, 3)]
+    for axes in groups[-PICTURES:]:
         drawing, box_width, box_height = _box(
             [sides[i] for i in axes], [cuts[i] for i in axes], [f"{shape[i]:,}" for i in axes]
         )
@@ -174,22 +180,6 @@ def edges(length: int, cut: int | tuple[int, ...], most: int = LINES) -> list[in
     if count <= most:
         return list(inner)
     return [inner[(2 * i + 1) * count // (2 * most)] for i in range(most)]
-
-
-def _groups(ndim: int) -> list[range]:
-    """The axes of each box: threes from the end, the rest in the first."""
-    first = ndim % 3 or 3
-    return [range(max(stop - 3, 0), stop) for stop in range(first, ndim + 1, 3)]
-
-
-def _sides(shape: tuple[int, ...]) -> list[float]:
-    """Lengths on paper: long axes are longer, but a ratio of a thousand stays drawable."""
-    longest = max(shape)
-    return [SHORTEST + (LONGEST - SHORTEST) * float(length / longest) ** 0.5 for length in shape]
-
-
-def _cuts(length: int, cut: int | tuple[int, ...], side: float) -> list[float]:
-    return [side * edge / length for edge in edges(length, cut)]
 
 
 def _box(sides: list[float], cuts: list[list[float]], labels: list[str]) -> tuple[str, float, float]:
@@ -257,12 +247,12 @@ def array_html(path: str, spec: ArraySpec, stored: int | None) -> str:
 def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
     """How the cells are stored, as a table beside a picture of the chunk grid."""
     chunks = spec.inner_chunks or spec.chunks
-    rows = {"": ("Array", "Chunk"), "Bytes": (_raw_bytes(spec, spec.shape), _raw_bytes(spec, _largest(chunks)))}
-    rows["Shape"] = (text(spec.shape), text(_chunks_text(chunks)))
-    rows["Count"] = (
-        counted(len(spec.shape), "dimension"),
-        counted(Grid.of(spec.shape, chunks).size, "chunk"),
-    )
+    rows = {
+        "": ("Array", "Chunk"),
+        "Bytes": (_raw_bytes(spec, spec.shape), _raw_bytes(spec, longest_chunk(chunks))),
+        "Shape": (text(spec.shape), text(_chunks_text(chunks))),
+        "Count": (counted(len(spec.shape), "dimension"), counted(Grid.of(spec.shape, chunks).size, "chunk")),
+    }
     body = "".join(f"<tr><th>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, (a, b) in rows.items())
     more = "".join(
         f'<tr><th>{name}</th><td colspan="2">{value}</td></tr>' for name, value in _more(spec, stored).items()
@@ -290,10 +280,6 @@ def _raw_bytes(spec: ArraySpec, shape: tuple[int, ...]) -> str:
     if not is_fixed(spec.dtype):
         return "varying"
     return size_text(prod(shape) * spec.numpy_dtype.itemsize)
-
-
-def _largest(chunks: Chunks) -> tuple[int, ...]:
-    return tuple(cut if isinstance(cut, int) else max(cut, default=0) for cut in chunks)
 
 
 def _chunks_text(chunks: Chunks) -> str:

@@ -26,7 +26,11 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         place = child(folder, dim)
         coordinate = spec if place == path else _coordinate(session, place)
         if coordinate is not None and coordinate.shape == (size,) and coordinate.dims == (dim,):
-            return _index(session, place, coordinate)
+            cells = CellAccess(coordinate, session.reader.chunks(place), session.settings, None, place, session.url)
+            values = np.asarray(cells.read(select((), coordinate.shape)))
+            calendar = coordinate.attrs.get("calendar")
+            time = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
+            return time or Coordinate(values)
         if not folder:
             return None
         folder = split(folder)[0]
@@ -39,11 +43,3 @@ def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:
     except NodeNotFound:
         return None
     return spec if spec.is_array else None
-
-
-def _index(session: OpenDataset, place: str, spec: ArraySpec) -> Index:
-    cells = CellAccess(spec, session.reader.chunks(place), session.settings, None, place, session.url)
-    values = np.asarray(cells.read(select((), spec.shape)))
-    calendar = spec.attrs.get("calendar")
-    time = cf_time(values, spec.units, str(calendar) if calendar is not None else None) if spec.units else None
-    return time or Coordinate(values)

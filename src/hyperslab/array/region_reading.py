@@ -33,7 +33,12 @@ def read_region(cells: CellAccess, region: Region) -> Values:
     try:
         require_fits(region, shape)
         if isinstance(region, Blocks) and shape:
-            return _read_blocks(cells, spans_of_boxes(region.blocks))
+            spans = spans_of_boxes(region.blocks)
+            total = count(spans)
+            require(total * cells.dtype.itemsize, cells.settings.memory_limit)
+            out = np.empty(total, cells.dtype)
+            _fill(cells, (), spans, out)
+            return out
         size = region_shape(region, shape)
         require(prod(size) * cells.dtype.itemsize, cells.settings.memory_limit)
     except HyperslabError as error:
@@ -69,14 +74,6 @@ def _coupled(rows: Values) -> plain.Region:
     """Cells one by one; ``rows``: their positions along each axis."""
     axes = tuple(plain.PositionList(np.ascontiguousarray(row)) for row in rows)
     return plain.Region(axes, tuple(range(len(axes))) if len(axes) > 1 else ())
-
-
-def _read_blocks(cells: CellAccess, spans: Spans) -> Values:
-    total = count(spans)
-    require(total * cells.dtype.itemsize, cells.settings.memory_limit)
-    out = np.empty(total, cells.dtype)
-    _fill(cells, (), spans, out)
-    return out
 
 
 def _fill(cells: CellAccess, above: tuple[Span, ...], spans: Spans, out: Values) -> None:

@@ -51,14 +51,11 @@ class LinkedDatasets:
 
     def closed(self, session: OpenDataset) -> None:
         """One was closed: if it is the first, so are all others; if not, it is opened again when it is needed."""
-        if self._is_first(session):
+        first = None if self._first is None else self._first()
+        if first is not None and first.reader is session.reader:
             self.close()
         else:
             self.keep(session)
-
-    def _is_first(self, session: OpenDataset) -> bool:
-        first = None if self._first is None else self._first()
-        return first is not None and first.reader is session.reader
 
     def close(self) -> None:
         """Let go of all that were opened for links."""

@@ -46,24 +46,20 @@ def write(cells: CellAccess, selection: Selection, value: Any, fields: Any = Non
         value = _broadcast(value, selection)
     listed = to_coo(value).reshaped(selection.region.shape)
     if sparse_io.takes(cells.source, box):
-        _write_lists(cells, box, listed)
+        try:
+            sparse_io.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
+        except HyperslabError as error:
+            raise error.locate(node=cells.node, url=cells.url) from error.__cause__
+        finally:
+            if cells.session is not None:
+                cells.session.version.renew()
         return
     itemsize = max(1, listed.dtype.itemsize, cells.dtype.itemsize)
     for slab in sparse_io.slabs(cells.grid, box, _SLAB // itemsize):
-        region = _region(slab)
+        region = Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in slab))
         require(prod(region.shape) * itemsize, cells.settings.memory_limit)
         local = [slice(cut.start - all.start, cut.stop - all.start) for cut, all in zip(slab, box, strict=True)]
         cells.write(Selection(region, region.shape), listed.part(local).dense())
-
-
-def _write_lists(cells: CellAccess, box: Box, listed: Coo) -> None:
-    try:
-        sparse_io.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
-    except HyperslabError as error:
-        raise error.locate(node=cells.node, url=cells.url) from error.__cause__
-    finally:
-        if cells.session is not None:
-            cells.session.version.renew()
 
 
 def _broadcast(value: Any, selection: Selection) -> object:
@@ -80,7 +76,3 @@ def _box(region: Region) -> Box | None:
     if region.coupled or region.void or not all(isinstance(axis, Range) and axis.step == 1 for axis in region.axes):
         return None
     return tuple(slice(axis.start, axis.start + axis.count) for axis in region.axes if isinstance(axis, Range))
-
-
-def _region(box: Box) -> Region:
-    return Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box))

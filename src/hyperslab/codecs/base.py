@@ -39,14 +39,10 @@ class ChunkLayout:
 
 
 class ArrayToArray(ABC):
-    """array -> array."""
+    """array -> array. ``cells``: what :meth:`encode` gives; dtype and shape may differ from what it takes."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def cells(self) -> ChunkLayout:
-        """What :meth:`encode` gives: dtype and shape may differ from what it takes."""
+    cells: ChunkLayout
 
     @abstractmethod
     def encode(self, array: Values) -> Values:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 from hyperslab.model.dtypes import NumpyDType
@@ -188,15 +188,6 @@ _BLOCK = 128 << 10
 """Bytes of a block where none is asked for: it stays in a core's own cache while it is shuffled and compressed."""
 
 
-def _block_of(cname: str, typesize: int) -> int:
-    """What to ask of the library for blocks of ``_BLOCK`` bytes; 0, its own choice, for slow compressors.
-
-    The quick compressors take each of up to 16 bytes of an item as a stream of its own, and the size asked for is that
-    of one stream. The library's choice, up to 1 MiB, takes twice the time to write for 0.3 % less to store.
-    """
-    return _BLOCK // (typesize if typesize <= 16 else 1) if cname in ("lz4", "blosclz") else 0
-
-
 class Blosc(BytesToBytes):
     """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
 
@@ -209,9 +200,12 @@ class Blosc(BytesToBytes):
         self._clevel = integer("blosc", config, "clevel", 5, 0, 9)
         itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
         self._typesize = integer("blosc", config, "typesize", max(itemsize, 1), 1, 2**31 - 1)
-        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1) or _block_of(
-            self._cname, self._typesize
-        )
+        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1)
+        if not self._blocksize and self._cname in ("lz4", "blosclz"):
+            # The quick compressors take each of up to 16 bytes of an item as a stream of its own, and the size asked
+            # for is that of one stream. The library's choice, up to 1 MiB, takes twice the time to write for 0.3 % less
+            # to store. It is kept for slow compressors.
+            self._blocksize = _BLOCK // (self._typesize if self._typesize <= 16 else 1)
         shuffle = config.get("shuffle", 1)
         shuffle = SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
         shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
@@ -226,7 +220,7 @@ class Blosc(BytesToBytes):
             raise Invalid(
                 f"blosc: a chunk of {size} bytes", remedy="smaller chunks (less than 2 GiB), or another codec"
             )
-        numcodecs_blosc = _numcodecs_blosc()
+        numcodecs_blosc = numcodecs_module("blosc")
         if self._cname not in numcodecs_blosc.list_compressors():
             raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
         shape = (self._word, self._clevel, self._shuffle, self._blocksize)
@@ -261,7 +255,10 @@ class Blosc(BytesToBytes):
             # Old Blosc does not flag a block of few or large items, which is one stream; Blosc2 goes by the flag alone.
             items = 0 if data[2] & (_WHOLE | _STORED) else data[3]
             if library is None or items > _SPLIT_SIZE or int.from_bytes(data[8:12], "little") < _SPLIT_ITEMS * items:
-                _decode_by_numcodecs(data, out)
+                try:
+                    _run_single_threaded(numcodecs_module("blosc").decompress, data, out)
+                except (RuntimeError, ValueError) as error:
+                    raise damaged("blosc", error, len(out)) from error
             elif (found := library.decode_blosc(data, out)) != size:
                 raise damaged("blosc", f"error {found} of the Blosc library", size)
 
@@ -300,21 +297,6 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
 # -- numcodecs: writes every chunk, and decodes where the library of Blosc2 is missing -------------------------------
 
 
-def _decode_by_numcodecs(data: Buffer, out: memoryview) -> None:
-    try:
-        _run_single_threaded(_numcodecs_blosc().decompress, data, out)
-    except (RuntimeError, ValueError) as error:
-        raise damaged("blosc", error, len(out)) from error
-
-
-@cache
-def _numcodecs_blosc() -> Any:
-    """Return the module, which takes a tenth of a second to import."""
-    from numcodecs import blosc
-
-    return blosc
-
-
 def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) -> Buffer:
     """Call a function of numcodecs in this thread alone.
 
@@ -323,7 +305,7 @@ def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) ->
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    module = _numcodecs_blosc()
+    module = numcodecs_module("blosc")
     before = module.use_threads
     module.use_threads = False
     try:
@@ -362,7 +344,7 @@ def check_header(data: Buffer, size: int | None, limit: int) -> int:
 
 
 def _extremes(data: Buffer, blocks: int) -> tuple[int, int]:
-    """The lowest and the highest of many offsets."""
+    """Return the lowest and the highest of many offsets."""
     offsets = np.frombuffer(data, "<u4", blocks, 16)
     return int(offsets.min()), int(offsets.max())
 
@@ -383,7 +365,7 @@ def _refuse(code: int, first: int, stored: int) -> NoReturn:
 @cache
 def _readable_formats(library: libblosc2.LibBlosc2 | None) -> frozenset[int]:
     """Return the numbers in headers of the compressors that can be decoded; Snappy is by our own code."""
-    names = _numcodecs_blosc().list_compressors() if library is None else library.compressors
+    names = numcodecs_module("blosc").list_compressors() if library is None else library.compressors
     return frozenset(code for code, name in enumerate(FORMATS) if name in names or code == _SNAPPY)
 
 

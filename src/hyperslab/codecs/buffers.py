@@ -6,8 +6,10 @@ Decoded bytes are exactly as many as the cells take, or at most :func:`ceiling` 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from math import prod
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -64,6 +66,12 @@ def damaged(codec: str, reason: object, size: int | None = None) -> CorruptChunk
     """The error for a stream that its library refuses."""
     expected = f"a sound {codec} stream" if size is None else f"a sound {codec} stream of {size} bytes"
     return CorruptChunk(f"{codec}: the chunk is damaged", expected=expected, found=str(reason) or "a broken stream")
+
+
+@cache
+def numcodecs_module(name: str) -> Any:
+    """Return a module of numcodecs on its first use: numcodecs takes a tenth of a second to import."""
+    return import_module(f"numcodecs.{name}")
 
 
 # -- cells as bytes: flat views, byte order ----------------------------------------------------------------------------

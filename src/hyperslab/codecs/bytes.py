@@ -87,12 +87,7 @@ class Transpose(ArrayToArray):
         only("transpose", config, "order")
         self._order = _order(config.get("order"), len(cells.shape))
         self._inverse = tuple(int(axis) for axis in np.argsort(self._order))
-        self._cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The same cells, the shape permuted."""
-        return self._cells
+        self.cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
 
     def encode(self, array: Values) -> Values:
         """A view."""

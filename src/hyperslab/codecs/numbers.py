@@ -36,18 +36,13 @@ class Filter(ArrayToArray):
             raise Invalid(f"codec {name!r} cannot turn {dtype} into {astype}", remedy=f"dtypes of the kinds {kinds}")
         self._memory = memory
         self._dtype = dtype
-        self._cells = ChunkLayout(astype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The cells in the encoded dtype."""
-        return self._cells
+        self.cells = ChunkLayout(astype, cells.shape)
 
     def encode(self, array: Values) -> Values:
         """Numbers as they are stored."""
         with np.errstate(all="ignore"):
             found = self.forward(contiguous(array).view(self._dtype))
-            return found.astype(self._cells.numpy_dtype, copy=False)
+            return found.astype(self.cells.numpy_dtype, copy=False)
 
     def decode(self, array: Values) -> Values:
         """Numbers as they were, as far as they can be restored."""
@@ -179,16 +174,11 @@ class PackBools(ArrayToArray):
         self._dtype = cells.numpy_dtype
         self._shape = cells.shape
         self._count = prod(cells.shape)
-        self._cells = ChunkLayout(np.dtype(np.uint8), (1 + -(-self._count // 8),))
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Bytes, one axis."""
-        return self._cells
+        self.cells = ChunkLayout(np.dtype(np.uint8), (1 + -(-self._count // 8),))
 
     def encode(self, array: Values) -> Values:
         """Packed booleans."""
-        out = np.empty(self._cells.shape, np.uint8)
+        out = np.empty(self.cells.shape, np.uint8)
         out[0] = -self._count % 8
         out[1:] = np.packbits(contiguous(array).reshape(-1).view(np.bool_))
         return out
@@ -301,7 +291,11 @@ class CastValue(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("cast_value", config, "data_type", "rounding", "out_of_range", "scalar_map")
-        source, target = _number_type(cells.numpy_dtype), _named_type(config.get("data_type"))
+        value = config.get("data_type")
+        name = value.get("name") if isinstance(value, Mapping) else value
+        if name not in _TYPES:
+            raise Unsupported(f"codec 'cast_value': data_type={value!r}", remedy="one of " + ", ".join(sorted(_TYPES)))
+        source, target = _number_type(cells.numpy_dtype), np.dtype(name)
         self._round = ROUNDINGS[choice("cast_value", config, "rounding", "nearest-even", ROUNDINGS)]
         self._range = choice("cast_value", config, "out_of_range", "error", ("error", "clamp", "wrap"))
         if self._range == "wrap" and target.kind == "f":
@@ -309,12 +303,7 @@ class CastValue(ArrayToArray):
         self._encode_map = _scalar_map(config.get("scalar_map"), "encode", source, target)
         self._decode_map = _scalar_map(config.get("scalar_map"), "decode", target, source)
         self._source, self._target = source, target
-        self._cells = ChunkLayout(target, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The cells in the target type."""
-        return self._cells
+        self.cells = ChunkLayout(target, cells.shape)
 
     def encode(self, array: Values) -> Values:
         """Cast; Invalid when a value does not fit."""
@@ -366,19 +355,15 @@ class CastValue(ArrayToArray):
             out = np.where(low | high, array.dtype.type(0), array).astype(target)
             out[low], out[high] = info.min, info.max
             return out
-        return _wrap(array, target)
-
-
-def _wrap(array: Values, target: NumpyDType) -> Values:
-    """Modulo the number of values of ``target``; OverflowError for infinities."""
-    if array.dtype.kind != "f":
-        return array.astype(target)
-    if np.isinf(array).any():
-        raise OverflowError(f"infinity does not fit into {target}")
-    modulus = 2.0 ** (8 * target.itemsize)
-    rest = np.fmod(array, modulus)
-    rest = np.where(rest < 0, rest + modulus, rest)
-    return np.where(rest == modulus, 0.0, rest).astype(np.uint64).astype(target)
+        # Modulo the number of values of ``target``; OverflowError for infinities.
+        if array.dtype.kind != "f":
+            return array.astype(target)
+        if np.isinf(array).any():
+            raise OverflowError(f"infinity does not fit into {target}")
+        modulus = 2.0 ** (8 * target.itemsize)
+        rest = np.fmod(array, modulus)
+        rest = np.where(rest < 0, rest + modulus, rest)
+        return np.where(rest == modulus, 0.0, rest).astype(np.uint64).astype(target)
 
 
 def _below(array: Values, bound: int) -> Values:
@@ -402,12 +387,7 @@ class ScaleOffset(ArrayToArray):
         if self._scale == 0:
             raise Invalid("codec 'scale_offset': scale=0", remedy="a scale other than zero")
         self._whole = dtype.kind in "iu"
-        self._cells = ChunkLayout(dtype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The same type and shape."""
-        return self._cells
+        self.cells = ChunkLayout(dtype, cells.shape)
 
     def encode(self, array: Values) -> Values:
         """Scaled; Invalid where an integer overflows."""
@@ -458,10 +438,3 @@ def _number_type(dtype: NumpyDType) -> NumpyDType:
     if dtype.name not in _TYPES:
         raise Unsupported(f"casting and scaling cells of type {dtype}", remedy="integers, or floats of 16 to 64 bits")
     return dtype.newbyteorder("=")
-
-
-def _named_type(value: object) -> NumpyDType:
-    name = value.get("name") if isinstance(value, Mapping) else value
-    if name not in _TYPES:
-        raise Unsupported(f"codec 'cast_value': data_type={value!r}", remedy="one of " + ", ".join(sorted(_TYPES)))
-    return np.dtype(name)

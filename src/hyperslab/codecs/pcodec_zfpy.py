@@ -23,17 +23,15 @@ class PCodec(ArrayToBytes):
     """Integers and floats of 16 to 64 bits; ``level`` 0 to 12. The chunk is one standalone stream of pco."""
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
-        only(
-            "pcodec",
-            config,
-            "level",
-            "mode_spec",
-            "delta_spec",
-            "paging_spec",
-            "delta_encoding_order",
-            "equal_pages_up_to",
-        )
-        self._library, self._standalone, self._wrapped = _load_pcodec()
+        specs = ("mode_spec", "delta_spec", "paging_spec")
+        only("pcodec", config, "level", *specs, "delta_encoding_order", "equal_pages_up_to")
+        try:
+            import pcodec
+            from pcodec import standalone, wrapped
+        except ImportError as error:
+            message = "codec 'pcodec' needs the library pcodec"
+            raise MissingLibrary(message, remedy="pip install 'hyperslab[codecs]'") from error
+        self._library, self._standalone, self._wrapped = pcodec, standalone, wrapped
         self._dtype = cells.numpy_dtype
         if self._dtype.name not in _TYPES or not self._dtype.isnative:  # numcodecs' readers take the machine's order
             raise unfit("pcodec", "native numbers of 16 to 64 bits", self._dtype)
@@ -120,18 +118,6 @@ def _either(owner: Any, new: str, old: str) -> Any:
     return getattr(owner, new, None) or getattr(owner, old)
 
 
-def _load_pcodec() -> tuple[Any, Any, Any]:
-    """The library and two parts of it, which pcodec 0.3 does not have as attributes."""
-    try:
-        import pcodec
-        from pcodec import standalone, wrapped
-    except ImportError as error:
-        raise MissingLibrary(
-            "codec 'pcodec' needs the library pcodec", remedy="pip install 'hyperslab[codecs]'"
-        ) from error
-    return pcodec, standalone, wrapped
-
-
 # -- zfpy: mostly with loss --------------------------------------------------------------------------------------------
 # zfp's decoder trusts its input: it reads past the end of a stream that is cut short. So the header must fit the cells
 # (https://zfp.readthedocs.io, file header), and the stream is padded to the most that a decoder may read.
@@ -146,7 +132,12 @@ class Zfpy(ArrayToBytes):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zfpy", config, "mode", "tolerance", "rate", "precision", "compression_kwargs")
-        self._library = _load_zfpy()
+        try:
+            import zfpy
+        except ImportError as error:
+            message = "codec 'zfpy' needs the library zfpy"
+            raise MissingLibrary(message, remedy="pip install 'hyperslab[codecs]'") from error
+        self._library = zfpy
         self._dtype = cells.numpy_dtype
         known = self._dtype.name in ("int32", "int64", "float32", "float64") and self._dtype.isnative
         if not known or not 1 <= len(cells.shape) <= 4:
@@ -172,7 +163,8 @@ class Zfpy(ArrayToBytes):
             return np.empty(self._shape, self._dtype)
         stream = bytes(data)
         self._check_header(stream)
-        room = self._room()
+        blocks = prod(-(-length // 4) for length in self._shape)
+        room = _HEADER + 64 + -(-blocks * self._block_bits() // 64) * 8
         if len(stream) > room:
             raise CorruptChunk("zfpy: the chunk is too long", expected=f"at most {room} bytes", found=len(stream))
         try:
@@ -201,15 +193,3 @@ class Zfpy(ArrayToBytes):
     def _block_bits(self) -> int:
         """The most bits that one block of 4 ** ndim cells takes: exponent, flags, bit planes and group tests."""
         return 64 + (1 << 2 * len(self._shape)) * (8 * self._dtype.itemsize + 2)
-
-    def _room(self) -> int:
-        blocks = prod(-(-length // 4) for length in self._shape)
-        return _HEADER + 64 + -(-blocks * self._block_bits() // 64) * 8
-
-
-def _load_zfpy() -> Any:
-    try:
-        import zfpy
-    except ImportError as error:
-        raise MissingLibrary("codec 'zfpy' needs the library zfpy", remedy="pip install 'hyperslab[codecs]'") from error
-    return zfpy

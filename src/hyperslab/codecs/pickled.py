@@ -86,13 +86,10 @@ def _behind(data: bytes, at: int, most: int) -> int:
             if stop < 0:
                 return len(data)
         if operation == _PUT:
-            _require_near(_number(data[at + 1 : stop]), most)
+            digits = data[at + 1 : stop]
+            _require_near(int(digits) if digits.isdigit() and len(digits) < 10 else -1, most)
         return stop + 1
     raise UnsafePickle(f"a pickle with the operation 0x{operation:02x}, which data do not need")
-
-
-def _number(digits: bytes) -> int:
-    return int(digits) if digits.isdigit() and len(digits) < 10 else -1
 
 
 def _require_near(place: int, most: int) -> None:
@@ -433,7 +430,14 @@ def _settle(columns: tuple[list[Any], ...], kinds: _StandIns) -> None:
             references += column
         elif kinds.reference in types:
             references += [value for value in column if type(value) is kinds.reference]
-    _become_references(references)
+    # Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each.
+    if not _all_sound(references):
+        for value in references:
+            reference = _reference({key: getattr(value, key, None) for key in KEYS})
+            for key in KEYS:
+                setattr(value, key, getattr(reference, key))
+    for name, said in (("home", None), ("__class__", ObjectReference)):
+        deque(map(object.__setattr__, references, repeat(name), repeat(said)), 0)
 
 
 def _reference(items: dict[str, object]) -> ObjectReference:
@@ -444,17 +448,6 @@ def _reference(items: dict[str, object]) -> ObjectReference:
     if not isinstance(found, ObjectReference):
         raise UnsafePickle("a pickled array with a region, which is stored as JSON alone")
     return found
-
-
-def _become_references(stand_ins: list[object]) -> None:
-    """Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each."""
-    if not _all_sound(stand_ins):
-        for value in stand_ins:
-            reference = _reference({key: getattr(value, key, None) for key in KEYS})
-            for key in KEYS:
-                setattr(value, key, getattr(reference, key))
-    for name, said in (("home", None), ("__class__", ObjectReference)):
-        deque(map(object.__setattr__, stand_ins, repeat(name), repeat(said)), 0)
 
 
 def _all_sound(stand_ins: list[object]) -> bool:

@@ -102,7 +102,15 @@ class PlainCells:
 
     def _column(self, values: list[object], kind: DataType) -> Values:
         if isinstance(kind, np.dtype):
-            return self._fixed(values, kind)
+            allowed, zero = _FIXED[kind.kind]
+            cells: list[Any] = self._written(values, allowed, zero, kind)
+            width = kind.itemsize // (4 if zero == "" else 1)
+            if isinstance(zero, str | bytes) and max(map(len, cells), default=0) > width:
+                raise self._corrupt("a text that is too long", kind)
+            try:
+                return np.array(cells, kind)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise self._corrupt(str(error), kind) from None
         if isinstance(kind, ObjectRef | RegionRef):
             return self._references(values, kind)
         wanted = _CLASSES[type(kind)]
@@ -123,18 +131,6 @@ class PlainCells:
             json.dumps(value) if type(value) in (float, bool) or (value and type(value) is int) else value
             for value in values
         ]
-
-    def _fixed(self, values: list[Any], kind: NumpyDType) -> Values:
-        allowed, zero = _FIXED[kind.kind]
-        values = self._written(values, allowed, zero, kind)
-        if isinstance(zero, str | bytes) and max(map(len, values), default=0) > kind.itemsize // (
-            4 if zero == "" else 1
-        ):
-            raise self._corrupt("a text that is too long", kind)
-        try:
-            return np.array(values, kind)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise self._corrupt(str(error), kind) from None
 
     def _references(self, values: list[Any], kind: DataType) -> Values:
         wanted = _CLASSES[type(kind)]
@@ -208,12 +204,7 @@ class IsoTime(ArrayToArray):
         dtype = read.dtype("iso_time", config, "dtype")
         if dtype.kind not in "mM":
             raise Invalid(f"codec 'iso_time': dtype={dtype.str!r}", remedy="a dtype of times, such as '<M8[s]'")
-        self._cells = ChunkLayout(dtype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Times as they are stored."""
-        return self._cells
+        self.cells = ChunkLayout(dtype, cells.shape)
 
     def encode(self, array: Values) -> Values:
         """Not offered."""
@@ -272,17 +263,12 @@ class Categorize(ArrayToArray):
         self._text = cells.numpy_dtype
         self._words = np.array(["", *labels], self._text)
         self._places = {label: place for place, label in enumerate(labels, 1)}
-        self._cells = ChunkLayout(astype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Integers."""
-        return self._cells
+        self.cells = ChunkLayout(astype, cells.shape)
 
     def encode(self, array: Values) -> Values:
         """The place of each word among the labels."""
         places = [self._places.get(word, 0) for word in array.reshape(-1).tolist()]
-        return np.array(places, self._cells.numpy_dtype).reshape(array.shape)
+        return np.array(places, self.cells.numpy_dtype).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
         """The words; CorruptChunk for a number that is no label."""
@@ -301,14 +287,9 @@ class EnumMembers(ArrayToArray):
         if not isinstance(cells.dtype, Enum):
             raise unfit("enum_members", "enumerations", cells.dtype)
         self._kind = cells.dtype
-        self._cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
+        self.cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
         fill = 0 if cells.fill_value is None else int(cells.fill_value)
         self._allowed = np.array([*dict(cells.dtype.members).values(), fill], cells.numpy_dtype)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The whole numbers."""
-        return self._cells
 
     def encode(self, array: Values) -> Values:
         """The same cells; Invalid names one that is no member."""

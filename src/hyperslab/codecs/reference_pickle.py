@@ -215,26 +215,25 @@ class ReferencePickle(ArrayToBytes):
             raise CorruptChunk("reference_pickle: wrong shape", expected=self._stored, found=str(found.shape)[:80])
         columns = found.columns
         if found.fields is None and fields is not None:  # rows as tuples in an array of objects
-            columns = _columns_of_rows(columns[0], len(fields))
+            count = len(fields)
+            empty = (0,) * count
+            rows = [row if type(row) is tuple else empty if row in (0, None) else (row,) for row in columns[0]]
+            if any(len(row) != count for row in rows):
+                message = "reference_pickle: a row has other fields"
+                raise CorruptChunk(message, expected=f"{count} fields", found="others")
+            columns = tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(count))
         elif found.fields != fields:
             raise CorruptChunk("reference_pickle: other fields", expected=fields, found=str(found.fields)[:80])
-        return self._plain.cells([self._as_text(column) for column in columns], self._shape)
-
-    @staticmethod
-    def _as_text(column: list[object]) -> list[object]:
-        """Return a structure within a row as JSON, since it has no type of its own here."""
-        if tuple not in set(map(type, column)):
-            return column
-        return [_json_of(value) if type(value) is tuple else value for value in column]
-
-
-def _columns_of_rows(rows: list[Any], count: int) -> tuple[list[Any], ...]:
-    """Return the fields of rows; a row that was never written is 0."""
-    empty = (0,) * count
-    rows = [row if type(row) is tuple else empty if row in (0, None) else (row,) for row in rows]
-    if any(len(row) != count for row in rows):
-        raise CorruptChunk("reference_pickle: a row has other fields", expected=f"{count} fields", found="others")
-    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(count))
+        # A structure within a row becomes JSON, since it has no type of its own here.
+        return self._plain.cells(
+            [
+                [_json_of(value) if type(value) is tuple else value for value in column]
+                if tuple in set(map(type, column))
+                else column
+                for column in columns
+            ],
+            self._shape,
+        )
 
 
 def _json_of(value: tuple[object, ...]) -> str:

@@ -7,7 +7,7 @@ mean is told in :mod:`~hyperslab.model.refs`; other keys of a reference are pass
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -29,21 +29,41 @@ from hyperslab.selection.region_bounds import checked
 
 
 _LARGEST = 2**63 - 1
+_KINDS = ("all", "none", "slices", "orthogonal", "points", "blocks")
 
 
 def region_of(document: object) -> Region:
     """The region that a document spells; FormatError for any other document."""
     if not isinstance(document, dict):
         raise FormatError(f"a region is an object, not {type(document).__name__}")
-    kind = document.get("type")
-    read = _KINDS.get(kind) if isinstance(kind, str) else None
-    if read is None:
-        said = repr(kind[:40]) if isinstance(kind, str) else type(kind).__name__
-        raise FormatError(f"a region of an unknown type ({said})", remedy=f"known are {', '.join(_KINDS)}")
     try:
-        return checked(read(document))
+        return checked(_unchecked_region(document))
     except SelectionError as error:
         raise FormatError(f"a region that is not within its own shape: {error.said}") from None
+
+
+def _unchecked_region(document: dict[str, object]) -> Region:
+    match kind := document.get("type"):
+        case "all":
+            return Everything(_shape(document) if "shape" in document else None)
+        case "none":
+            return Nothing()
+        case "slices" | "orthogonal":
+            axes = _items(document, "axes")
+            if kind == "slices" and any(isinstance(axis, dict) and "index" in axis for axis in axes):
+                raise FormatError("a region of slices with a list of positions", remedy="its type is orthogonal")
+            return Product(tuple(map(_axis, axes)), _shape(document))
+        case "points":
+            return Points(tuple(_numbers(point, "point") for point in _items(document, "points")), _shape(document))
+        case "blocks":
+            blocks = []
+            for block in _items(document, "blocks"):
+                if not isinstance(block, list) or len(block) != 2:
+                    raise FormatError("a block of a region that is not [start, stop]")
+                blocks.append((_numbers(block[0], "start of a block"), _numbers(block[1], "stop of a block")))
+            return Blocks(tuple(blocks), _shape(document))
+    shown = repr(kind[:40]) if isinstance(kind, str) else type(kind).__name__
+    raise FormatError(f"a region of an unknown type ({shown})", remedy=f"known are {', '.join(_KINDS)}")
 
 
 def spelled_region(region: Region, *, scalar_as_one: bool = False) -> dict[str, object]:
@@ -73,48 +93,6 @@ def _spelled_axis(axis: Steps | tuple[int, ...]) -> dict[str, object]:
     if isinstance(axis, Steps):
         return {"start": axis.start, "stop": axis.stop, "step": axis.step}
     return {"index": list(axis)}
-
-
-def _all(document: dict[str, object]) -> Region:
-    return Everything(_numbers(document["shape"], "shape") if "shape" in document else None)
-
-
-def _none(document: dict[str, object]) -> Region:
-    return Nothing()
-
-
-def _slices(document: dict[str, object]) -> Region:
-    axes = _items(document, "axes")
-    if any(isinstance(axis, dict) and "index" in axis for axis in axes):
-        raise FormatError("a region of slices with a list of positions", remedy="its type is orthogonal")
-    return Product(tuple(_axis(axis) for axis in axes), _shape(document))
-
-
-def _orthogonal(document: dict[str, object]) -> Region:
-    return Product(tuple(_axis(axis) for axis in _items(document, "axes")), _shape(document))
-
-
-def _points(document: dict[str, object]) -> Region:
-    return Points(tuple(_numbers(point, "point") for point in _items(document, "points")), _shape(document))
-
-
-def _blocks(document: dict[str, object]) -> Region:
-    blocks = []
-    for block in _items(document, "blocks"):
-        if not isinstance(block, list) or len(block) != 2:
-            raise FormatError("a block of a region that is not [start, stop]")
-        blocks.append((_numbers(block[0], "start of a block"), _numbers(block[1], "stop of a block")))
-    return Blocks(tuple(blocks), _shape(document))
-
-
-_KINDS: dict[str, Callable[[dict[str, object]], Region]] = {
-    "all": _all,
-    "none": _none,
-    "slices": _slices,
-    "orthogonal": _orthogonal,
-    "points": _points,
-    "blocks": _blocks,
-}
 
 
 def _shape(document: dict[str, object]) -> tuple[int, ...]:
@@ -227,12 +205,7 @@ class ReferenceText(ArrayToArray):
         if not isinstance(cells.dtype, ObjectRef | RegionRef):
             raise unfit("reference_text", "references", cells.dtype)
         self._kind: ObjectRef | RegionRef = cells.dtype
-        self._cells = ChunkLayout(VlenString(), cells.shape, "")
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Text."""
-        return self._cells
+        self.cells = ChunkLayout(VlenString(), cells.shape, "")
 
     def encode(self, array: Values) -> Values:
         """The text of each reference; Invalid for a cell that is none."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from struct import Struct
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from google_crc32c import value as crc32c
@@ -77,7 +77,14 @@ class ShardIndex:
         if total is not None:
             bad = self.unsound(entries, total)
             if bad.any():
-                self._refuse(entries, total, bad)
+                place = tuple(int(i) for i in np.argwhere(bad)[0])
+                offset, length = (int(number) for number in entries[place])
+                first, limit = map(int, self._room(total))
+                if first <= offset and offset + length <= limit:
+                    what, expected = "is too long for its cells", f"at most {self.most} bytes"
+                else:
+                    what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
+                raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))
         return entries
 
     def find(self, shard: Buffer) -> Entries:
@@ -159,16 +166,6 @@ class ShardIndex:
         at_start = self.location == "start"
         return np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
 
-    def _refuse(self, entries: Entries, total: int, bad: Values) -> NoReturn:
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
-        offset, length = (int(number) for number in entries[place])
-        first, limit = map(int, self._room(total))
-        if first <= offset and offset + length <= limit:
-            what, expected = "is too long for its cells", f"at most {self.most} bytes"
-        else:
-            what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
-        raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))
-
 
 # -- shards encoded and decoded whole; formats read and write parts of one by the index alone -------------------------
 
@@ -183,7 +180,7 @@ class Sharding(ArrayToBytes):
     def __init__(self, cells: ChunkLayout, inner: Chain, index: ShardIndex) -> None:
         self._shape = cells.shape
         self._dtype = cells.numpy_dtype
-        self._fill = _fill_cell(cells)
+        self._fill = ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]
         self._omits = cells.fill_value is not None
         self._inner = inner
         self._index = index
@@ -233,8 +230,3 @@ class Sharding(ArrayToBytes):
         fill = np.asarray(self._fill, self._dtype).tobytes()
         first = block[(0,) * block.ndim]
         return first.tobytes() == fill and contiguous(block).tobytes() == fill * block.size
-
-
-def _fill_cell(cells: ChunkLayout) -> Any:
-    """What a missing inner chunk reads as; without a fill value zero or empty."""
-    return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]

@@ -54,12 +54,7 @@ class Utf8Bytes(ArrayToArray):
         only("utf8_bytes", config)
         if not isinstance(cells.dtype, VlenBytes):
             raise unfit("utf8_bytes", "byte strings", cells.dtype)
-        self._cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Text of any length."""
-        return self._cells
+        self.cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:
         """Text; Invalid for a cell that is not UTF-8."""
@@ -92,12 +87,7 @@ class FixedUtf8(ArrayToArray):
         self._length = length
         self._truncate = bool(config.get("truncate"))
         fill = None if cells.fill_value is None else np.bytes_(str(cells.fill_value).encode()[:length])
-        self._cells = ChunkLayout(np.dtype(f"S{length}"), cells.shape, fill)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Bytes of one width."""
-        return self._cells
+        self.cells = ChunkLayout(np.dtype(f"S{length}"), cells.shape, fill)
 
     def encode(self, array: Values) -> Values:
         """The text as bytes; Invalid names the longest that does not fit."""
@@ -110,8 +100,9 @@ class FixedUtf8(ArrayToArray):
                     f"text of {len(longest)} bytes does not fit into cells of {self._length}: {shown!r}",
                     remedy=f"make the array with the attribute _nczarr_maxstrlen={len(longest)}, or truncate=True",
                 )
-            encoded = [_cut(text, self._length) for text in encoded]
-        return np.array(encoded, self._cells.numpy_dtype).reshape(array.shape)
+            # Cut between characters: half a one at the end is no UTF-8, and is left out.
+            encoded = [text[: self._length].decode(errors="ignore").encode() for text in encoded]
+        return np.array(encoded, self.cells.numpy_dtype).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
         """The text; CorruptChunk where the bytes are no UTF-8."""
@@ -120,11 +111,6 @@ class FixedUtf8(ArrayToArray):
         except UnicodeDecodeError as error:
             raise CorruptChunk(f"fixed_utf8: {error}", expected="UTF-8", found=error.object[:20]) from None
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
-
-
-def _cut(text: bytes, length: int) -> bytes:
-    """The text up to so many bytes, without half a character at the end."""
-    return text[:length].decode(errors="ignore").encode() if len(text) > length else text
 
 
 # -- record_text: packed rows of fixed width, as HDMF on Zarr v3 stores them -------------------------------------------
@@ -149,18 +135,13 @@ class RecordText(ArrayToArray):
         stored = np.dtype(
             [(name, f"<U{self._widths[name]}" if name in self._kinds else fields[name][0]) for name in base.names]
         )
-        self._cells = ChunkLayout(stored, cells.shape)
+        self.cells = ChunkLayout(stored, cells.shape)
         fill = ArraySpec(shape=(), dtype=base, chunks=(), fill_value=cells.fill_value).fill_cell()
-        self._cells = ChunkLayout(stored, cells.shape, self.encode(fill)[()])
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Packed rows."""
-        return self._cells
+        self.cells = ChunkLayout(stored, cells.shape, self.encode(fill)[()])
 
     def encode(self, array: Values) -> Values:
         """The packed rows; Invalid names a field that is too narrow for what is to be put there."""
-        out = np.empty(array.shape, self._cells.numpy_dtype)
+        out = np.empty(array.shape, self.cells.numpy_dtype)
         for name in out.dtype.names or ():
             kind = self._kinds.get(name)
             if kind is None:

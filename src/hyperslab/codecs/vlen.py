@@ -146,15 +146,25 @@ class Json2(ArrayToBytes):
         self._plain = PlainCells("json2", cells.dtype)
         self._shape = cells.shape
         self._dtype = self._plain.stored.str
-        self._write = _encoder(config)
+        flags: Any = {name: bool(config.get(name, default)) for name, default in _FLAGS.items()}
+        indent, separators = config.get("indent"), config.get("separators")
+        if separators is None:
+            separators = (",", ":") if indent is None else (", ", ": ")
+        pair = isinstance(separators, list | tuple) and len(separators) == 2
+        if not pair or not all(isinstance(part, str) for part in separators):
+            raise Invalid(f"codec 'json2': separators={separators!r}", remedy='a pair of texts such as [",", ":"]')
+        if not (indent is None or (isinstance(indent, int | str) and len(str(indent)) < 9)):
+            raise Invalid(f"codec 'json2': indent={indent!r}", remedy="null, a small number or text")
+        self._write = json.JSONEncoder(indent=indent, separators=(separators[0], separators[1]), **flags).encode
         self._strict = bool(config.get("strict", True))
 
     def encode(self, array: Values) -> Buffer:
         """The JSON text; Invalid for a cell that JSON has no value for."""
         columns = self._plain.columns(array)
-        cells = columns[0] if self._plain.names is None else list(zip(*columns, strict=True))
+        items: list[Any] = columns[0] if self._plain.names is None else list(zip(*columns, strict=True))
         shape = self._shape or (1,)
-        items = _nested(cells, shape)
+        for length in reversed(shape[1:]):
+            items = [items[at : at + length] for at in range(0, len(items), length)] if length else []
         try:
             return self._write([*items, self._dtype, list(shape)]).encode(self._encoding)
         except (TypeError, ValueError) as error:
@@ -162,12 +172,6 @@ class Json2(ArrayToBytes):
 
     def decode(self, data: Buffer) -> Values:
         """The cells; CorruptChunk when they do not have the chunk's shape, or one of them is not of their type."""
-        cells = self._cells(self._parse(data))
-        names = self._plain.names
-        columns = [cells] if names is None else _columns(cells, len(names))
-        return self._plain.cells(columns, self._shape)
-
-    def _parse(self, data: Buffer) -> list[Any]:
         if len(data) > LIMIT:
             raise Unsupported(f"codec 'json2': a chunk of {len(data)} bytes", remedy=f"at most {LIMIT} bytes")
         try:
@@ -178,10 +182,7 @@ class Json2(ArrayToBytes):
         if not isinstance(found, list) or len(found) < 2 or found[-1] not in known:
             what = found[-1] if isinstance(found, list) and found else type(found).__name__
             raise CorruptChunk("json2: wrong shape", expected=list(self._shape), found=str(what)[:80])
-        return found[:-2]
-
-    def _cells(self, items: list[Any]) -> list[Any]:
-        """The cells of nested lists, in C order."""
+        items = found[:-2]
         shape = self._shape or (1,)
         for depth in range(len(shape)):
             if len(items) != prod(shape[: depth + 1]):
@@ -190,7 +191,9 @@ class Json2(ArrayToBytes):
                 if not all(isinstance(item, list) and len(item) == shape[depth + 1] for item in items):
                     raise CorruptChunk("json2: wrong nesting", expected=list(self._shape), found=f"axis {depth + 1}")
                 items = [cell for item in items for cell in item]
-        return items
+        names = self._plain.names
+        columns = [items] if names is None else _columns(items, len(names))
+        return self._plain.cells(columns, self._shape)
 
 
 def fill_of_json(data: Buffer) -> str | int | float | bool | None:
@@ -203,26 +206,6 @@ def fill_of_json(data: Buffer) -> str | int | float | bool | None:
         raise FormatError("a fill value of json2 that is no plain value")
     value: str | int | float | bool | None = found[0]
     return value
-
-
-def _encoder(config: Config) -> Callable[[Any], str]:
-    """Python's encoder with these parameters; Invalid for some that it does not take."""
-    flags: Any = {name: bool(config.get(name, default)) for name, default in _FLAGS.items()}
-    indent, separators = config.get("indent"), config.get("separators")
-    if separators is None:
-        separators = (",", ":") if indent is None else (", ", ": ")
-    pair = isinstance(separators, list | tuple) and len(separators) == 2
-    if not pair or not all(isinstance(part, str) for part in separators):
-        raise Invalid(f"codec 'json2': separators={separators!r}", remedy='a pair of texts such as [",", ":"]')
-    if not (indent is None or (isinstance(indent, int | str) and len(str(indent)) < 9)):
-        raise Invalid(f"codec 'json2': indent={indent!r}", remedy="null, a small number or text")
-    return json.JSONEncoder(indent=indent, separators=(separators[0], separators[1]), **flags).encode
-
-
-def _nested(cells: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    for length in reversed(shape[1:]):
-        cells = [cells[at : at + length] for at in range(0, len(cells), length)] if length else []
-    return cells
 
 
 def _columns(rows: list[object], count: int) -> list[list[object]]:

@@ -7,13 +7,12 @@ know beforehand how large their content is. Of frames that do not declare that, 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.errors import CorruptChunk, Unsupported
 
@@ -34,7 +33,7 @@ class Zstd(BytesToBytes):
 
     def encode(self, data: Buffer) -> Buffer:
         """One frame that declares its content size."""
-        frame: bytes = _numcodecs_zstd().compress(data, self._level, self._checksum)
+        frame: bytes = numcodecs_module("zstd").compress(data, self._level, self._checksum)
         return frame
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
@@ -95,7 +94,7 @@ def _decode_by_numcodecs(data: Buffer, out: memoryview, declared: int | None) ->
             return
         data = _prefix(data)
     try:
-        _numcodecs_zstd().decompress(data, out)
+        numcodecs_module("zstd").decompress(data, out)
     except (RuntimeError, ValueError) as error:
         raise damaged("zstd", error, size) from error
 
@@ -112,7 +111,7 @@ def _stream_by_numcodecs(data: Buffer, limit: int) -> Buffer:
     if most > limit:
         raise Unsupported(f"zstd: content of unknown size, up to {most} bytes", remedy="pip install 'hyperslab[fast]'")
     try:
-        content: bytes = _numcodecs_zstd().decompress(_prefix(data))
+        content: bytes = numcodecs_module("zstd").decompress(_prefix(data))
     except (RuntimeError, ValueError) as error:
         raise damaged("zstd", error) from error
     return content
@@ -130,18 +129,10 @@ def _prefix(data: Buffer) -> bytes:
 @cache
 def _decodes_undeclared() -> bool:
     try:
-        _numcodecs_zstd().decompress(_UNDECLARED)
+        numcodecs_module("zstd").decompress(_UNDECLARED)
     except RuntimeError:
         return False
     return True
-
-
-@cache
-def _numcodecs_zstd() -> Any:
-    """Return the module, which takes a tenth of a second to import."""
-    from numcodecs import zstd
-
-    return zstd
 
 
 # -- headers of frames and blocks (RFC 8878, 3.1.1) --------------------------------------------------------------------

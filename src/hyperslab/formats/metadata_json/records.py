@@ -147,7 +147,7 @@ def _text(value: object) -> str:
 def _tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError("no list")
-    return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in value))
+    return with_complex(_tuple(part) if isinstance(part, list | tuple) else part for part in value)
 
 
 def _moment(value: object) -> datetime:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -152,8 +152,7 @@ def require_fill(value: Any, dtype: np.dtype[np.generic]) -> np.generic:
     SchemaError."""
     if value is None:
         return default_fill(dtype)
-    allowed = (int, float, complex, np.number)
-    if isinstance(value, bool | np.timedelta64) or not isinstance(value, allowed):
+    if not _is_number(value, int, float, complex, np.number):
         raise SchemaError(f"a fill value of {value!r}", remedy="give a number")
     is_complex = isinstance(value, complex | np.complexfloating)
     if dtype.kind in "iu":
@@ -376,14 +375,18 @@ def _to_tuple_member(value: object) -> object:
     raise TypeError(f"a tuple holds texts, numbers, datetimes and tuples, not {type(value).__name__}")
 
 
-def with_complex(value: object) -> object:
+def with_complex(values: Iterable[object]) -> tuple[object, ...]:
     """Return a stored tuple with the numbers for the texts inside it that spell complex numbers."""
-    match value:
-        case tuple():
-            return tuple(map(with_complex, value))
-        case str() if _spells_complex(value):
-            return complex(value)
-    return value
+    found: list[object] = []
+    for value in values:
+        match value:
+            case tuple():
+                found.append(with_complex(value))
+            case str() if _spells_complex(value):
+                found.append(complex(value))
+            case _:
+                found.append(value)
+    return tuple(found)
 
 
 def _spells_complex(text: str) -> bool:
