@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.array import growth, sparse_io
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import CellAccess, open_cells
-from hyperslab.array.decoded import Decoded
+from hyperslab.array.decoded import Decoded, StoredArray
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.references import reference_to, region_to
@@ -22,6 +22,7 @@ from hyperslab.array.region_reading import RegionReferences, read_region
 from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.cells import Values
@@ -38,7 +39,7 @@ from hyperslab.selection.positional import outer, select, vectorised
 _INTS = {int}
 
 
-class Array(Closes):
+class Array(Closes, StoredArray):
     """An N-dimensional array of a dataset, on disk as in memory.
 
     ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.
@@ -438,6 +439,13 @@ class Array(Closes):
             with suppress(HyperslabError):
                 stored = self.nbytes_stored
         return array_html(self._path, self.spec, stored)
+
+
+def array_with(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSource) -> Array:
+    """Return the array at ``path`` whose spec and chunks are at hand: its documents are not read again for cells."""
+    array = Array(session, path, spec)
+    array._opened = open_cells(session, path, spec, source)
+    return array
 
 
 def _again(session: OpenDataset, path: str) -> Array:

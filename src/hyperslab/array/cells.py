@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.coerce import as_fields, as_rows, has_fields
+from hyperslab.array.coerce import as_rows, has_fields
 from hyperslab.array.narrowing import without_missing
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import OpenDataset
@@ -139,15 +139,15 @@ class CellAccess:
     def as_cells(self, value: object) -> Values:
         """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
-            # Variable-length cells: an object array as it is; ``bytes`` (or, for arrays, one 1-D array) as a single
-            # cell.
-            one = isinstance(self.spec.dtype, VlenBytes)
             if isinstance(value, np.ndarray) and value.dtype == object:
                 return value
-            if one and not isinstance(value, bytes | bytearray):
-                return np.asarray(value, object)
             cell = np.empty((), object)
-            cell[()] = bytes(value) if one else np.asarray(value)
+            if isinstance(self.spec.dtype, VlenArray):  # one 1-D array is a single cell
+                cell[()] = np.asarray(value)
+            elif isinstance(value, bytes | bytearray):
+                cell[()] = bytes(value)
+            else:
+                return np.asarray(value, object)
             return cell
         if self.references:
             cells = references.as_cells(value) if self.dtype.names is None else as_rows(value, self.dtype)
@@ -167,26 +167,30 @@ class CellAccess:
 
     def _as_fields(self, value: object, fields: Any) -> Values:
         """What is given for a field alone, or for several."""
-        wanted = [fields] if isinstance(fields, str) else list(fields)
-        held = [(name, kind) for name, kind in self.references if name in wanted]
-        if not isinstance(fields, str):
-            rows = as_fields(value, wanted, self.dtype)
-            return references.leaving(rows, tuple(held), self.session) if held and self.session is not None else rows
-        if not held or self.session is None:
-            return np.asarray(value)
-        return references.leaving(references.as_cells(value), ((None, held[0][1]),), self.session)
+        names = [fields] if isinstance(fields, str) else list(fields)
+        kinds = [(name, kind) for name, kind in self.references if name in names]
+        if isinstance(fields, str):
+            if not kinds or self.session is None:
+                return np.asarray(value)
+            return references.leaving(references.as_cells(value), ((None, kinds[0][1]),), self.session)
+        if isinstance(value, list | tuple):
+            rows = as_rows(value, np.dtype([(name, self.dtype[name]) for name in names]))
+        else:
+            rows = np.asarray(value)
+        return references.leaving(rows, tuple(kinds), self.session) if kinds and self.session is not None else rows
 
     def cost(self, selection: Selection) -> ReadPlan:
         """What reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
+        shards = None if plan.grid.outer is None or not coords else outer_chunks(plan)
         return ReadPlan(
             shape=selection.shape,
             nbytes=plan.size * self.dtype.itemsize,
             chunks=len(coords),
             chunk_nbytes=execute.chunk_bytes(plan, self.dtype) * len(coords),
             stored_nbytes=self.source.stored_sizes(coords),
-            requests=_requests(plan),
+            requests=len(coords) if shards is None else 2 * len(shards),  # of a shard its index and its chunks
         )
 
     def of_field(self, name: str) -> CellAccess:
@@ -231,9 +235,3 @@ def _checked(session: OpenDataset, path: str, shape: tuple[int, ...]) -> ArraySp
         message = f"the array has shrunk from {shape} to {spec.shape} since this view of it was pickled"
         raise Invalid(message, node=path, url=session.url, remedy="make the view anew")
     return spec
-
-
-def _requests(plan: Plan) -> int:
-    if plan.grid.outer is None or not len(plan):
-        return len(plan)
-    return 2 * len(outer_chunks(plan))

@@ -63,10 +63,3 @@ def _spelled(value: object, dtype: NumpyDType) -> object:
             text = value.encode() if isinstance(value, str) else value
             return list(np.array([text], f"S{dtype.shape[0]}").view("S1"))
     return value
-
-
-def as_fields(value: object, names: list[str], dtype: NumpyDType) -> Values:
-    """Rows of some fields alone."""
-    if not isinstance(value, list | tuple):
-        return np.asarray(value)
-    return as_rows(value, np.dtype([(name, dtype[name]) for name in names]))

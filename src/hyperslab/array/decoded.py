@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -56,21 +57,32 @@ def with_clock(session: OpenDataset, path: str, spec: ArraySpec) -> Attrs:
     return attrs
 
 
-class StoredArray(Protocol):
+class StoredArray(ABC):
     """What decoding needs of an :class:`~hyperslab.array.Array`: its spec, its place, and its cells as stored."""
 
     _session: OpenDataset
 
     @property
+    @abstractmethod
     def path(self) -> str: ...
     @property
+    @abstractmethod
     def spec(self) -> ArraySpec: ...
+    @abstractmethod
     def __getitem__(self, key: Any) -> Any: ...
+    @abstractmethod
     def __iter__(self) -> Iterator[Any]: ...
+    @abstractmethod
     def sel(
-        self, indexers: Mapping[str, object], *, method: Literal["nearest"] | None = None, tolerance: object = None
+        self,
+        indexers: Mapping[str, object] | None = None,
+        *,
+        method: Literal["nearest"] | None = None,
+        tolerance: object = None,
+        **labels: Any,
     ) -> Any: ...
-    def isel(self, indexers: Mapping[str, object]) -> Any: ...
+    @abstractmethod
+    def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any: ...
 
 
 class Decoded:

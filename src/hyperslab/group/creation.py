@@ -17,7 +17,7 @@ from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.model.cells import Values, longest_text
+from hyperslab.model.cells import longest_text
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -61,31 +61,28 @@ class Wish:
         return cls(**options).known()
 
     def known(self) -> Wish:
-        """The wish with data whose shape is known; that of a Quantity is its magnitude, with its units beside it."""
-        wish = self._measured()
-        if not wish.in_blocks:
-            return wish
+        """Return the wish with data whose shape is known; of a Quantity these are its magnitude, with its units beside
+        them."""
         from hyperslab.bridges.dask import known
-
-        return replace(wish, data=known(wish.data))
-
-    def _measured(self) -> Wish:
         from hyperslab.bridges.pint import plain
 
+        wish = self
         data, units = plain(self.data)
-        if units is None:
-            return self
-        said = self.units if self.units is not None else (self.attrs or {}).get("units")
-        if said not in (None, units):
-            message = f"units {said!r} for a Quantity of {units!r}"
-            raise Invalid(message, remedy=f"convert it, to({said!r}), or leave its units to say it")
-        return replace(self, data=data, units=units)
+        if units is not None:
+            other = self.units if self.units is not None else (self.attrs or {}).get("units")
+            if other not in (None, units):
+                message = f"units {other!r} for a Quantity of {units!r}"
+                raise Invalid(message, remedy=f"convert it, to({other!r}), or leave its units to say it")
+            wish = replace(self, data=data, units=units)
+        return replace(wish, data=known(wish.data)) if wish.in_blocks else wish
 
 
 def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
     lists_cells = wish.lists_cells
-    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else _cells(wish)
+    data = wish.data
+    if not (data is None or wish.in_blocks or lists_cells):
+        data = as_given(data, None if wish.dtype is None else as_data_type(wish.dtype))
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
@@ -97,7 +94,10 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wish.shards is None else auto)
     shards = None
     if wish.shards is not None:
-        shards = _cut(wish.shards, shape, dims, auto_shards(shape, _plain(chunks), itemsize))
+        if any(isinstance(cut, tuple) for cut in chunks):
+            raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
+        whole = auto_shards(shape, tuple(cut for cut in chunks if isinstance(cut, int)), itemsize)
+        shards = _cut(wish.shards, shape, dims, whole)
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)
@@ -142,10 +142,6 @@ def _widths(dtype: DataType, data: object) -> dict[str, dict[str, int]]:
     texts = [name for name, kind in tagged_fields(dtype) if isinstance(kind, VlenString)]
     columns = {name: data[name].flat for name in texts if data.dtype.names and name in data.dtype.names}
     return {"widths": {name: max(map(len, map(str, cells)), default=0) for name, cells in columns.items()}}
-
-
-def _cells(wish: Wish) -> Values:
-    return as_given(wish.data, None if wish.dtype is None else as_data_type(wish.dtype))
 
 
 def _require_sparse(session: OpenDataset) -> None:
@@ -195,18 +191,20 @@ def _dims(dims: Any, ndim: int) -> tuple[str | None, ...]:
     return names
 
 
-def _cut(asked: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...]) -> Chunks:
-    """Chunk lengths as asked: auto, one for all axes, per axis (-1 or None: the whole axis), or by dimension name."""
-    if isinstance(asked, str) and asked != "auto":
-        raise Invalid(f"chunks={asked!r}", remedy="give 'auto', lengths, or a mapping of dimension names to lengths")
-    if asked is None or asked is True or isinstance(asked, str):
-        return auto
-    if isinstance(asked, Mapping):
-        unknown = [name for name in asked if name not in dims]
-        if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
-        asked = [asked.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
-    cuts = (asked,) * len(shape) if isinstance(asked, int) else tuple(asked)
+def _cut(lengths: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...]) -> Chunks:
+    """Return chunk lengths: auto, one for all axes, per axis (-1 or None: the whole axis), or by dimension name."""
+    match lengths:
+        case None | True | "auto":
+            return auto
+        case str():
+            remedy = "give 'auto', lengths, or a mapping of dimension names to lengths"
+            raise Invalid(f"chunks={lengths!r}", remedy=remedy)
+        case Mapping():
+            unknown = [name for name in lengths if name not in dims]
+            if unknown:
+                raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
+            lengths = [lengths.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
+    cuts = (lengths,) * len(shape) if isinstance(lengths, int) else tuple(lengths)
     if len(cuts) != len(shape):
         raise Invalid(f"{len(cuts)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
     return tuple(_one_cut(cut, length) for cut, length in zip(cuts, shape, strict=True))
@@ -222,9 +220,3 @@ def _one_cut(cut: object, length: int) -> int | tuple[int, ...]:
     if not isinstance(cut, Iterable) or not all(isinstance(size, int | np.integer) for size in cut):
         raise Invalid(f"a chunk length of {cut!r}", remedy="chunk lengths are whole numbers, or tuples of them")
     return tuple(int(size) for size in cut)
-
-
-def _plain(chunks: Chunks) -> tuple[int, ...]:
-    if any(isinstance(cut, tuple) for cut in chunks):
-        raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
-    return tuple(cut for cut in chunks if isinstance(cut, int))

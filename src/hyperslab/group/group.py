@@ -11,7 +11,6 @@ from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
 from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.chunks.plan import grouped
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.group.creation import Wish, array_spec
@@ -38,7 +37,11 @@ def copy_content(session: OpenDataset, source: str, target: str) -> None:
         source, target = waiting.pop()
         spec = writer.node(source)
         if spec.is_array:
-            _copy_chunks(session, writer.chunks(source), writer.chunks(target))
+            stored, copied = writer.chunks(source), writer.chunks(target)
+            for batch in grouped(stored.stored_coords(), copied.grid, _BATCH):
+                blocks = ((place, stored.read(place)) for place in batch)
+                pairs = [(place, block) for place, block in blocks if block is not None]
+                copied.write_batch(pairs, durable=session.settings.durable)
         elif spec.is_group:
             below = [(child(source, name), child(target, name)) for name in writer.children(source)]
             for inner, copy in below:
@@ -52,13 +55,6 @@ def raise_if_incomplete(session: OpenDataset, path: str) -> None:
     if lost:
         message = f"the copy would lack what is not shown: {'; '.join(lost)}"
         raise Unsupported(message, url=session.url, node=path, remedy="copy it with a library of the format itself")
-
-
-def _copy_chunks(session: OpenDataset, source: ChunkSource, target: ChunkSource) -> None:
-    for batch in grouped(source.stored_coords(), target.grid, _BATCH):
-        blocks = ((place, source.read(place)) for place in batch)
-        pairs = [(place, block) for place, block in blocks if block is not None]
-        target.write_batch(pairs, durable=session.settings.durable)
 
 
 # -- ------------------------------------------------------------------------------------------------------------------
@@ -77,17 +73,18 @@ def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
         for dim, size in zip(array.dims, array.shape, strict=True):
             if dim:
                 lengths.setdefault(dim, set()).add(size)
-    sizes = {dim: _length(found.get(dim), several) for dim, several in lengths.items()}
-    outer = _outward(session, path) if sizes.keys() - found.keys() else {}
-    for dim, size in sizes.items():
-        known = found.get(dim, outer.get(dim))
+    outer: dict[str, Dimension] = {}
+    if lengths.keys() - found.keys():
+        while path:
+            path, _ = split(path)
+            outer = _declared(session, path) | outer  # the nearest of each name
+    for dim, several in lengths.items():
+        declared = found.get(dim)
+        fixed = declared is not None and not declared.unlimited and declared.size in several
+        known = declared or outer.get(dim)
+        size = declared.size if declared is not None and fixed else max(several)
         found[dim] = Dimension(dim, size, known is not None and known.unlimited)
     return found
-
-
-def _length(declared: Dimension | None, several: set[int]) -> int:
-    is_limited = declared is not None and not declared.unlimited
-    return declared.size if declared is not None and is_limited and declared.size in several else max(several)
 
 
 def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:
@@ -111,15 +108,6 @@ def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dim
 def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
     spec = session.reader.node(path)
     return {dim.name: dim for dim in spec.dims} if spec.is_group else {}
-
-
-def _outward(session: OpenDataset, path: str) -> dict[str, Dimension]:
-    """What the groups around this one declare, the nearest of each name."""
-    found: dict[str, Dimension] = {}
-    while path:
-        path, _ = split(path)
-        found = _declared(session, path) | found
-    return found
 
 
 class Group(Closes, MutableMapping[str, "Group | Array"]):
@@ -224,17 +212,16 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
                 return isinstance(name, Pointer) and self._pointed(name) is not None
             return self._session.reader.node(join(self._path, name)) is not None
         except NodeNotFound:
-            return "/" in str(name) and self._is_behind_a_link(str(name))
+            if "/" not in str(name):
+                return False
+            try:  # it may stand behind a link
+                return follow(self._session, join(self._path, str(name))) is not None
+            except HyperslabError:
+                return False
         except (BrokenLink, Invalid):
             return False
         except HyperslabError:
             return True
-
-    def _is_behind_a_link(self, name: str) -> bool:
-        try:
-            return follow(self._session, join(self._path, name)) is not None
-        except HyperslabError:
-            return False
 
     def __setitem__(self, name: str, value: Any) -> None:
         """A new array of these cells; AlreadyExists when the name is taken."""

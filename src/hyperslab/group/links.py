@@ -125,7 +125,8 @@ class _Hops:
             message = f"more than {HOPS} links lead to one another"
             raise BrokenLink(message, url=session.url, node=node, remedy="remove one of them")
         try:
-            there = _dataset_of(session, pointer)
+            place = session.reader.place_of(pointer)
+            there = session if place is None else session.linked.get(session, place, _opening(session, place))
             return self._target(there, pointer, path_within(pointer))
         except HyperslabError as error:
             raise error.locate(url=session.url, node=node) from error.__cause__
@@ -154,12 +155,6 @@ class _Hops:
             return None
 
 
-def _dataset_of(session: OpenDataset, pointer: Pointer) -> OpenDataset:
-    """The dataset that a pointer leads to: this one, or another one, open for reading."""
-    place = session.reader.place_of(pointer)
-    return session if place is None else session.linked.get(session, place, _opening(session, place))
-
-
 def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]:
     """What opens another dataset as this one is open, for reading alone."""
 
@@ -186,19 +181,14 @@ def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]
 def _near(session: OpenDataset, path: str) -> str | None:
     """What was probably meant: a name like the first one that is missing, in the nearest group that is there."""
     group, name = split(path)
-    while group and not _is_there(session, group):
-        group, name = split(group)
-    try:
-        return nearest(name, session.reader.children(group))
-    except HyperslabError:
-        return None
-
-
-def _is_there(session: OpenDataset, path: str) -> bool:
-    try:
-        session.reader.node(path)
-    except NodeNotFound:
-        return False
-    except HyperslabError:
-        return True
-    return True
+    while True:
+        try:
+            if group:
+                session.reader.node(group)
+            return nearest(name, session.reader.children(group))
+        except NodeNotFound:
+            if not group:
+                return None
+            group, name = split(group)
+        except HyperslabError:
+            return None

@@ -22,7 +22,10 @@ def tree_text(session: OpenDataset, path: str) -> str:
 
 def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
     names = list(session.reader.children(path))
-    hidden = _hidden(session, path)
+    # What lies right below and its format does not show, with the reason; without a name where none leads to it.
+    omitted = session.reader.omitted(path)
+    problems = [problem for problem in omitted if problem.node != path or problem.kind == NAME_PROBLEM]
+    hidden = {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in problems}
     for i, name in enumerate([*names, *hidden]):
         last = i == len(names) + len(hidden) - 1
         place = child(path, name)
@@ -30,14 +33,6 @@ def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
         yield f"{indent}{'└── ' if last else '├── '}{name}{text}"
         if below:
             yield _lines(session, place, indent + ("    " if last else "│   "))
-
-
-def _hidden(session: OpenDataset, path: str) -> dict[str, str]:
-    """Return what lies right below a group and its format does not show, with the reason; without a name where it has
-    none that leads to it."""
-    found = session.reader.omitted(path)
-    below = (problem for problem in found if problem.node != path or problem.kind == NAME_PROBLEM)
-    return {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in below}
 
 
 def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:

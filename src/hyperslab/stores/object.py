@@ -237,9 +237,11 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def _fetch(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
     ) -> Version:
-        asked: Any = dict(options) if part is None else {**options, "range": _asked(part)}
+        options = dict(options)
+        if part is not None:
+            options["range"] = {"suffix": -part[0]} if part[0] < 0 else part
         try:
-            result = self._obstore.get(self._store, key, options=asked)
+            result = self._obstore.get(self._store, key, options=options)
         except self._obstore.exceptions.NotModifiedError:
             return Version(None, 0, unless)
         meta = result.meta
@@ -280,12 +282,10 @@ class ObjectStore(ObjectListing, KeepsLeases):
                 if size is None:
                     return None
                 spans = [span(start, stop, size) for start, stop in ranges]
-                whole = [wanted for wanted in spans if wanted[0] < wanted[1]]
-                found = self._ranges(key, whole, options) if whole else []
-                if found is None:
-                    return None
-                parts = iter(found)
-                return [next(parts) if start < stop else b"" for start, stop in spans]
+                full = [each for each in spans if each[0] < each[1]]
+                several = self._ranges(key, full, options) if full else []
+                values = iter(several or ())
+                return None if several is None else [next(values) if start < stop else b"" for start, stop in spans]
             merged = merge(ranges, _GAP)
             parts = each_request([partial(self._part, key, part, options) for part in merged])
         except FileNotFoundError:
@@ -455,11 +455,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def drop_lock(self, key: str) -> None:
         """:meth:`delete` of a lock object."""
         self._remove(key)
-
-
-def _asked(part: Range) -> Any:
-    start, stop = part
-    return {"suffix": -start} if start < 0 else (start, stop)
 
 
 def _cut(wanted: Range, found: Mapping[Range, bytes]) -> bytes:
