@@ -42,7 +42,7 @@ class CellAccess:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Of cells that were unpickled, when they are first used; by the first of the threads that share them."""
+            """Open cells that were unpickled when they are first used, in the first of the threads that share them."""
             if self.opening is None or name.startswith("__"):
                 raise AttributeError(f"no attribute {name!r}")
             with self.opening:
@@ -73,7 +73,7 @@ class CellAccess:
         self._stamp = source.stamp if is_kept else None
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
-        """The selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
+        """Return the selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
         try:
             require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
             plan = self._plan(selection.region)
@@ -97,7 +97,8 @@ class CellAccess:
         return out
 
     def cached(self, place: tuple[int, ...]) -> Any:
-        """One cell from the cache, without a plan, for loops over elements; None when it is not there, or nowhere."""
+        """Return one cell from the cache, without a plan, for loops over elements; None when it is not there, or
+        nowhere."""
         grid, shape = self.grid.fixed, self.spec.shape
         if self._stamp is None or grid is None or len(place) != len(shape):
             return None
@@ -130,14 +131,15 @@ class CellAccess:
                 self.session.version.renew()
 
     def _plan(self, region: Region) -> Plan:
-        """The plan, once it is known that its entries fit (one per chunk along each axis, at most one per cell)."""
+        """Return the plan, once it is known that its entries fit (one per chunk along each axis, at most one per
+        cell)."""
         if max(region.shape, default=0) > _MANY:
             entries = sum([min(axis.count, cut.count) for axis, cut in zip(region.axes, self.grid.axes, strict=True)])
             require(entries * _ENTRY, self.settings.memory_limit)
         return make_plan(region, self.grid)
 
     def as_cells(self, value: object) -> Values:
-        """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
+        """Return ``value`` as an array of this dtype, cast as NumPy's assignment casts."""
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
             if isinstance(value, np.ndarray) and value.dtype == object:
                 return value
@@ -166,7 +168,7 @@ class CellAccess:
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
 
     def _as_fields(self, value: object, fields: Any) -> Values:
-        """What is given for a field alone, or for several."""
+        """Return what is given for a field alone, or for several."""
         names = [fields] if isinstance(fields, str) else list(fields)
         kinds = [(name, kind) for name, kind in self.references if name in names]
         if isinstance(fields, str):
@@ -180,7 +182,7 @@ class CellAccess:
         return references.leaving(rows, tuple(kinds), self.session) if kinds and self.session is not None else rows
 
     def cost(self, selection: Selection) -> ReadPlan:
-        """What reading the selection would touch."""
+        """Return what reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
         shards = None if plan.grid.outer is None or not coords else outer_chunks(plan)
@@ -194,14 +196,15 @@ class CellAccess:
         )
 
     def of_field(self, name: str) -> CellAccess:
-        """The same cells without the other fields of their structure, where those are stored apart; else these."""
+        """Return the same cells without the other fields of their structure, where those are stored apart; else
+        these."""
         field = None if self.dtype.names is None or name not in self.dtype.names else self.source.of_field(name)
         if field is None:
             return self
         return CellAccess(*field, self.settings, self.cache, self.node, self.url)
 
     def alone(self) -> CellAccess:
-        """The same cells, read and written by the calling thread alone, as a task does that is one of many."""
+        """Return the same cells, read and written by the calling thread alone, as a task does that is one of many."""
         settings = replace(self.settings, workers=1)
         cells = CellAccess(self.spec, self.source, settings, self.cache, self.node, self.url)
         cells.session = None if self.session is None else replace(self.session, settings=settings)
@@ -215,7 +218,7 @@ class CellAccess:
 
 
 def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSource | None = None) -> CellAccess:
-    """The cells of the array at ``path`` of an open dataset; ``source``: its chunks, where they are at hand."""
+    """Return the cells of the array at ``path`` of an open dataset; ``source``: its chunks, where they are at hand."""
     chunks = session.reader.chunks(path) if source is None else source
     cells = CellAccess(spec, chunks, session.settings, session.cache, path, session.url)
     cells.session = session
@@ -223,7 +226,7 @@ def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
 
 
 def _again(session: OpenDataset, path: str, shape: tuple[int, ...]) -> CellAccess:
-    """Cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
+    """Return the cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
     cells = CellAccess.__new__(CellAccess)
     cells.session, cells.node, cells.shape, cells.opening = session, path, shape, threading.Lock()
     return cells

@@ -45,12 +45,13 @@ class Decoding:
 
 
 def decode(values: Values, attrs: Attrs) -> Values:
-    """Stored ``values`` of any shape with the conventions applied; ``FormatError`` when an attribute makes no sense."""
+    """Return stored ``values`` of any shape with the conventions applied; ``FormatError`` when an attribute makes no
+    sense."""
     return apply(decoding(values.dtype, attrs), values)
 
 
 def decoding(dtype: NumpyDType, attrs: Attrs, *, join: bool = False) -> Decoding:
-    """What ``attrs`` ask of cells of ``dtype``; ``join``: characters along the last dimension are one text."""
+    """Return what ``attrs`` ask of cells of ``dtype``; ``join``: characters along the last dimension are one text."""
     if dtype.kind in "mMV":
         return Decoding(dtype=dtype, attrs=attrs)
     rest = dict(attrs)
@@ -83,7 +84,7 @@ def decoding(dtype: NumpyDType, attrs: Attrs, *, join: bool = False) -> Decoding
 
 
 def apply(how: Decoding, values: Values) -> Values:
-    """The decoded cells, in memory of their own where anything changes; ``values`` are left as they are."""
+    """Return the decoded cells, in memory of their own where anything changes; ``values`` are left as they are."""
     if how.join:
         values = join_characters(values)
     if how.encoding is not None:
@@ -125,7 +126,7 @@ def _unpack(how: Decoding, values: Values) -> Values:
 
 
 def _viewed(dtype: NumpyDType, unsigned: object) -> NumpyDType | None:
-    """The type that ``_Unsigned`` reads integers as (NUG, best practices: unsigned data)."""
+    """Return the type that ``_Unsigned`` reads integers as (NUG, best practices: unsigned data)."""
     if (dtype.kind, unsigned) == ("i", "true"):
         return np.dtype(f"u{dtype.itemsize}")
     if (dtype.kind, unsigned) == ("u", "false"):
@@ -134,7 +135,8 @@ def _viewed(dtype: NumpyDType, unsigned: object) -> NumpyDType | None:
 
 
 def _fills(rest: dict[str, object], dtype: NumpyDType) -> tuple[tuple[object, ...], bool]:
-    """The values that mean missing, taken out of ``rest``, and whether any attribute that fits says what does."""
+    """Return the values that mean missing, taken out of ``rest``, and whether any attribute that fits says what
+    does."""
     found: list[Any] = []
     keep = False
     for name in ("missing_value", "_FillValue"):
@@ -168,7 +170,8 @@ def _is_nan(value: object) -> bool:
 
 
 def _fitted(name: str, fill: object, dtype: NumpyDType) -> object:
-    """``fill`` as it compares with cells: an untyped number of JSON takes the cells' type if it has a place in it."""
+    """Return ``fill`` as it compares with cells: an untyped number of JSON takes the cells' type if it has a place in
+    it."""
     if dtype.kind in "SUTO":
         return fill.encode() if dtype.kind == "S" and isinstance(fill, str) else fill
     if isinstance(fill, str | bytes | Mapping | list):
@@ -196,7 +199,7 @@ def _number(rest: dict[str, object], name: str) -> Any:
 
 
 def _masked(dtype: NumpyDType, scale: object, offset: object, timed: bool) -> NumpyDType:
-    """The type that has a place for missing cells."""
+    """Return the type that has a place for missing cells."""
     if scale is not None or offset is not None:
         chosen = _floating(dtype, scale, offset)
         return np.dtype("f8") if chosen.kind in "iu" else chosen
@@ -208,7 +211,7 @@ def _masked(dtype: NumpyDType, scale: object, offset: object, timed: bool) -> Nu
 
 
 def _scaled(dtype: NumpyDType, scale: object, offset: object, keep: bool, masked: bool) -> NumpyDType | None:
-    """The type that scale and offset are applied in; ``keep``: that of the cells as they are."""
+    """Return the type that scale and offset are applied in; ``keep``: that of the cells as they are."""
     if scale is None and offset is None:
         return None
     chosen = dtype if keep else _floating(dtype, scale, offset)
@@ -216,7 +219,7 @@ def _scaled(dtype: NumpyDType, scale: object, offset: object, keep: bool, masked
 
 
 def _floating(dtype: NumpyDType, scale: object, offset: object) -> NumpyDType:
-    """The type of unpacked cells.
+    """Return the type of unpacked cells.
 
     Scale and offset of the same floating type give it (double for 32-bit integers), any other offset gives double,
     a scale alone gives its own type.
@@ -234,7 +237,7 @@ def _floating(dtype: NumpyDType, scale: object, offset: object) -> NumpyDType:
 
 
 def join_characters(values: Values) -> Values:
-    """``S1`` cells of shape ``(..., n)`` as ``S<n>`` of shape ``(...)``."""
+    """Join ``S1`` cells of shape ``(..., n)`` as ``S<n>`` of shape ``(...)``."""
     length = values.shape[-1]
     if length == 0:
         return np.zeros(values.shape[:-1], "S1")
@@ -242,7 +245,8 @@ def join_characters(values: Values) -> Values:
 
 
 def decode_text(values: Values, encoding: str) -> Values:
-    """Bytes as text (``StringDType``); ``FormatError`` when the encoding is unknown or the bytes are not of it."""
+    """Return the bytes as text (``StringDType``); ``FormatError`` when the encoding is unknown or the bytes are not of
+    it."""
     if values.dtype.kind not in "SO":
         return values
     try:

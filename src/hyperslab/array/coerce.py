@@ -17,8 +17,8 @@ from hyperslab.model.dtypes import DataType, NumpyDType, numpy_dtype
 
 
 def as_given(value: Any, dtype: DataType | None) -> Values:
-    """``value`` as an array, as it is meant for cells of ``dtype`` where that is known; its own type stays, but for
-    lists of rows. Invalid for what is no row."""
+    """Return ``value`` as an array, as it is meant for cells of ``dtype`` where that is known; its own type stays, but
+    for lists of rows. Invalid for what is no row."""
     plain = None if dtype is None else numpy_dtype(dtype)
     if plain is not None and plain.names is not None:
         return as_rows(value, plain) if isinstance(value, list | tuple) else np.asarray(value)
@@ -28,7 +28,7 @@ def as_given(value: Any, dtype: DataType | None) -> Values:
 
 
 def as_rows(value: object, dtype: NumpyDType) -> Values:
-    """Rows: an array of them, one as a tuple, or lists of those."""
+    """Return rows: an array of them, one as a tuple, or lists of those."""
     if isinstance(value, np.ndarray | np.void):
         rows = np.asarray(value)
         names = rows.dtype.names

@@ -124,7 +124,7 @@ def _changed(shape: tuple[int, ...], before: tuple[int, ...]) -> list[int]:
 
 
 def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:
-    """The spec with another shape; varying chunk sizes get one more chunk where they no longer reach."""
+    """Return the spec with another shape; varying chunk sizes get one more chunk where they no longer reach."""
     chunks = tuple(
         (*cut, length - sum(cut)) if isinstance(cut, tuple) and sum(cut) < length else cut
         for cut, length in zip(spec.chunks, shape, strict=True)
@@ -171,7 +171,8 @@ def remove(session: OpenDataset, path: str, where: object, axis: int) -> None:
 
 
 def _range(where: Any, length: int, path: str) -> tuple[int, int]:
-    """The first position and the one behind the last; SelectionError beyond the end, Invalid for what is no range."""
+    """Return the first position and the one behind the last; SelectionError beyond the end, Invalid for what is no
+    range."""
     if isinstance(where, slice):
         try:
             chosen = range(*where.indices(length))

@@ -72,7 +72,7 @@ white-space:normal;vertical-align:top}
 
 
 def text(value: object, longest: int = LONGEST_TEXT) -> str:
-    """``value`` as HTML text, also safe inside a quoted attribute; long ones are cut.
+    """Return ``value`` as HTML text, also safe inside a quoted attribute; long ones are cut.
 
     Control characters, lone surrogates and marks that turn the direction of writing become the replacement character.
     """
@@ -83,7 +83,7 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
 
 
 def value_text(value: object) -> str:
-    """An attribute value as HTML text: numbers as numbers, the first of many, text as it is."""
+    """Return an attribute value as HTML text: numbers as numbers, the first of many, text as it is."""
     match value:
         case np.ndarray() if value.size > 20:
             shown = ", ".join(str(cell) for cell in value.ravel()[:20].tolist())
@@ -96,23 +96,23 @@ def value_text(value: object) -> str:
 
 
 def page(header: str, *sections: str) -> str:
-    """A whole page: style sheet, header, sections."""
+    """Return a whole page: style sheet, header, sections."""
     return f'{STYLE}<div class="hs-page"><header>{header}</header>{"".join(sections)}</div>'
 
 
 def section(title: str, body: str, *, opened: bool) -> str:
-    """A foldable section; nothing when ``body`` is empty."""
+    """Return a foldable section; nothing when ``body`` is empty."""
     return f"<details{' open' if opened else ''}><summary>{text(title)}</summary>{body}</details>" if body else ""
 
 
 def definitions(pairs: Mapping[str, str]) -> str:
-    """Names beside values; the values are HTML already."""
+    """Return names beside values; the values are HTML already."""
     rows = "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs.items())
     return f"<dl>{rows}</dl>" if rows else ""
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:
-    """The section of a node's attributes."""
+    """Return the section of a node's attributes."""
     shown = {name: value_text(value) for name, value in list(attrs.items())[:MOST_ATTRIBUTES]}
     if len(attrs) > MOST_ATTRIBUTES:
         shown["…"] = f"{len(attrs) - MOST_ATTRIBUTES:,} more"
@@ -120,7 +120,7 @@ def attributes(attrs: Mapping[str, Any]) -> str:
 
 
 def dims_text(dims: tuple[str | None, ...], shape: tuple[int, ...]) -> str:
-    """``(time: 240, lat: 37)`` as HTML."""
+    """Return ``(time: 240, lat: 37)`` as HTML."""
     sizes = zip(dims, shape, strict=True)
     return f"({', '.join(f'{text(dim)}: {size:,}' if dim is not None else f'{size:,}' for dim, size in sizes)})"
 
@@ -146,7 +146,8 @@ Point = tuple[float, float]
 
 
 def picture(shape: tuple[int, ...], chunks: Chunks) -> str:
-    """An ``<svg>`` of the grid, at most :data:`LINES` cuts per axis; empty for arrays without cells or dimensions."""
+    """Return an ``<svg>`` of the grid, at most :data:`LINES` cuts per axis; empty for arrays without cells or
+    dimensions."""
     if not shape or prod(shape) == 0:
         return ""
     # Lengths on paper: long axes are longer, but a ratio of a thousand stays drawable.
@@ -170,7 +171,7 @@ def picture(shape: tuple[int, ...], chunks: Chunks) -> str:
 
 
 def edges(length: int, cut: int | tuple[int, ...], most: int = LINES) -> list[int]:
-    """Positions inside ``length`` where one chunk ends and the next begins; of many, ``most`` evenly chosen."""
+    """Return positions inside ``length`` where one chunk ends and the next begins; of many, ``most`` evenly chosen."""
     if isinstance(cut, int):
         count = -(-length // cut) - 1
         inner: range | list[int] = range(cut, cut * count + 1, cut)
@@ -183,7 +184,7 @@ def edges(length: int, cut: int | tuple[int, ...], most: int = LINES) -> list[in
 
 
 def _box(sides: list[float], cuts: list[list[float]], labels: list[str]) -> tuple[str, float, float]:
-    """One box of up to three axes (depth, rows, columns) with its width and height."""
+    """Return one box of up to three axes (depth, rows, columns) with its width and height."""
     depth = sides[0] * SLANT if len(sides) == 3 else 0.0
     rows, columns = (BAR, sides[0]) if len(sides) == 1 else (sides[-2], sides[-1])
     row_cuts = [] if len(sides) == 1 else cuts[-2]
@@ -203,7 +204,7 @@ def _box(sides: list[float], cuts: list[list[float]], labels: list[str]) -> tupl
 
 
 def _sheet(at: Point, across: Point, down: Point, columns: list[float], rows: list[float], kind: str) -> str:
-    """A parallelogram with lines at ``columns`` (along ``across``) and ``rows`` (along ``down``)."""
+    """Return a parallelogram with lines at ``columns`` (along ``across``) and ``rows`` (along ``down``)."""
     corners = [at, _add(at, across), _add(_add(at, across), down), _add(at, down)]
     outline = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
     lines = [_line(_add(at, _along(across, cut)), down) for cut in columns]
@@ -213,7 +214,7 @@ def _sheet(at: Point, across: Point, down: Point, columns: list[float], rows: li
 
 
 def _along(direction: Point, distance: float) -> Point:
-    """The step that covers ``distance`` of the longer of both coordinates."""
+    """Return the step that covers ``distance`` of the longer of both coordinates."""
     part = distance / max(direction)
     return direction[0] * part, direction[1] * part
 
@@ -236,7 +237,7 @@ MOST_LISTED = 1000
 
 
 def array_html(path: str, spec: ArraySpec, stored: int | None) -> str:
-    """The page of one array. ``stored``: bytes that it takes, where that is known."""
+    """Return the page of one array. ``stored``: bytes that it takes, where that is known."""
     header = (
         f'<span class="hs-kind">hyperslab.Array</span> <span class="hs-name">/{text(path)}</span> '
         f"{dims_text(spec.dims, spec.shape)} <code>{text(describe(spec.dtype))}</code>"
@@ -245,7 +246,7 @@ def array_html(path: str, spec: ArraySpec, stored: int | None) -> str:
 
 
 def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
-    """How the cells are stored, as a table beside a picture of the chunk grid."""
+    """Return how the cells are stored, as a table beside a picture of the chunk grid."""
     chunks = spec.inner_chunks or spec.chunks
     rows = {
         "": ("Array", "Chunk"),
@@ -283,7 +284,7 @@ def _raw_bytes(spec: ArraySpec, shape: tuple[int, ...]) -> str:
 
 
 def _chunks_text(chunks: Chunks) -> str:
-    """Chunk lengths; of an axis whose sizes vary, the smallest and the largest."""
+    """Return chunk lengths; of an axis whose sizes vary, the smallest and the largest."""
     cuts = [str(cut) if isinstance(cut, int) else f"{min(cut, default=0)}…{max(cut, default=0)}" for cut in chunks]
     return f"({', '.join(cuts)}{',' if len(cuts) == 1 else ''})"
 

@@ -14,7 +14,7 @@ from hyperslab.selection.positional import select
 
 
 def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> Index | None:
-    """The index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
+    """Return the index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
 
     A coordinate whose units are "… since …" counts time by the CF conventions (CF 1.11, section 4.4).
     """
@@ -37,7 +37,8 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
 
 
 def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:
-    """The array at ``place``; None for anything else. One that is damaged is an error: its labels are no positions."""
+    """Return the array at ``place``; None for anything else. One that is damaged is an error: its labels are no
+    positions."""
     try:
         spec = session.reader.node(place)
     except NodeNotFound:

@@ -23,7 +23,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def read(cells: CellAccess, selection: Selection) -> Coo:
-    """The selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
+    """Return the selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
     try:
         if cells.dtype.kind in "OT":
             raise Unsupported(f"a sparse array of {cells.dtype}", remedy="read it as a dense one: a[key]")
@@ -72,7 +72,7 @@ def _broadcast(value: Any, selection: Selection) -> object:
 
 
 def _box(region: Region) -> Box | None:
-    """The cells of a region that is one box, in order; None for any other."""
+    """Return the cells of a region that is one box, in order; None for any other."""
     if region.coupled or region.void or not all(isinstance(axis, Range) and axis.step == 1 for axis in region.axes):
         return None
     return tuple(slice(axis.start, axis.start + axis.count) for axis in region.axes if isinstance(axis, Range))

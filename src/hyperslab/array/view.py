@@ -87,11 +87,12 @@ class View:
         return ViewIndexer(self, vectorised)
 
     def compose(self, key: object, dialect: Dialect) -> View:
-        """The view of this view under ``key``."""
+        """Return the view of this view under ``key``."""
         return View(self.cells, compose(self.selection, key, dialect))
 
     def read(self, out: Values | None = None) -> Any:
-        """The cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the array."""
+        """Return the cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the
+        array."""
         return self.cells.read(self.selection, out)
 
     def write(self, value: Any, fields: Any = None) -> None:
@@ -108,11 +109,11 @@ class View:
         self.cells.write(self.selection, value, fields)
 
     def alone(self) -> View:
-        """The same view, read and written by the calling thread alone, as a task does that is one of many."""
+        """Return the same view, read and written by the calling thread alone, as a task does that is one of many."""
         return View(self.cells.alone(), self.selection)
 
     def plan(self) -> ReadPlan:
-        """What reading the view would touch."""
+        """Return what reading the view would touch."""
         return self.cells.cost(self.selection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:

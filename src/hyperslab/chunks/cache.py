@@ -22,7 +22,7 @@ class BlockCache:
         self._blocks: OrderedDict[Hashable, tuple[Any, Block]] = OrderedDict()
 
     def get(self, name: Hashable, stamp: Any) -> Block | None:
-        """The block under ``name`` if it was made from the version ``stamp``."""
+        """Return the block under ``name`` if it was made from the version ``stamp``."""
         entry = self._blocks.get(name)
         if entry is None:
             return None
@@ -35,7 +35,7 @@ class BlockCache:
         return None
 
     def peek(self, name: Hashable) -> tuple[Any, Block] | None:
-        """Stamp and block under ``name``, of whatever version."""
+        """Return stamp and block under ``name``, of whatever version."""
         return self._blocks.get(name)
 
     def put(self, name: Hashable, stamp: Any, block: Block) -> None:

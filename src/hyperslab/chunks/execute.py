@@ -83,7 +83,8 @@ def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
 
 
 def full(strip: Sequence[Piece], width: int) -> slice:
-    """Which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be others."""
+    """Return which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be
+    others."""
     first, last = strip[0], strip[-1]
     if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
         return slice(0, 0)
@@ -435,6 +436,6 @@ def _new_block(
 
 
 def chunk_bytes(plan: Plan, dtype: np.dtype) -> int:
-    """Decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
+    """Return decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
     shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
     return max(1, dtype.itemsize * prod(shape))

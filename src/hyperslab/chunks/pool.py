@@ -104,7 +104,8 @@ call_after_fork(_pools.forget)
 
 
 def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int) -> None:
-    """``work`` every batch, by ``workers`` threads of which the caller is one; the first error stops all and is raised.
+    """Do ``work`` on every batch, by ``workers`` threads of which the caller is one; the first error stops all and is
+    raised.
 
     The caller goes on when the batches are used up, whether or not a pool thread had time to help: nested use cannot
     block.
@@ -125,7 +126,8 @@ def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int
 
 
 def each_if_many(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
-    """``work`` every item: by ``workers`` threads where there are eight or more of them, else by the caller alone."""
+    """Do ``work`` on every item: by ``workers`` threads where there are eight or more of them, else by the caller
+    alone."""
     rest = iter(items)
     first = list(islice(rest, _MANY))
     each_batch(work, chain(first, rest), workers if len(first) == _MANY else 1)

@@ -146,7 +146,7 @@ class ChunkSource(ChunkReader):
         """Forget one chunk: it reads as the fill value."""
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Group commit: encode and write all, make all durable, make all visible.
+        """Commit a group: encode and write all, make all durable, make all visible.
 
         When the grid has an outer one, all the chunks lie in one outer chunk.
         """

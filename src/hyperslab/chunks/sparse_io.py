@@ -32,7 +32,7 @@ _FEW = 64  # chunks that are written though they hold nothing, rather than askin
 
 
 def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DEFAULTS) -> Coo:
-    """The plan's cells as a list, of an array whose cells are ``fill`` (0-d) where no chunk was written.
+    """Return the plan's cells as a list, of an array whose cells are ``fill`` (0-d) where no chunk was written.
 
     The result has the fill value that all chunks have in common, else ``fill``. Unsupported for a plan of points;
     MemoryLimit where a chunk has to be made dense that is too large.
@@ -58,7 +58,7 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
 
 
 def reader_of(spec: ArraySpec) -> Callable[..., None]:
-    """:func:`.execute.read`, or what does the same of a sparse array."""
+    """Return :func:`.execute.read`, or what does the same of a sparse array."""
     return execute.read if spec.sparse is None else read_dense
 
 
@@ -70,7 +70,7 @@ def read_dense(
     settings: Settings = DEFAULTS,
     cache: BlockCache | None = None,
 ) -> None:
-    """:func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
+    """Do :func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
     if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > _LARGE:
         require(out.nbytes, settings.memory_limit)
         read(source, plan, fill, settings).put_into(out)
@@ -81,7 +81,7 @@ def read_dense(
 def _parts(
     source: ChunkSource, pieces: Sequence[Piece], dtype: np.dtype, fill: Numbers, settings: Settings
 ) -> Iterator[tuple[Piece, Coo | None]]:
-    """Each piece with its cells; None: they were never written."""
+    """Yield each piece with its cells; None: they were never written."""
     is_sparse = source.traits.reads_sparse
     reader: ChunkReader = source.fetch([piece.coords for piece in pieces]) if is_sparse else source
     for piece in pieces:
@@ -96,7 +96,7 @@ def _parts(
 
 
 def _common_fill(parts: Sequence[Coo | None], fill: Numbers) -> Numbers:
-    """The fill value of all chunks; that of the array where they differ, or some were never written."""
+    """Return the fill value of all chunks; that of the array where they differ, or some were never written."""
     fills = {None if part is None else part.fill.tobytes(): part for part in parts}
     if len(fills) != 1:
         return fill
@@ -105,7 +105,7 @@ def _common_fill(parts: Sequence[Coo | None], fill: Numbers) -> Numbers:
 
 
 def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
-    """Cells of one chunk where they stand in the result; None: all are the fill value."""
+    """Return the cells of one chunk where they stand in the result; None: all are the fill value."""
     if part is None:
         return None
     part = part.with_fill(common)
@@ -163,7 +163,7 @@ def _empty(shape: tuple[int, ...], fill: Numbers) -> Coo:
 
 
 def _lists(grid: Grid, box: Box, cells: Coo) -> Iterator[tuple[Coords, Coo]]:
-    """What falls into each chunk, of those into which something falls."""
+    """Yield what falls into each chunk, of those into which something falls."""
     if not cells.nnz:
         return
     places = [row + cut.start for row, cut in zip(cells.coords, box, strict=True)]
@@ -181,7 +181,8 @@ def _lists(grid: Grid, box: Box, cells: Coo) -> Iterator[tuple[Coords, Coo]]:
 
 
 def slabs(grid: Grid, box: Box, most: int) -> Iterator[Box]:
-    """The box in parts of whole chunks (shards), or what of them lies in it, of at most ``most`` cells if they can."""
+    """Yield the box in parts of whole chunks (shards), or what of them lies in it, of at most ``most`` cells if they
+    can."""
     cuts: list[list[slice]] = []
     for axis, cut in zip(reversed((grid.outer or grid).axes), reversed(box), strict=True):
         cuts.insert(0, list(_spans(axis, cut, most)))

@@ -29,7 +29,7 @@ from hyperslab.model.spec import Codec
 
 
 def decompress_snappy(data: Buffer, size: int) -> bytes:
-    """Raw Snappy of exactly ``size`` bytes; CorruptChunk otherwise. No more than those are ever held."""
+    """Decode raw Snappy of exactly ``size`` bytes; CorruptChunk otherwise. No more than those are ever held."""
     try:
         length, place = _varint(data)
         if length != size:
@@ -121,7 +121,7 @@ def decode_chunk(data: Buffer, out: memoryview, decompress: Decompress = decompr
 
 
 def used_bytes(data: Buffer) -> int:
-    """How many of its bytes a Blosc chunk needs, whose header was found sound: behind them is room to grow."""
+    """Return how many of its bytes a Blosc chunk needs, whose header was found sound: behind them is room to grow."""
     _, _, flags, typesize, nbytes, blocksize, stored = HEADER.unpack_from(data)
     if flags & _STORED or not nbytes:
         return int(stored)
@@ -137,7 +137,7 @@ def used_bytes(data: Buffer) -> int:
 
 
 def _streams(flags: int, typesize: int, blocksize: int) -> int:
-    """Streams of a whole block: one for each byte of an item where it is split."""
+    """Return how many streams a whole block has: one for each byte of an item where it is split."""
     split = not flags & _WHOLE and typesize <= _SPLIT_SIZE and blocksize // typesize >= _SPLIT_ITEMS
     return int(typesize) if split else 1
 
@@ -163,7 +163,7 @@ def _block(source: memoryview, place: int, size: int, streams: int, decompress: 
 
 
 def _unshuffled(block: bytes, typesize: int, flags: int) -> bytes:
-    """The block with its bytes, or bits, back in their items; a rest of less than an item stays as it is."""
+    """Return the block with its bytes, or bits, back in their items; a rest of less than an item stays as it is."""
     items = len(block) // typesize
     whole = items * typesize
     if flags & _BYTES and typesize > 1:
@@ -214,7 +214,7 @@ class Blosc(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """One Blosc chunk; Invalid beyond 2 GiB or where the library lacks the compressor."""
+        """Return one Blosc chunk; Invalid beyond 2 GiB or where the library lacks the compressor."""
         size = len(data)
         if size > MAX_BYTES:
             raise Invalid(
@@ -237,7 +237,7 @@ class Blosc(BytesToBytes):
             raise Invalid(f"blosc: {error}", remedy="another blocksize or typesize") from error
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The bytes of a chunk; CorruptChunk when its header does not fit."""
+        """Return the bytes of a chunk; CorruptChunk when its header does not fit."""
         found = check_header(data, size, ceiling(size, self._room, len(data)))
         out = np.empty(found, np.uint8).data
         self.decode_into(data, out)
@@ -315,7 +315,7 @@ def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) ->
 
 
 def check_header(data: Buffer, size: int | None, limit: int) -> int:
-    """The decoded size of a Blosc chunk whose header and block offsets are sound; CorruptChunk otherwise."""
+    """Return the decoded size of a Blosc chunk whose header and block offsets are sound; CorruptChunk otherwise."""
     stored = len(data)
     if stored < 16:
         raise CorruptChunk("blosc: the chunk is shorter than its header", expected="16 bytes or more", found=stored)
@@ -373,7 +373,7 @@ def _readable_formats(library: libblosc2.LibBlosc2 | None) -> frozenset[int]:
 
 
 def container(dtype: NumpyDType, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
-    """What lies in chunks of plain cells in C order, to be compared; None for cells that are no plain bytes."""
+    """Return what lies in chunks of plain cells in C order, to be compared; None for cells that are no plain bytes."""
     if dtype.hasobject or dtype.kind == "T" or not dtype.itemsize:
         return None
     return str(np.lib.format.dtype_to_descr(dtype)), shape

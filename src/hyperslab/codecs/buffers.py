@@ -27,7 +27,7 @@ MEMBERS = 1000
 
 
 def room(cells: ChunkLayout) -> int:
-    """Bytes that a stage of unknown size may take for these cells, whatever is stored.
+    """Return the bytes that a stage of unknown size may take for these cells, whatever is stored.
 
     Fixed cells: twice their size (no encoder grows data more) and 1 MiB. Variable ones: 64 MiB and 4 KiB per cell.
     """
@@ -38,7 +38,8 @@ def room(cells: ChunkLayout) -> int:
 
 
 def most_stored(cells: ChunkLayout) -> int | None:
-    """The most bytes that a chunk of these cells may be stored in, None for variable ones; more is not even read.
+    """Return the most bytes that a chunk of these cells may be stored in, None for variable ones; more is not even
+    read.
 
     No chain of codecs makes 16 times as much of a chunk.
     """
@@ -47,7 +48,7 @@ def most_stored(cells: ChunkLayout) -> int | None:
 
 
 def ceiling(size: int | None, room: int, stored: int) -> int:
-    """The most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
+    """Return the most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
     return size if size is not None else room + _RATIO * stored
 
 
@@ -58,12 +59,12 @@ def check_size(codec: str, data: Buffer, size: int | None) -> None:
 
 
 def wrong_size(codec: str, expected: int, found: object) -> NoReturn:
-    """The chunk decodes to more or fewer bytes than its cells take."""
+    """Raise CorruptChunk for a chunk that decodes to more or fewer bytes than its cells take."""
     raise CorruptChunk(f"{codec}: the chunk has a wrong size", expected=f"{expected} bytes", found=found)
 
 
 def damaged(codec: str, reason: object, size: int | None = None) -> CorruptChunk:
-    """The error for a stream that its library refuses."""
+    """Return the error for a stream that its library refuses."""
     expected = f"a sound {codec} stream" if size is None else f"a sound {codec} stream of {size} bytes"
     return CorruptChunk(f"{codec}: the chunk is damaged", expected=expected, found=str(reason) or "a broken stream")
 
@@ -81,26 +82,27 @@ _ORDERED = "iufcmMU"
 
 
 def flat_bytes(array: Values) -> memoryview:
-    """The bytes of a C-contiguous array, as a view."""
+    """Return the bytes of a C-contiguous array, as a view."""
     if array.itemsize == 0:
         return memoryview(bytearray())
     return array.reshape(-1).view(np.uint8).data
 
 
 def contiguous(array: Values) -> Values:
-    """The same cells in C order, copied only when they are not; 0-d stays 0-d."""
+    """Return the same cells in C order, copied only when they are not; 0-d stays 0-d."""
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def from_bytes(data: Buffer, dtype: NumpyDType, shape: tuple[int, ...]) -> Values:
-    """Bytes as cells, without a copy (read-only where the bytes are); their number must fit."""
+    """Return the bytes as cells, without a copy (read-only where the bytes are); their number must fit."""
     if len(data) == 0:
         return np.empty(shape, dtype)
     return np.frombuffer(data, np.uint8).view(dtype).reshape(shape)
 
 
 def misordered(dtype: NumpyDType, endian: str) -> list[tuple[int, int]]:
-    """(offset, width) of each number of a cell whose bytes must be reversed to be in ``little`` or ``big`` order."""
+    """Return (offset, width) of each number of a cell whose bytes must be reversed to be in ``little`` or ``big``
+    order."""
     big = endian == "big"
     return [(offset, width) for offset, width, is_big in _numbers(dtype, 0) if is_big != big]
 
@@ -119,7 +121,7 @@ def reverse(array: Values, places: list[tuple[int, int]]) -> None:
 
 
 def _numbers(dtype: NumpyDType, offset: int) -> Iterator[tuple[int, int, bool]]:
-    """(offset, width, big-endian) of each number in one cell of ``dtype`` that has a byte order."""
+    """Yield (offset, width, big-endian) of each number in one cell of ``dtype`` that has a byte order."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         for index in range(int(np.prod(shape))):

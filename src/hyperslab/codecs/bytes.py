@@ -49,7 +49,7 @@ class Bytes(ArrayToBytes):
         return not self._places
 
     def encode(self, array: Values) -> Buffer:
-        """The cells' bytes; a view of ``array`` where nothing has to change."""
+        """Return the cells' bytes; a view of ``array`` where nothing has to change."""
         array = contiguous(array)
         if self._places:
             array = array.copy()
@@ -57,7 +57,7 @@ class Bytes(ArrayToBytes):
         return flat_bytes(array)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; a view of ``data`` where nothing has to change."""
+        """Return the cells; a view of ``data`` where nothing has to change."""
         check_size("bytes", data, self._size)
         array = from_bytes(data, self._dtype, self._shape)
         if self._places:
@@ -66,7 +66,7 @@ class Bytes(ArrayToBytes):
         return array
 
     def decode_to(self, data: Buffer, out: Values) -> None:
-        """The cells, into ``out``."""
+        """Decode the cells into ``out``."""
         check_size("bytes", data, self._size)
         flat_bytes(out)[:] = data
         if self._places:
@@ -90,11 +90,11 @@ class Transpose(ArrayToArray):
         self.cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
 
     def encode(self, array: Values) -> Values:
-        """A view."""
+        """Return a view."""
         return array.transpose(self._order)
 
     def decode(self, array: Values) -> Values:
-        """A view."""
+        """Return a view."""
         return array.transpose(self._inverse)
 
 
@@ -128,11 +128,11 @@ class Shuffle(BytesToBytes):
         self._width = integer("shuffle", config, "elementsize", default, 0, 2**31 - 1) or max(itemsize, 1)
 
     def encoded_size(self, size: int) -> int:
-        """The same."""
+        """Return the same."""
         return size
 
     def encode(self, data: Buffer) -> Buffer:
-        """Shuffled bytes."""
+        """Return shuffled bytes."""
         whole = len(data) // self._width * self._width
         if self._width == 1 or whole == 0:
             return data
@@ -143,7 +143,7 @@ class Shuffle(BytesToBytes):
         return out.data
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The bytes in their order."""
+        """Return the bytes in their order."""
         check_size("shuffle", data, size)
         if self._width == 1 or len(data) < self._width:
             return data
@@ -152,7 +152,7 @@ class Shuffle(BytesToBytes):
         return out
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """The bytes in their order, into ``out``."""
+        """Put the bytes in their order into ``out``."""
         check_size("shuffle", data, len(out))
         whole = len(data) // self._width * self._width
         if self._width == 1 or whole == 0:

@@ -26,14 +26,14 @@ class Lz4(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """Size and block; Invalid beyond 2,113,929,216 bytes (LZ4_MAX_INPUT_SIZE)."""
+        """Return size and block; Invalid beyond 2,113,929,216 bytes (LZ4_MAX_INPUT_SIZE)."""
         if len(data) > _MAX:
             raise Invalid(f"lz4: a chunk of {len(data)} bytes", remedy="smaller chunks, or another codec")
         stored: bytes = numcodecs_module("lz4").compress(data, self._acceleration)
         return stored
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The content; CorruptChunk when it is not ``size`` bytes."""
+        """Return the content; CorruptChunk when it is not ``size`` bytes."""
         found = int.from_bytes(data[:4], "little")
         limit = min(ceiling(size, self._room, len(data)), _MAX)
         if found > limit:

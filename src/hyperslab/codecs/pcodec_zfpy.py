@@ -45,13 +45,13 @@ class PCodec(ArrayToBytes):
         choice("pcodec", config, "paging_spec", "equal_pages_up_to", ("equal_pages_up_to",))
 
     def encode(self, array: Values) -> Buffer:
-        """One standalone pco stream."""
+        """Return one standalone pco stream."""
         native = contiguous(array).astype(self._dtype, copy=False).reshape(-1)
         compressed: bytes = self._standalone.simple_compress(native, self._settings())
         return compressed
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the stream holds another number or type of cells."""
+        """Return the cells; CorruptChunk when the stream holds another number or type of cells."""
         out = np.empty(self._shape, self._dtype)
         try:
             self._decode(bytes(data), out.reshape(-1))
@@ -102,7 +102,8 @@ class PCodec(ArrayToBytes):
 
 
 def _after_hint(stream: bytes) -> int:
-    """Where the header of a standalone stream begins: behind magic, version, common type and the hint of the count.
+    """Return where the header of a standalone stream begins: behind magic, version, common type and the hint of the
+    count.
 
     https://github.com/pcodec/pcodec/blob/main/docs/format.md, standalone format 2 and 3.
     """
@@ -114,7 +115,7 @@ def _after_hint(stream: bytes) -> int:
 
 
 def _either(owner: Any, new: str, old: str) -> Any:
-    """What pcodec 1 and pcodec 0.3 call by different names."""
+    """Return what pcodec 1 and pcodec 0.3 call by different names."""
     return getattr(owner, new, None) or getattr(owner, old)
 
 
@@ -150,7 +151,7 @@ class Zfpy(ArrayToBytes):
         self._settings = {key: number("zfpy", config, key, -1)} if key else {}
 
     def encode(self, array: Values) -> Buffer:
-        """One zfp stream with a full header."""
+        """Return one zfp stream with a full header."""
         native = contiguous(array).astype(self._dtype, copy=False)
         if native.size == 0:
             return b""
@@ -158,7 +159,7 @@ class Zfpy(ArrayToBytes):
         return compressed
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the header speaks of another shape or type."""
+        """Return the cells; CorruptChunk when the header speaks of another shape or type."""
         if prod(self._shape) == 0:
             return np.empty(self._shape, self._dtype)
         stream = bytes(data)
@@ -191,5 +192,5 @@ class Zfpy(ArrayToBytes):
             raise CorruptChunk("zfpy: blocks are too long", expected=self._block_bits(), found=limits["minbits"])
 
     def _block_bits(self) -> int:
-        """The most bits that one block of 4 ** ndim cells takes: exponent, flags, bit planes and group tests."""
+        """Return the most bits that one block of 4 ** ndim cells takes: exponent, flags, bit planes and group tests."""
         return 64 + (1 << 2 * len(self._shape)) * (8 * self._dtype.itemsize + 2)

@@ -43,7 +43,7 @@ _LINES = {**dict.fromkeys(b"SVILFgp", 1), **dict.fromkeys(b"c", 2)}  # lines of 
 
 
 def scan(data: bytes, most: int) -> list[int]:
-    """Where the pickle makes dictionaries.
+    """Return where the pickle makes dictionaries.
 
     UnsafePickle for an operation that is none of data, for more than about ``most`` of them, for a pickle that is cut
     off and for bytes behind one.
@@ -70,7 +70,7 @@ def scan(data: bytes, most: int) -> list[int]:
 
 
 def _behind(data: bytes, at: int, most: int) -> int:
-    """Where the next operation is."""
+    """Return where the next operation is."""
     operation = data[at]
     if operation == _EMPTY_DICT:
         return at + 1
@@ -169,7 +169,7 @@ class Pickled:
 
 
 def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> Pickled:
-    """The array in a pickle that is to hold so many values (cells times fields).
+    """Return the array in a pickle that is to hold so many values (cells times fields).
 
     UnsafePickle for anything that is no array of references and plain values.
     """
@@ -181,7 +181,7 @@ def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> P
 
 
 def fill_of_pickle(data: bytes, limits: PickleLimits = DEFAULTS) -> str | int | float | bool | None:
-    """The plain value in a pickle; UnsafePickle for anything else."""
+    """Return the plain value in a pickle; UnsafePickle for anything else."""
     found = _load(data, _StandIns(), 0, limits)
     if type(found) not in _FILLS:
         raise UnsafePickle(f"a pickled fill value that is {type(found).__name__}, no plain value")
@@ -282,7 +282,7 @@ class _StandIns:
         return made
 
     def new_mapping(self) -> object:
-        """An empty dictionary."""
+        """Return an empty dictionary."""
         made = object.__new__(self.mapping)
         made.items = {}
         return made
@@ -303,7 +303,7 @@ class _Reader(pickle.Unpickler):
         return found
 
     def persistent_load(self, place: object) -> object:
-        """A new dictionary: :func:`_load` put this in place of the operation that makes one."""
+        """Return a new dictionary: :func:`_load` put this in place of the operation that makes one."""
         return self._kinds.new_mapping()
 
 

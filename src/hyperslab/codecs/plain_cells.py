@@ -74,12 +74,12 @@ class PlainCells:
                 raise unfit(codec, "text, numbers and references", kind)
 
     def columns(self, array: Values) -> list[list[object]]:
-        """The plain values of the cells, in C order; Invalid for a cell that is not of its type."""
+        """Return the plain values of the cells, in C order; Invalid for a cell that is not of its type."""
         parts = [array] if self.names is None else [array[name] for name in self.names]
         return [self._plain(part, kind) for part, kind in zip(parts, self._kinds, strict=True)]
 
     def cells(self, columns: Sequence[list[object]], shape: tuple[int, ...]) -> Values:
-        """The cells of plain values; CorruptChunk for a value that is none of the type."""
+        """Return the cells of plain values; CorruptChunk for a value that is none of the type."""
         if self.names is None:
             return self._column(columns[0], self._kinds[0]).reshape(shape)
         out = np.empty(shape, self.dtype)
@@ -150,7 +150,7 @@ class PlainCells:
         return _objects(written, np.dtype(object))
 
     def _written(self, values: list[Any], allowed: frozenset[type], zero: Any, kind: DataType) -> list[Any]:
-        """The values, zero in place of those that were never written."""
+        """Return the values, zero in place of those that were never written."""
         if set(map(type, values)) <= allowed:
             return values
         values = [zero if _never_written(value) else value for value in values]
@@ -182,7 +182,7 @@ def _itself(value: object) -> object:
 
 
 def _objects(values: list[object], dtype: NumpyDType) -> Values:
-    """The values one by one: NumPy takes lists of them apart."""
+    """Return the values one by one: NumPy takes lists of them apart."""
     return np.fromiter(values, object, len(values)) if dtype.kind == "O" else np.array(values, dtype)
 
 
@@ -207,16 +207,17 @@ class IsoTime(ArrayToArray):
         self.cells = ChunkLayout(dtype, cells.shape)
 
     def encode(self, array: Values) -> Values:
-        """Not offered."""
+        """Refuse to write: Unsupported."""
         raise Unsupported("writing times as text over cells of times", remedy="open with native=True to write them")
 
     def decode(self, array: Values) -> Values:
-        """The text of each cell."""
+        """Return the text of each cell."""
         return iso_texts(array)
 
 
 def iso_texts(times: Values) -> Values:
-    """The times as text: ``2020-01-31T12:00:00``, ``-P5D``, ``PT0.25S``; of a type without a unit the bare number."""
+    """Return the times as text: ``2020-01-31T12:00:00``, ``-P5D``, ``PT0.25S``; of a type without a unit the bare
+    number."""
     unit, count = np.datetime_data(times.dtype)
     native = times.astype(times.dtype.newbyteorder("="))  # datetime_as_string misreads others
     numbers = native.view(np.int64).reshape(-1).tolist()
@@ -266,12 +267,12 @@ class Categorize(ArrayToArray):
         self.cells = ChunkLayout(astype, cells.shape)
 
     def encode(self, array: Values) -> Values:
-        """The place of each word among the labels."""
+        """Return the place of each word among the labels."""
         places = [self._places.get(word, 0) for word in array.reshape(-1).tolist()]
         return np.array(places, self.cells.numpy_dtype).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """The words; CorruptChunk for a number that is no label."""
+        """Return the words; CorruptChunk for a number that is no label."""
         if array.size and (int(array.max()) >= len(self._words) or int(array.min()) < 0):
             found = (int(array.min()), int(array.max()))
             raise CorruptChunk("categorize: no such label", expected=f"0 to {len(self._words) - 1}", found=found)
@@ -292,7 +293,7 @@ class EnumMembers(ArrayToArray):
         self._allowed = np.array([*dict(cells.dtype.members).values(), fill], cells.numpy_dtype)
 
     def encode(self, array: Values) -> Values:
-        """The same cells; Invalid names one that is no member."""
+        """Return the same cells; Invalid names one that is no member."""
         wrong = array[~np.isin(array, self._allowed)]
         if wrong.size:
             members = ", ".join(f"{name} = {value}" for name, value in self._kind.members[:20])
@@ -300,5 +301,5 @@ class EnumMembers(ArrayToArray):
         return array
 
     def decode(self, array: Values) -> Values:
-        """The same cells."""
+        """Return the same cells."""
         return array

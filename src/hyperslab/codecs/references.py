@@ -33,7 +33,7 @@ _KINDS = ("all", "none", "slices", "orthogonal", "points", "blocks")
 
 
 def region_of(document: object) -> Region:
-    """The region that a document spells; FormatError for any other document."""
+    """Return the region that a document spells; FormatError for any other document."""
     if not isinstance(document, dict):
         raise FormatError(f"a region is an object, not {type(document).__name__}")
     try:
@@ -67,7 +67,7 @@ def _unchecked_region(document: dict[str, object]) -> Region:
 
 
 def spelled_region(region: Region, *, scalar_as_one: bool = False) -> dict[str, object]:
-    """What :func:`region_of` reads. ``scalar_as_one``: an array without dimensions has the shape ``[1]`` there.
+    """Return what :func:`region_of` reads. ``scalar_as_one``: an array without dimensions has the shape ``[1]`` there.
 
     SelectionError when the region contradicts its shape.
     """
@@ -131,7 +131,7 @@ _ALL = frozenset(KEYS)
 
 
 def reference_of(said: object) -> ObjectReference | RegionReference:
-    """The reference that an object spells: to a region where it has one. FormatError for anything else."""
+    """Return the reference that an object spells: to a region where it has one. FormatError for anything else."""
     if not isinstance(said, Mapping):
         raise FormatError(f"a reference is an object, not {type(said).__name__}")
     path = said.get("path")
@@ -154,7 +154,7 @@ def _text(said: Mapping[object, object], key: str) -> str | None:
 
 
 def references_of(objects: Sequence[object]) -> list[ObjectReference | RegionReference]:
-    """:func:`reference_of` of each; faster for references to whole nodes, of which there may be very many."""
+    """Return :func:`reference_of` of each; faster for references to whole nodes, of which there may be very many."""
     plain = [said for said in objects if type(said) is dict and said.keys() == _ALL]
     if len(plain) < len(objects):
         return list(map(reference_of, objects))
@@ -173,7 +173,7 @@ def all_sound(paths: list[Any], sources: list[Any], *ids: list[Any]) -> bool:
 
 
 def spelled(reference: ObjectReference | RegionReference, *, scalar_as_one: bool = False) -> dict[str, object]:
-    """What :func:`reference_of` reads, with all keys; ids that are not known are None.
+    """Return what :func:`reference_of` reads, with all keys; ids that are not known are None.
 
     ``scalar_as_one``: arrays without dimensions have the shape ``[1]`` in regions, as in all documents of Zarr v2.
     """
@@ -208,18 +208,18 @@ class ReferenceText(ArrayToArray):
         self.cells = ChunkLayout(VlenString(), cells.shape, "")
 
     def encode(self, array: Values) -> Values:
-        """The text of each reference; Invalid for a cell that is none."""
+        """Return the text of each reference; Invalid for a cell that is none."""
         texts = [text_of(cell, self._kind) for cell in array.reshape(-1).tolist()]
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """The references; CorruptChunk for text that spells none."""
+        """Return the references; CorruptChunk for text that spells none."""
         texts = array.reshape(-1).tolist()
         return np.fromiter((of_text(text, self._kind) for text in texts), object, len(texts)).reshape(array.shape)
 
 
 def text_of(cell: Reference | None, kind: ObjectRef | RegionRef) -> str:
-    """A reference, or None, as text; Invalid for anything else."""
+    """Return a reference, or None, as text; Invalid for anything else."""
     if cell is None:
         return ""
     if not isinstance(cell, _CLASSES[type(kind)]):
@@ -235,7 +235,7 @@ def text_of(cell: Reference | None, kind: ObjectRef | RegionRef) -> str:
 
 
 def of_text(text: str, kind: ObjectRef | RegionRef) -> Reference | None:
-    """The reference that a text spells, None for the empty one; CorruptChunk for any other text."""
+    """Return the reference that a text spells, None for the empty one; CorruptChunk for any other text."""
     if not text:
         return None
     try:

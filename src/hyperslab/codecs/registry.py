@@ -40,7 +40,8 @@ def try_chain(spec: ArraySpec) -> None:
 
 
 def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
-    """``chunk_shape``, ``codecs``, ``index_codecs`` (little-endian with crc32c), ``index_location`` (``end``)."""
+    """Make the codec of ``chunk_shape``, ``codecs``, ``index_codecs`` (little-endian with crc32c), ``index_location``
+    (``end``)."""
     only("sharding_indexed", config, "chunk_shape", "codecs", "index_codecs", "index_location")
     shape = config.get("chunk_shape")
     if (
@@ -67,7 +68,8 @@ MAKERS: dict[str, Maker] = {**REGISTRY, "sharding_indexed": make_sharding}
 
 
 def as_codecs(value: object) -> tuple[Codec, ...]:
-    """Codecs from our own values, or from Zarr v3's JSON (an object with name and configuration, or a bare name)."""
+    """Return codecs from our own values, or from Zarr v3's JSON (an object with name and configuration, or a bare
+    name)."""
     if not isinstance(value, list | tuple):
         raise Invalid(f"codecs are {value!r}", remedy="a list")
     return tuple(_as_codec(item) for item in value)
@@ -87,7 +89,7 @@ def _as_codec(value: Any) -> Codec:
 
 
 def _depth(codecs: Sequence[Codec]) -> int:
-    """How many shards lie within each other."""
+    """Return how many shards lie within each other."""
     inner = [c.config.get("codecs", ()) for c in codecs if c.name == "sharding_indexed"]
     return max((1 + _depth(as_codecs(value)) for value in inner), default=0)
 
@@ -123,7 +125,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 
 
 def parse_codec(codec: Any, dtype: NumpyDType | None = None) -> tuple[Codec, ...]:
-    """The codecs that a user asks for, behind ``bytes`` (which formats add); Invalid lists what exists.
+    """Return the codecs that a user asks for, behind ``bytes`` (which formats add); Invalid lists what exists.
 
     ``codec`` is a word (names joined by ``+``, parameters after colons), None or ``"none"``, a ``Codec``, a dict (Zarr
     v3's ``name``/``configuration`` or numcodecs' ``id``), or a list of these. ``dtype`` decides the shuffle of Blosc.

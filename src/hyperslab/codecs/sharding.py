@@ -48,7 +48,7 @@ class ShardIndex:
 
     @classmethod
     def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
-        """A checked index; FormatError when its codecs give no fixed size or the location is unknown."""
+        """Return a checked index; FormatError when its codecs give no fixed size or the location is unknown."""
         if location not in ("start", "end"):
             raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
         index = cls(counts, tuple(codecs), "start" if location == "start" else "end", most)
@@ -72,7 +72,8 @@ class ShardIndex:
         return self.chain.size or 0
 
     def parse(self, data: Buffer, total: int | None = None) -> Entries:
-        """The entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in it."""
+        """Return the entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in
+        it."""
         entries: Entries = self.chain.decode(data)
         if total is not None:
             bad = self.unsound(entries, total)
@@ -88,7 +89,7 @@ class ShardIndex:
         return entries
 
     def find(self, shard: Buffer) -> Entries:
-        """The checked entries of a whole shard."""
+        """Return the checked entries of a whole shard."""
         total, size = len(shard), self.nbytes
         if total < size:
             raise CorruptChunk("the shard is shorter than its index", expected=f"at least {size} bytes", found=total)
@@ -96,7 +97,8 @@ class ShardIndex:
         return self.parse(view[:size] if self.location == "start" else view[total - size :], total)
 
     def cut(self, shard: Buffer, numbers: Sequence[int]) -> list[Part]:
-        """The stored bytes of inner chunks, by their numbers in C order, of a whole shard whose index is checked."""
+        """Return the stored bytes of inner chunks, by their numbers in C order, of a whole shard whose index is
+        checked."""
         view = memoryview(shard)
         total, size, few = len(view), self.nbytes, self._few
         if few is not None and total >= size:  # what find does, without its calls; it tells what is wrong
@@ -125,15 +127,15 @@ class ShardIndex:
         return Struct(f"<{2 * self.size}QI") if usual and self.size <= _FEW else None
 
     def render(self, entries: Entries) -> Buffer:
-        """The encoded index."""
+        """Return the encoded index."""
         return self.chain.encode(entries)
 
     def empty(self) -> Entries:
-        """Entries of a shard of which nothing is written."""
+        """Return entries of a shard of which nothing is written."""
         return np.full((*self.counts, 2), MISSING, np.dtype("<u8"))
 
     def join(self, parts: Sequence[Part], reserve: Callable[[int], memoryview] = _fresh) -> memoryview:
-        """The shard of all its inner chunks, in C order, one after another without gaps, and its index.
+        """Return the shard of all its inner chunks, in C order, one after another without gaps, and its index.
 
         It lies in the memory that ``reserve`` gives for its length, which may be longer.
         """
@@ -153,7 +155,8 @@ class ShardIndex:
         return shard
 
     def unsound(self, entries: Entries, total: int) -> Values:
-        """Which entries lead out of a shard of ``total`` bytes, over its index, or are longer than an inner chunk."""
+        """Return which entries lead out of a shard of ``total`` bytes, over its index, or are longer than an inner
+        chunk."""
         offsets, lengths = entries[..., 0], entries[..., 1]
         first, limit = self._room(total)
         bad = (offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit))
@@ -162,7 +165,7 @@ class ShardIndex:
         return np.asarray(bad & ~((offsets == MISSING) & (lengths == MISSING)))
 
     def _room(self, total: int) -> tuple[np.uint64, np.uint64]:
-        """Where the inner chunks of a shard of ``total`` bytes lie: behind the index, or before it."""
+        """Return where the inner chunks of a shard of ``total`` bytes lie: behind the index, or before it."""
         at_start = self.location == "start"
         return np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
 
@@ -186,7 +189,7 @@ class Sharding(ArrayToBytes):
         self._index = index
 
     def encode(self, array: Values) -> Buffer:
-        """The shard: inner chunks and index, without gaps."""
+        """Return the shard: inner chunks and index, without gaps."""
         parts: list[Part] = []
         for _, slices in self._places():
             block = array[slices]
@@ -194,14 +197,14 @@ class Sharding(ArrayToBytes):
         return self._index.join(parts)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells of the whole shard; CorruptChunk when the index points outside."""
+        """Return the cells of the whole shard; CorruptChunk when the index points outside."""
         entries = self._index.find(data)
         out = np.empty(self._shape, self._dtype)
         self._decode(data, entries, out)
         return out
 
     def decode_to(self, data: Buffer, out: Values) -> None:
-        """The cells of the whole shard, into ``out``."""
+        """Decode the cells of the whole shard into ``out``."""
         self._decode(data, self._index.find(data), out)
 
     def _decode(self, data: Buffer, entries: Values, out: Values) -> None:

@@ -30,15 +30,15 @@ class Base64(BytesToBytes):
         only("base64", config)
 
     def encoded_size(self, size: int) -> int:
-        """A third more."""
+        """Return a third more."""
         return (size + 2) // 3 * 4
 
     def encode(self, data: Buffer) -> Buffer:
-        """Text without line breaks."""
+        """Return text without line breaks."""
         return b2a_base64(data, newline=False)
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The bytes; CorruptChunk at the first character that is not base64."""
+        """Return the bytes; CorruptChunk at the first character that is not base64."""
         try:
             out = a2b_base64(data, strict_mode=True)
         except (Error, ValueError) as error:
@@ -57,12 +57,12 @@ class Utf8Bytes(ArrayToArray):
         self.cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:
-        """Text; Invalid for a cell that is not UTF-8."""
+        """Return text; Invalid for a cell that is not UTF-8."""
         texts = [_text(cell) for cell in array.reshape(-1).tolist()]
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """Bytes."""
+        """Return bytes."""
         cells = [str(cell).encode() for cell in array.reshape(-1).tolist()]
         return np.fromiter(cells, object, len(cells)).reshape(array.shape)
 
@@ -90,7 +90,7 @@ class FixedUtf8(ArrayToArray):
         self.cells = ChunkLayout(np.dtype(f"S{length}"), cells.shape, fill)
 
     def encode(self, array: Values) -> Values:
-        """The text as bytes; Invalid names the longest that does not fit."""
+        """Return the text as bytes; Invalid names the longest that does not fit."""
         encoded = [text.encode() for text in array.reshape(-1).tolist()]
         longest = max(encoded, key=len, default=b"")
         if len(longest) > self._length:
@@ -105,7 +105,7 @@ class FixedUtf8(ArrayToArray):
         return np.array(encoded, self.cells.numpy_dtype).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """The text; CorruptChunk where the bytes are no UTF-8."""
+        """Return the text; CorruptChunk where the bytes are no UTF-8."""
         try:
             texts = [cell.decode() for cell in array.reshape(-1).tolist()]
         except UnicodeDecodeError as error:
@@ -140,7 +140,7 @@ class RecordText(ArrayToArray):
         self.cells = ChunkLayout(stored, cells.shape, self.encode(fill)[()])
 
     def encode(self, array: Values) -> Values:
-        """The packed rows; Invalid names a field that is too narrow for what is to be put there."""
+        """Return the packed rows; Invalid names a field that is too narrow for what is to be put there."""
         out = np.empty(array.shape, self.cells.numpy_dtype)
         for name in out.dtype.names or ():
             kind = self._kinds.get(name)
@@ -153,7 +153,7 @@ class RecordText(ArrayToArray):
         return out
 
     def decode(self, array: Values) -> Values:
-        """The rows; CorruptChunk where a reference is spelled wrong."""
+        """Return the rows; CorruptChunk where a reference is spelled wrong."""
         out = np.empty(array.shape, self._memory)
         for name in out.dtype.names or ():
             kind = self._kinds.get(name)

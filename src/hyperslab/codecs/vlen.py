@@ -40,7 +40,7 @@ class Vlen(ArrayToBytes):
         self._unpack = unpack
 
     def encode(self, array: Values) -> Buffer:
-        """All cells in C order; Invalid for a cell of another kind."""
+        """Return all cells in C order; Invalid for a cell of another kind."""
         parts = [_LENGTH.pack(self._count)]
         for cell in array.reshape(-1).tolist():
             try:
@@ -53,7 +53,7 @@ class Vlen(ArrayToBytes):
         return b"".join(parts)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the count or a length does not fit."""
+        """Return the cells; CorruptChunk when the count or a length does not fit."""
         items = [self._read(item) for item in self._split(memoryview(data))]
         if self._dtype.kind == "O":
             return np.fromiter(items, object, len(items)).reshape(self._shape)
@@ -88,7 +88,7 @@ class Vlen(ArrayToBytes):
 
 
 def make_utf8(config: Config, cells: ChunkLayout) -> Vlen:
-    """Text in UTF-8; cells are ``StringDType``."""
+    """Return text in UTF-8; cells are ``StringDType``."""
     only("vlen-utf8", config)
     if not isinstance(cells.dtype, VlenString):
         raise read.unfit("vlen-utf8", "strings", cells.dtype)
@@ -96,7 +96,7 @@ def make_utf8(config: Config, cells: ChunkLayout) -> Vlen:
 
 
 def make_bytes(config: Config, cells: ChunkLayout) -> Vlen:
-    """Byte strings; cells are ``bytes``."""
+    """Make the codec of byte strings; cells are ``bytes``."""
     only("vlen-bytes", config)
     if not isinstance(cells.dtype, VlenBytes):
         raise read.unfit("vlen-bytes", "byte strings", cells.dtype)
@@ -104,7 +104,7 @@ def make_bytes(config: Config, cells: ChunkLayout) -> Vlen:
 
 
 def make_array(config: Config, cells: ChunkLayout) -> Vlen:
-    """1-D arrays of ``dtype``; cells are ``ndarray``."""
+    """Make the codec of 1-D arrays of ``dtype``; cells are ``ndarray``."""
     only("vlen-array", config, "dtype")
     if not isinstance(cells.dtype, VlenArray):
         raise read.unfit("vlen-array", "arrays", cells.dtype)
@@ -159,7 +159,7 @@ class Json2(ArrayToBytes):
         self._strict = bool(config.get("strict", True))
 
     def encode(self, array: Values) -> Buffer:
-        """The JSON text; Invalid for a cell that JSON has no value for."""
+        """Return the JSON text; Invalid for a cell that JSON has no value for."""
         columns = self._plain.columns(array)
         items: list[Any] = columns[0] if self._plain.names is None else list(zip(*columns, strict=True))
         shape = self._shape or (1,)
@@ -171,7 +171,8 @@ class Json2(ArrayToBytes):
             raise Invalid(f"codec 'json2' cannot store these cells: {error}") from None
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when they do not have the chunk's shape, or one of them is not of their type."""
+        """Return the cells; CorruptChunk when they do not have the chunk's shape, or one of them is not of their
+        type."""
         if len(data) > LIMIT:
             raise Unsupported(f"codec 'json2': a chunk of {len(data)} bytes", remedy=f"at most {LIMIT} bytes")
         try:
@@ -197,7 +198,7 @@ class Json2(ArrayToBytes):
 
 
 def fill_of_json(data: Buffer) -> str | int | float | bool | None:
-    """The plain value that was encoded as a fill value; FormatError for anything else."""
+    """Return the plain value that was encoded as a fill value; FormatError for anything else."""
     try:
         found = json.loads(bytes(data[:LIMIT]))
     except (ValueError, RecursionError) as error:
@@ -209,7 +210,7 @@ def fill_of_json(data: Buffer) -> str | int | float | bool | None:
 
 
 def _columns(rows: list[object], count: int) -> list[list[object]]:
-    """The fields of rows; a row that was never written is 0."""
+    """Return the fields of rows; a row that was never written is 0."""
     empty = [0] * count
     rows = [empty if row == 0 or row is None else row for row in rows]
     if not all(isinstance(row, list) and len(row) == count for row in rows):

@@ -32,12 +32,12 @@ class Zstd(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """One frame that declares its content size."""
+        """Return one frame that declares its content size."""
         frame: bytes = numcodecs_module("zstd").compress(data, self._level, self._checksum)
         return frame
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The content of all frames; CorruptChunk when it is not ``size`` bytes."""
+        """Return the content of all frames; CorruptChunk when it is not ``size`` bytes."""
         if size is not None:
             _read_size(data, size)
             out = np.empty(size, np.uint8).data

@@ -53,7 +53,7 @@ class Wish:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wish:
-        """The wish of these arguments; Invalid for a name that none of them has."""
+        """Return the wish of these arguments; Invalid for a name that none of them has."""
         names = [field.name for field in fields(cls)]
         for name in options:
             if name not in names:
@@ -78,7 +78,8 @@ class Wish:
 
 
 def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
-    """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
+    """Return the spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks
+    it."""
     lists_cells = wish.lists_cells
     data = wish.data
     if not (data is None or wish.in_blocks or lists_cells):
@@ -126,8 +127,8 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
 
 
 def room_for_text(session: OpenDataset, dtype: DataType, data: object) -> dict[str, Any]:
-    """The attributes that a format wants of an array of such text, where it has to know how long that is; none where
-    the data are not at hand."""
+    """Return the attributes that a format wants of an array of such text, where it has to know how long that is; none
+    where the data are not at hand."""
     is_bounded = session.format.traits.bounds_text and isinstance(dtype, VlenString)
     if not is_bounded or not isinstance(data, np.ndarray):
         return {}
@@ -151,7 +152,7 @@ def _require_sparse(session: OpenDataset) -> None:
 
 
 def _fill(wish: Wish) -> object:
-    """What the cells of a sparse array are that are not listed."""
+    """Return what the cells of a sparse array are that are not listed."""
     from hyperslab.bridges.sparse import fill_of
 
     return fill_of(wish.data)[()] if wish.fill_value is None and wish.lists_cells else wish.fill_value

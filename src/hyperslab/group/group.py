@@ -62,8 +62,8 @@ def raise_if_incomplete(session: OpenDataset, path: str) -> None:
 
 
 def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
-    """Declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays, where
-    these have several the declared one.
+    """Return declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays,
+    where these have several the declared one.
 
     A dimension that is declared further out is as unlimited as it is there: the nearest group outward counts.
     """
@@ -185,14 +185,14 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- mapping ----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, name: str | Pointer) -> Group | Array:
-        """The node at a path, or what a link or reference leads to; NodeNotFound (a KeyError) or BrokenLink."""
+        """Return the node at a path, or what a link or reference leads to; NodeNotFound (a KeyError) or BrokenLink."""
         if not isinstance(name, str):
             return self._pointed(name)
         session, path, spec = follow(self._session, join(self._path, name))
         return Array(session, path, spec) if spec.is_array else Group(session, path)
 
     def _pointed(self, pointer: object) -> Group | Array:
-        """What a link or reference leads to; one that was read from another dataset leads on from there."""
+        """Return what a link or reference leads to; one that was read from another dataset leads on from there."""
         if not isinstance(pointer, Pointer):
             message = f"a group is indexed by names and references, not {type(pointer).__name__}"
             raise Invalid(message, url=self.url, node=self._path, remedy="name an array of it to index cells")
@@ -224,7 +224,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
             return True
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """A new array of these cells; AlreadyExists when the name is taken."""
+        """Make a new array of these cells; AlreadyExists when the name is taken."""
         self.create_array(name, data=value)
 
     def __delitem__(self, name: str) -> None:
@@ -235,19 +235,20 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         writer.drop(path)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Name and group of each group right below; not of those that only links lead to, which may be above."""
+        """Yield name and group of each group right below; not of those that only links lead to, which may be above."""
         for name, node in self._nodes(linked=False):
             if isinstance(node, Group):
                 yield name, node
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Name and array of each array right below, and of those that links lead to; broken links are passed over."""
+        """Yield name and array of each array right below, and of those that links lead to; broken links are passed
+        over."""
         for name, node in self._nodes(linked=True):
             if isinstance(node, Array):
                 yield name, node
 
     def links(self) -> Iterator[tuple[str, Link]]:
-        """Name and link of each link right below; none is followed."""
+        """Yield name and link of each link right below; none is followed."""
         for name in self if Feature.LINKS in self._session.format.features else ():
             with suppress(HyperslabError):
                 if (link := self._session.reader.node(join(self._path, name))).is_link:
@@ -268,14 +269,16 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- making -----------------------------------------------------------------------------------------------------
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
-        """A new empty group; missing ones between are made too. AlreadyExists when the name is taken, ReadOnly."""
+        """Return a new empty group; missing ones between are made too. AlreadyExists when the name is taken,
+        ReadOnly."""
         writer, spec = self._session.writer(), GroupSpec(attrs=attrs_from(self._session, attrs or {}))
         with self._making(name) as path:
             writer.put(path, spec)
         return Group(self._session, path)
 
     def create_dimension(self, name: str, size: int | None = None) -> Dimension:
-        """A new dimension that arrays here and below can run along; without a size it is unlimited, and empty so far.
+        """Return a new dimension that arrays here and below can run along; without a size it is unlimited, and empty so
+        far.
 
         AlreadyExists when the group declares one of this name, Invalid for a name or length that cannot be, Unsupported
         when the format has no dimensions of its own.
@@ -283,7 +286,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return declare(self._session, self._path, name, size)
 
     def create_array(self, name: str, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
-        """A new array; cells read as the fill value until they are written.
+        """Return a new array; cells read as the fill value until they are written.
 
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
         dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
@@ -315,7 +318,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return array
 
     def create_link(self, name: str, target: object, source: str | None = None) -> None:
-        """A name that stands for another node.
+        """Make a name that stands for another node.
 
         ``target``: its path in the dataset ``source`` (a POSIX path from this one's root, this one where it is left
         out), or the node itself, or a reference to it, also of another open dataset. Unsupported in formats without
@@ -377,20 +380,21 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return path
 
     def batch(self) -> AbstractContextManager[None]:
-        """Within the block each document is written once, and consolidated metadata at the end."""
+        """Write each document of the block once, and consolidated metadata at the end."""
         return self._session.writer().batch()
 
     # -- for others ------------------------------------------------------------------------------------------------
 
     def to_xarray(self, **options: Any) -> Any:
-        """The arrays right below as a lazy ``xarray.Dataset``; ``options`` as in ``xarray.open_dataset``: ``chunks={}``
-        gives dask arrays of the stored chunks."""
+        """Return the arrays right below as a lazy ``xarray.Dataset``; ``options`` as in ``xarray.open_dataset``:
+        ``chunks={}`` gives dask arrays of the stored chunks."""
         from hyperslab.bridges.xarray import open_lazy
 
         return open_lazy(self, **options)
 
     def to_datatree(self, **options: Any) -> Any:
-        """The group with all below it as a lazy ``xarray.DataTree``; ``options`` as in ``xarray.open_datatree``."""
+        """Return the group with all below it as a lazy ``xarray.DataTree``; ``options`` as in
+        ``xarray.open_datatree``."""
         from hyperslab.bridges.xarray import open_lazy_tree
 
         return open_lazy_tree(self, **options)
@@ -398,7 +402,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def tree(self) -> str:
-        """The tree of groups, arrays and links below, as text."""
+        """Return the tree of groups, arrays and links below, as text."""
         return tree_text(self._session, self._path)
 
     def __repr__(self) -> str:
@@ -423,6 +427,6 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
 
 def node_of(session: OpenDataset, pointer: Pointer) -> Group | Array:
-    """What a link or reference leads to that was read from this dataset."""
+    """Return what a link or reference leads to that was read from this dataset."""
     led, path, spec = resolve(session, pointer)
     return Array(led, path, spec) if spec.is_array else Group(led, path)

@@ -18,7 +18,7 @@ MOST_OPEN = 20
 
 
 def group_html(session: OpenDataset, path: str) -> str:
-    """The page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
+    """Return the page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
     header = (
         f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(path)}</span> '
         f'<span class="hs-soft">{text(session.format.name)} · {text(session.url)}</span>'
@@ -46,7 +46,7 @@ class _PageReader:
         self._left = MOST_NODES
 
     def contents(self, path: str) -> str:
-        """The sections of the group at ``path``, with those of the groups below."""
+        """Return the sections of the group at ``path``, with those of the groups below."""
         try:
             spec = self._session.reader.node(path)
             found = self._look(path)
@@ -111,7 +111,7 @@ def _row(name: str, value: str) -> str:
 
 
 def _array(name: str, spec: ArraySpec) -> str:
-    """One line that unfolds to the array's cells and attributes."""
+    """Return one line that unfolds to the array's cells and attributes."""
     index = " hs-index" if spec.dims == (name,) else ""
     label = spec.attrs.get("long_name", spec.attrs.get("standard_name", ""))
     units = spec.units

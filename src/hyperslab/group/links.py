@@ -23,7 +23,7 @@ Found = tuple[OpenDataset, str, GroupSpec | ArraySpec]
 
 
 def follow(session: OpenDataset, path: str) -> Found:
-    """What ``path`` stands for; a link may stand for it, or for a group on the way to it.
+    """Return what ``path`` stands for; a link may stand for it, or for a group on the way to it.
 
     NodeNotFound where nothing is, BrokenLink for a link that leads to nothing or in a circle, ExternalLinkRefused.
     """
@@ -35,7 +35,7 @@ def follow(session: OpenDataset, path: str) -> Found:
 
 
 def follow_within(session: OpenDataset, path: str) -> tuple[str, GroupSpec | ArraySpec]:
-    """The same for what has to be in this dataset; Unsupported where it is in another one."""
+    """Return the same for what has to be in this dataset; Unsupported where it is in another one."""
     led, place, spec = follow(session, path)
     if led is not session:
         message = f"a link on the way leads to {led.url}"
@@ -44,12 +44,13 @@ def follow_within(session: OpenDataset, path: str) -> tuple[str, GroupSpec | Arr
 
 
 def resolve(session: OpenDataset, pointer: Pointer) -> Found:
-    """What a link or reference leads to that was read from this dataset; errors as for :func:`follow`."""
+    """Return what a link or reference leads to that was read from this dataset; errors as for :func:`follow`."""
     return _Hops().lead(session, pointer, None)
 
 
 def link_to(session: OpenDataset, target: object, source: str | None) -> Link:
-    """The link of this dataset to a path of dataset ``source``, or to a node or reference, also of another one."""
+    """Return the link of this dataset to a path of dataset ``source``, or to a node or reference, also of another
+    one."""
     if isinstance(target, str):
         return Link(target if target.startswith("/") else f"/{target}", source or ".")
     pointer = target if isinstance(target, Pointer) else getattr(target, "ref", None)
@@ -61,7 +62,8 @@ def link_to(session: OpenDataset, target: object, source: str | None) -> Link:
 
 
 def refuse_links_above(session: OpenDataset, path: str) -> None:
-    """Invalid where a group on the way to a new node is a link: what it leads to is changed under its own name."""
+    """Raise Invalid where a group on the way to a new node is a link: what it leads to is changed under its own
+    name."""
     folder, _ = split(path)
     while folder:
         with suppress(NodeNotFound):
@@ -79,7 +81,7 @@ class _Hops:
     within: set[tuple[int, str]] = field(default_factory=set)
 
     def follow(self, session: OpenDataset, path: str) -> Found:
-        """As :func:`follow`; also of what stands on the way."""
+        """Do as :func:`follow`, also of what stands on the way."""
         try:
             spec = session.reader.node(path)
         except NodeNotFound:
@@ -90,7 +92,7 @@ class _Hops:
         return self.lead(session, spec, path) if spec.is_link else (session, path, spec)
 
     def beyond(self, session: OpenDataset, path: str) -> Found | None:
-        """What stands behind the nearest linked ancestor of a path; None where there is none."""
+        """Return what stands behind the nearest linked ancestor of a path; None where there is none."""
         if Feature.LINKS not in session.format.features:
             return None
         folder, name = split(path)
@@ -119,7 +121,7 @@ class _Hops:
             self.within.discard(here)
 
     def lead(self, session: OpenDataset, pointer: Pointer, node: str | None) -> Found:
-        """What a pointer leads to that was read from this dataset, where it is the link ``node``."""
+        """Return what a pointer leads to that was read from this dataset, where it is the link ``node``."""
         self.count += 1
         if self.count > HOPS:
             message = f"more than {HOPS} links lead to one another"
@@ -156,7 +158,7 @@ class _Hops:
 
 
 def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]:
-    """What opens another dataset as this one is open, for reading alone."""
+    """Return what opens another dataset as this one is open, for reading alone."""
 
     def opening() -> OpenDataset:
         from hyperslab import api
@@ -179,7 +181,7 @@ def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]
 
 
 def _near(session: OpenDataset, path: str) -> str | None:
-    """What was probably meant: a name like the first one that is missing, in the nearest group that is there."""
+    """Return what was probably meant: a name like the first one that is missing, in the nearest group that is there."""
     group, name = split(path)
     while True:
         try:

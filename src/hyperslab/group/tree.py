@@ -16,7 +16,7 @@ from hyperslab.model.spec import ArraySpec
 
 
 def tree_text(session: OpenDataset, path: str) -> str:
-    """One line per node below ``path``."""
+    """Return one line per node below ``path``."""
     return "\n".join([f"/{path}", *flattened(_lines(session, path, ""))])
 
 
@@ -36,7 +36,7 @@ def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
 
 
 def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:
-    """What stands behind a name, and whether there is more below it."""
+    """Return what stands behind a name, and whether there is more below it."""
     try:
         spec = session.reader.node(path)
     except HyperslabError as error:
@@ -47,6 +47,6 @@ def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:
 
 
 def array_text(spec: ArraySpec) -> str:
-    """What follows the name of an array: its dimensions, its type and what is to be known besides."""
+    """Return what follows the name of an array: its dimensions, its type and what is to be known besides."""
     notes = (" sparse" if spec.sparse else "") + (f" !! {spec.problem}" if spec.problem else "")
     return f" ({shape_text(spec.dims, spec.shape)}) {describe(spec.dtype)}{notes}"

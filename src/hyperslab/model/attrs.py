@@ -49,7 +49,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def untagged(value: object) -> object:
-    """A value of a user type as plain NumPy has it: numbers, ``np.void`` cells; any other as it is."""
+    """Return a value of a user type as plain NumPy has it: numbers, ``np.void`` cells; any other as it is."""
     if isinstance(value, np.ndarray | np.generic) and tag_of(value.dtype) is not None:
         plain = np.asarray(value)
         return plain.astype(object) if plain.dtype.hasobject else plain.view(without_tag(value.dtype))[()]

@@ -66,7 +66,7 @@ class GroupSpec:
     is_link: ClassVar[Literal[False]] = False
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -106,7 +106,8 @@ class ArraySpec:
         return numpy_dtype(self.dtype)
 
     def fill_cell(self) -> Values:
-        """What unwritten cells read as, as a 0-d array: the fill value, or the type's zero when there is none."""
+        """Return what unwritten cells read as, as a 0-d array: the fill value, or the type's zero when there is
+        none."""
         cell = np.zeros((), self.numpy_dtype)
         if self.fill_value is not None:
             cell[()] = self.fill_value
@@ -120,7 +121,7 @@ class ArraySpec:
         return cell
 
     def filled(self, shape: tuple[int, ...] | None = None) -> Values:
-        """Cells that were never written, in an array of this shape (that of the whole)."""
+        """Return the cells that were never written, in an array of this shape (that of the whole)."""
         return np.full(self.shape if shape is None else shape, self.fill_cell(), self.numpy_dtype)
 
     @property
@@ -144,7 +145,7 @@ class ArraySpec:
         return None
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed. Labels follow a new shape, and go where they cannot."""
+        """Return a copy with some fields changed. Labels follow a new shape, and go where they cannot."""
         if self.indexes and "shape" in changes and "indexes" not in changes:
             sizes = {name: size for name, size in zip(self.dims, changes["shape"], strict=False) if name is not None}
             cut = {name: fitted(index, sizes[name]) for name, index in self.indexes.items() if name in sizes}

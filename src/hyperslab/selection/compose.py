@@ -16,7 +16,7 @@ Dialect = Callable[[Any, tuple[int, ...]], Selection]
 
 
 def compose(first: Selection, key: object, dialect: Dialect = select) -> Selection:
-    """What ``key`` (in ``dialect``: `select`, `outer` or `vectorised`) selects of the result of ``first``."""
+    """Return what ``key`` (in ``dialect``: `select`, `outer` or `vectorised`) selects of the result of ``first``."""
     second = dialect(key, first.shape)
     if 0 in second.shape:
         return assemble([(NOTHING, ())] * len(first.region.axes), second.shape)
@@ -42,7 +42,8 @@ def compose(first: Selection, key: object, dialect: Dialect = select) -> Selecti
 
 
 def _picked(positions: Values, inners: list[Part]) -> Part:
-    """Positions with one dimension per inner part, indexed by all of them: over the union of their dimensions."""
+    """Return positions with one dimension per inner part, indexed by all of them: over the union of their
+    dimensions."""
     union = sorted({dim for _, dims in inners for dim in dims})
     index = []
     for what, dims in inners:

@@ -34,7 +34,7 @@ def is_label(item: object) -> bool:
 
 
 def seek(label: Any, calendar: str | None, dim: str) -> LabelQuery:
-    """The number of a plain coordinate (``calendar`` None), or the instants of a date or time stamp.
+    """Return the number of a plain coordinate (``calendar`` None), or the instants of a date or time stamp.
 
     A float on a time axis counts seconds since 1970; datetimes without a zone are UTC. ``LabelError`` for a label
     of another kind.
@@ -64,7 +64,7 @@ def seek(label: Any, calendar: str | None, dim: str) -> LabelQuery:
 
 
 def span_of(tolerance: object, calendar: str | None) -> object:
-    """A tolerance as a distance of numbers: a number as it is; a timedelta on time axes, in nanoseconds."""
+    """Return a tolerance as a distance of numbers: a number as it is; a timedelta on time axes, in nanoseconds."""
     if calendar is not None:
         if isinstance(tolerance, np.timedelta64 | timedelta):
             return int(np.timedelta64(tolerance).astype("m8[ns]").astype("i8"))

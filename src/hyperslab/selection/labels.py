@@ -24,7 +24,7 @@ _PLAIN = (int, type(None))
 
 
 def resolve_key(key: object, dims: Dims, index_of: IndexOf) -> object:
-    """A key of ``[]`` with its labels replaced by positions; the same object when it has none.
+    """Return a key of ``[]`` with its labels replaced by positions; the same object when it has none.
 
     On a dimension without an index a label is left alone, for NumPy's error.
     """
@@ -58,7 +58,7 @@ def resolve_sel(
     method: Literal["nearest"] | None = None,
     tolerance: object = None,
 ) -> tuple[object, ...]:
-    """The positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
+    """Return the positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
 
     Slices include their stop and need not meet labels on a sorted coordinate; a date such as ``"2013-01"`` selects the
     whole period. On a dimension without labels the item is positional, as in xarray.
@@ -95,7 +95,7 @@ def _is_stride(step: Any) -> bool:
 
 
 def _width(item: object) -> int:
-    """Axes that an item of a key takes."""
+    """Return how many axes an item of a key takes."""
     if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
         return 0
     if isinstance(item, list) and item and not _has_labels(item):
@@ -109,7 +109,8 @@ def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:
 
 
 def lookup_of(dim: str, index: Index) -> Lookup | None:
-    """What finds the positions of labels of a dimension; None where its cells are no labels (compounds, truth)."""
+    """Return what finds the positions of labels of a dimension; None where its cells are no labels (compounds,
+    truth)."""
     match index:
         case Labels():
             return Names(dim, index.names, 0, positional=True)
@@ -125,7 +126,7 @@ def lookup_of(dim: str, index: Index) -> Lookup | None:
 
 
 def _positions(item: object, lookup: Lookup) -> object:
-    """One labelled item of ``[]``."""
+    """Return one labelled item of ``[]``."""
     match item:
         case slice():
             if isinstance(item.start, int) or isinstance(item.stop, int):
@@ -140,7 +141,7 @@ def _positions(item: object, lookup: Lookup) -> object:
 
 
 def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: object) -> object:
-    """One item of ``sel`` on a dimension that has labels."""
+    """Return one item of ``sel`` on a dimension that has labels."""
     if isinstance(item, slice):
         if lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
             return item
@@ -164,7 +165,7 @@ def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: object) 
 
 
 def _each(item: Any, find: Callable[[Any], Any]) -> object:
-    """The position of a label, or an int64 array of the same shape for an array or list of labels."""
+    """Return the position of a label, or an int64 array of the same shape for an array or list of labels."""
     if isinstance(item, list):
         nested = any(isinstance(label, list | np.ndarray) for label in item)
         labels = np.asarray(item) if nested else item

@@ -148,7 +148,8 @@ class NumberLabels(Lookup):
         return int(places[-1]) + 1 if end else int(places[0])
 
     def _border(self, sought: LabelQuery, *, far: bool, end: bool) -> int:
-        """Where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far`` one."""
+        """Return where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far``
+        one."""
         edge = sought._replace(first=sought.stop) if far else sought
         place = self._find(edge)
         if place is None or (far and 4 * abs(self.ruler.at(place) - sought.stop) > sought.stop - sought.first):
@@ -163,7 +164,7 @@ class NumberLabels(Lookup):
         return place
 
     def _find(self, sought: LabelQuery) -> int | None:
-        """The position of ``sought.first`` within the tolerance of floats."""
+        """Return the position of ``sought.first`` within the tolerance of floats."""
         if not self.ruler.size:
             return None
         place = self.ruler.nearest(sought.first)
@@ -171,7 +172,8 @@ class NumberLabels(Lookup):
         return place if not off or off <= self._tolerance(place, sought) else None
 
     def _tolerance(self, place: int, sought: LabelQuery) -> float:
-        """How far a float may be off: 1e-6 of a step or 4 spacings of the coarser float type, at most 0.25 step."""
+        """Return how far a float may be off: 1e-6 of a step or 4 spacings of the coarser float type, at most 0.25
+        step."""
         ruler, gap = self.ruler, self.ruler.gap(place)
         step = 0.0 if gap == inf else 1e-6 * gap
         if ruler.calendar is None:
@@ -209,7 +211,7 @@ class FloatNames(NumberLabels):
     ruler: Listed
 
     def _find(self, sought: LabelQuery) -> int | None:
-        """The position of the label itself, else of the only one within 4 spacings of the coarser float type."""
+        """Return the position of the label itself, else of the only one within 4 spacings of the coarser float type."""
         distance = np.abs(self.ruler.values - sought.first)
         slack = 4 * self.ruler.spacing(sought.first, sought.grain or self.ruler.grain)
         places = np.flatnonzero(distance == 0) if not distance.all() else np.flatnonzero(distance <= slack)
@@ -273,6 +275,6 @@ def _together(places: Values) -> Where:
 
 
 def _scattered(dim: str, label: object) -> LabelError:
-    """The error of a bound of a slice that is several places, with others between them."""
+    """Return the error of a bound of a slice that is several places, with others between them."""
     said = f"{dim} {label} stands at several positions of an unsorted coordinate"
     return LabelError(said, remedy="slice by position, with isel")

@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 def select(key: Any, shape: Shape) -> Selection:
-    """What ``ndarray[key]`` means for an array of this shape."""
+    """Return what ``ndarray[key]`` means for an array of this shape."""
     basic = _basic(key if isinstance(key, tuple) else (key,), shape)
     if basic is not None:
         return basic
@@ -35,7 +35,8 @@ def select(key: Any, shape: Shape) -> Selection:
 
 
 def vectorised(key: object, shape: Shape) -> Selection:
-    """``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices (dask)."""
+    """Select as ``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices
+    (dask)."""
     items = plain_items(key, shape)
     if any(item is None for item in items):
         raise SelectionError("vindex takes no new axis", remedy="reshape what was read")
@@ -45,7 +46,8 @@ def vectorised(key: object, shape: Shape) -> Selection:
 
 
 def outer(key: object, shape: Shape) -> Selection:
-    """``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or booleans."""
+    """Select as ``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or
+    booleans."""
     parts: list[Part] = []
     result: list[int] = []
     items = plain_items(key, shape)
@@ -69,7 +71,7 @@ def outer(key: object, shape: Shape) -> Selection:
 
 
 def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
-    """Slices, ints, ``...`` and None in one loop; None when there is anything else."""
+    """Select by slices, ints, ``...`` and None in one loop; None when there is anything else."""
     axes: list[Axis] = []
     result: list[int] = []
     ndim, dots = len(shape), False
@@ -109,8 +111,8 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
 
 
 def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
-    """Keys with arrays: all arrays and ints broadcast together; their dimensions stand where the first of them stood,
-    or in front of all when ``first`` or when a slice, a new axis or ``...`` stands between them."""
+    """Return keys with arrays: all arrays and ints broadcast together; their dimensions stand where the first of them
+    stood, or in front of all when ``first`` or when a slice, a new axis or ``...`` stands between them."""
     fancy = [place for place, item in enumerate(items) if isinstance(item, int | np.ndarray)]
     apart = first or fancy[-1] - fancy[0] >= len(fancy)
     front = [] if apart else items[: fancy[0]]

@@ -83,7 +83,7 @@ class Selection:
     stretch: tuple[int, ...] | None = None
 
     def finish(self, canonical: Values) -> Values:
-        """The result, a view of ``canonical`` (a copy only where a new axis was repeated)."""
+        """Return the result, a view of ``canonical`` (a copy only where a new axis was repeated)."""
         if self.middle is None:
             return canonical.reshape(self.shape)
         array = canonical.reshape(self.middle)
@@ -92,7 +92,7 @@ class Selection:
         return array.transpose(self.order)
 
     def spread(self, value: object, dtype: NumpyDType | None = None) -> Values:
-        """``value`` in canonical layout, broadcast and cast to ``dtype`` as NumPy's assignment does.
+        """Return ``value`` in canonical layout, broadcast and cast to ``dtype`` as NumPy's assignment does.
 
         A view of ``value`` where its strides allow. ``Invalid`` (a ValueError) when it does not broadcast.
         """
@@ -124,6 +124,6 @@ class Selection:
 
 
 def no_broadcast(given: tuple[int, ...], selected: tuple[int, ...]) -> Invalid:
-    """The error of a value that is to be stored in cells of another shape."""
+    """Return the error of a value that is to be stored in cells of another shape."""
     said = f"a value of shape {given} does not broadcast to the selected {selected}"
     return Invalid(said, remedy="select as many cells as there are")

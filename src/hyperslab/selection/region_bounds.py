@@ -15,12 +15,12 @@ _MADE_ANEW = "make the region anew: the array has changed since"
 
 
 def positions_of(taken: Taken) -> range | tuple[int, ...]:
-    """The positions that are taken along one axis."""
+    """Return the positions that are taken along one axis."""
     return range(taken.start, taken.stop, taken.step) if isinstance(taken, Steps) else taken
 
 
 def region_shape(region: Region, shape: Shape) -> Shape:
-    """The shape of the region's cells, when they are read from an array of this shape."""
+    """Return the shape of the region's cells, when they are read from an array of this shape."""
     match region:
         case Everything():
             return shape if region.shape is None or not shape else region.shape
@@ -35,7 +35,7 @@ def region_shape(region: Region, shape: Shape) -> Shape:
 
 
 def checked(region: Region) -> Region:
-    """The region; SelectionError when it contradicts the shape that it was made for."""
+    """Return the region; SelectionError when it contradicts the shape that it was made for."""
     if isinstance(region, Nothing) or (isinstance(region, Everything) and region.shape is None):
         return region
     shape = region.shape or ()
@@ -97,7 +97,7 @@ def is_of_scalar(region: Region, shape: Shape) -> bool:
 
 
 def require_fits(region: Region, shape: Shape) -> None:
-    """RegionOutOfBounds when an array of this shape has not all cells of the region, or has another rank."""
+    """Raise RegionOutOfBounds when an array of this shape has not all cells of the region, or has another rank."""
     if isinstance(region, Nothing) or region.shape is None or is_of_scalar(region, shape):
         return
     if len(region.shape) != len(shape):
@@ -112,7 +112,7 @@ def require_fits(region: Region, shape: Shape) -> None:
 
 
 def _needed(region: Everything | Product | Points | Blocks) -> Shape:
-    """The smallest shape in which the region has the cells, and the shape, that it has in its own."""
+    """Return the smallest shape in which the region has the cells, and the shape, that it has in its own."""
     shape = region.shape or ()
     nothing = (0,) * len(shape)
     match region:
@@ -129,8 +129,9 @@ def _needed(region: Everything | Product | Points | Blocks) -> Shape:
 
 
 def isel_of(region: Region, dims: tuple[str | None, ...]) -> Mapping[str | int, Any]:
-    """What ``isel`` takes for the same cells: a slice or a list of positions for the name of each dimension, or for the
-    number of the axis where it has none. Invalid for points, blocks and nothing, which are no product of axes."""
+    """Return what ``isel`` takes for the same cells: a slice or a list of positions for the name of each dimension, or
+    for the number of the axis where it has none. Invalid for points, blocks and nothing, which are no product of
+    axes."""
     match region:
         case Everything():
             known = region.shape is not None and len(region.shape) == len(dims)

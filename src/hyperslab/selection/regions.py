@@ -26,7 +26,7 @@ from hyperslab.selection.spans import Box, Runs, Spans, as_product, boxes_of, sp
 
 
 def region_of_key(key: object, shape: Shape) -> Region:
-    """The region of the cells of ``array[key]``, for an array of this shape; positions as NumPy takes them.
+    """Return the region of the cells of ``array[key]``, for an array of this shape; positions as NumPy takes them.
 
     Axes stay where they are and an int keeps its axis, with one position. A mask is the cells that it names; index
     arrays that run together are points, in NumPy's order; one index array rises, but for an array of one dimension,
@@ -47,7 +47,7 @@ def region_of_key(key: object, shape: Shape) -> Region:
 
 
 def _without_new_axes(key: object, shape: Shape) -> list[object]:
-    """The key's items, one for each axis."""
+    """Return the key's items, one for each axis."""
     plain = [item for item in plain_items(key, shape) if item is not Ellipsis]
     if any(item is None for item in plain):
         raise SelectionError("a region has no new axis", remedy="leave None out, and reshape what is read")
@@ -65,7 +65,7 @@ def _is_mask(item: object, shape: Shape) -> bool:
 
 
 def _masked(mask: Values, items: tuple[Any, ...], place: int, shape: Shape) -> Region:
-    """A mask of some axes, with ints and slices along the others."""
+    """Return a mask of some axes, with ints and slices along the others."""
     marks = tuple(slice(None) for _ in mask.shape)
     plain = _without_new_axes((*items[:place], *marks, *items[place + 1 :]), shape)
     first = next(axis for axis, item in enumerate(plain) if item is marks[0])
@@ -89,14 +89,14 @@ def _masked(mask: Values, items: tuple[Any, ...], place: int, shape: Shape) -> R
 
 
 def _box(sides: tuple[Any, ...], place: int) -> Box:
-    """The box of one ``(start, stop)`` for each axis, and of a list of them for the axes of a mask."""
+    """Return the box of one ``(start, stop)`` for each axis, and of a list of them for the axes of a mask."""
     flat = (*sides[:place], *sides[place], *sides[place + 1 :])
     starts, stops = zip(*flat, strict=True)
     return starts, stops
 
 
 def _outer(items: list[Any], shape: Shape) -> Region:
-    """Ints, slices and at most one index array, each along its own axis."""
+    """Return the region of ints, slices and at most one index array, each along its own axis."""
     if len(shape) == 1 and isinstance(items[0], np.ndarray):
         positions = wrapped_many(items[0], 0, shape[0]).reshape(-1)
         if not _rises(positions):
@@ -105,7 +105,7 @@ def _outer(items: list[Any], shape: Shape) -> Region:
 
 
 def _several(key: object, shape: Shape) -> Region:
-    """Several index arrays: an open mesh (``np.ix_``) is orthogonal, others are points."""
+    """Return the region of several index arrays: an open mesh (``np.ix_``) is orthogonal, others are points."""
     selection = select(key, shape)
     if 0 in selection.shape:
         return Nothing()
@@ -131,7 +131,7 @@ def _several(key: object, shape: Shape) -> Region:
 
 
 def _taken(item: Any, axis: int, shape: Shape) -> Taken:
-    """What one item of a key takes along its axis."""
+    """Return what one item of a key takes along its axis."""
     length = shape[axis]
     match item:
         case slice():
@@ -153,19 +153,20 @@ def _backwards() -> SelectionError:
 
 
 def product_region(axes: Iterable[Taken], shape: Shape) -> Region:
-    """Everything, or the product of what is taken along each axis."""
+    """Return everything, or the product of what is taken along each axis."""
     taken = tuple(axes)
     whole = all(part == _whole(length) for part, length in zip(taken, shape, strict=True))
     return Everything(shape) if whole else Product(taken, shape)
 
 
 def blocks_region(boxes: Iterable[Box], shape: Shape) -> Region:
-    """The union of boxes ``(start per axis, stop per axis)``, as the smallest region that says it."""
+    """Return the union of boxes ``(start per axis, stop per axis)``, as the smallest region that says it."""
     return _of_spans(spans_of_boxes(boxes), shape)
 
 
 def strided_region(axes: Iterable[tuple[int, int, int, int]], shape: Shape) -> Region:
-    """A regular hyperslab as HDF5 has it: ``(start, stride, count, block)`` for each axis; all of them within it."""
+    """Return a regular hyperslab as HDF5 has it: ``(start, stride, count, block)`` for each axis; all of them within
+    it."""
     taken: list[Taken] = []
     for (start, stride, number, block), length in zip(axes, shape, strict=True):
         if block == stride or number == 1:
@@ -201,7 +202,7 @@ def _of_runs(runs: Runs, length: int) -> Taken:
 
 
 def _of_positions(positions: Values, length: int) -> Taken:
-    """A rising list of positions: steps, where it is one of these."""
+    """Return a rising list of positions: steps, where it is one of these."""
     if not _rises(positions):
         raise SelectionError(
             "positions along one axis of a region rise and are not repeated",

@@ -241,7 +241,7 @@ def patch_file(
 
 
 def journal_bytes(changes: Iterable[Change], old_size: int, size: int) -> int:
-    """Old bytes that the journal of such changes holds."""
+    """Return the old bytes that the journal of such changes holds."""
     replaced = sum(max(0, min(offset + len(data), old_size) - offset) for offset, data in changes)
     return replaced + max(0, old_size - size)
 
@@ -309,7 +309,7 @@ def _restore(descriptor: int, undo: UndoRecord, durable: bool) -> None:
 
 
 def _remove_journal(place: str, durable: bool) -> None:
-    """Without its removal being durable, a power cut could bring an old journal back."""
+    """Remove the journal, durably: a power cut could bring an old one back."""
     os.unlink(place)
     if durable:
         _sync_folder_of(place)

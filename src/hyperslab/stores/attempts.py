@@ -15,12 +15,12 @@ _LONGEST = 1.0
 
 
 def beaten(url: str | None = None, key: str | None = None) -> Conflict:
-    """The error for a swap whose value was changed meanwhile."""
+    """Return the error for a swap whose value was changed meanwhile."""
     return Conflict("another writer was faster", url=url, key=key, remedy="read the key again and repeat the change")
 
 
 def kept_waiting(url: str | None = None, key: str | None = None) -> Conflict:
-    """The error for a lock that was not let go in time."""
+    """Return the error for a lock that was not let go in time."""
     remedy = "wait longer (lock_timeout), or find the other writer"
     return Conflict("another writer held the lock until the timeout", url=url, key=key, remedy=remedy)
 

@@ -108,7 +108,7 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 
 
 def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> Store:
-    """The store of ``s3://``, ``gs://``, ``az://`` or ``http(s)://``, without a request.
+    """Return the store of ``s3://``, ``gs://``, ``az://`` or ``http(s)://``, without a request.
 
     ``options`` as obstore names them: those of the kind of store (``endpoint``, ``region``, ``access_key_id`` …),
     ``client_options``, ``retry_config``, ``credential_provider``. What they do not say is taken from the environment.
@@ -146,8 +146,8 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
 
 
 def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:
-    """Those of the whole web server: obstore gives the paths of all that it lists from there. The first one has no
-    patience, since most web servers refuse to list, with words that are else worth another try."""
+    """Return those of the whole web server: obstore gives the paths of all that it lists from there. The first one has
+    no patience, since most web servers refuse to list, with words that are else worth another try."""
     scheme, host, path, *_ = urlsplit(url)
     hasty = {**given, "retry_config": {**given["retry_config"], "max_retries": 0}}
     return StoreListings(
@@ -156,7 +156,7 @@ def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any])
 
 
 def wrapped(store: Any, *, read_only: bool = False) -> Store:
-    """An obstore store as one of ours; what it holds lies below its prefix."""
+    """Return an obstore store as one of ours; what it holds lies below its prefix."""
     kind = type(store).__name__
     if kind == "LocalStore":
         return DirectoryStore(store.prefix, read_only=read_only)

@@ -30,7 +30,8 @@ _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
 @contextmanager
 def building(target: str, *, overwrite: bool = False, durable: bool = True) -> Iterator[str]:
-    """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
+    """Yield a path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it
+    fails.
 
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
     is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux
@@ -60,7 +61,7 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
 
 
 def sibling(target: str) -> str:
-    """A name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
+    """Return a name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
     folder, name = os.path.split(target)
     return os.path.join(folder, f".partial-{new_token()}-{partial_name(name)}")
 
@@ -166,13 +167,13 @@ def _make_folder(path: str) -> None:
 
 
 def _entries(folder: str) -> AbstractContextManager[int]:
-    """A descriptor to flush the folder's entries by; -1 of one that may be written to and not read."""
+    """Return a descriptor to flush the folder's entries by; -1 of one that may be written to and not read."""
     return open_folder(folder) if os.access(folder, os.R_OK) else nullcontext(-1)
 
 
 def _rename(temporary: str, target: str) -> str | None:
-    """One rename. Where a folder is in the way they change places; on systems that cannot, two renames, the first one
-    undone should the second fail: the name of what was there is given."""
+    """Return one rename. Where a folder is in the way they change places; on systems that cannot, two renames, the
+    first one undone should the second fail: the name of what was there is given."""
     while True:  # until no other builder of the target is in between, which each time has done its work
         if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
             try:

@@ -120,7 +120,7 @@ class Commit:
                 raise
 
     def _finish_batches(self) -> None:
-        """The last batch in this thread, while the others are under way."""
+        """Write the last batch in this thread, while the others are under way."""
         batch, self._batch = self._batch, []
         self._write_batch(batch)
         while self._making:
@@ -154,14 +154,14 @@ class Commit:
         return temporary, create(temporary, value)
 
     def _create_straight(self, folder: str, name: str, value: Buffer) -> tuple[str, int] | None:
-        """The value under its own name; None where there is one already."""
+        """Return the value under its own name; None where there is one already."""
         try:
             return self._create(folder, name, value)
         except FileExistsError:
             return None
 
     def _flush(self) -> None:
-        """The last value in this thread, while the others are under way."""
+        """Flush the last value in this thread, while the others are under way."""
         self._finish_batches()
         settled = self._flush_first() if self._durable and not self._at_once else set()
         if self._last is not None:
@@ -202,7 +202,7 @@ class Commit:
 
     @contextmanager
     def _lasting(self, folders: Collection[str]) -> Iterator[None]:
-        """The names that the block gives to values are on the medium afterwards."""
+        """Have the names that the block gives to values on the medium afterwards."""
         if not self._durable:
             yield
             return
@@ -324,12 +324,13 @@ class DirectoryStore(FolderReader):
             return self.stamp(key)
 
     def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Group commit of values whose keys are all missing, or of none of them: ``Conflict``. No locks are asked for:
+        """Commit values together whose keys are all missing, or of none of them: ``Conflict``. No locks are asked for:
         two files cannot have one name."""
         self.put_last(pairs, (), durable=durable)
 
     def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
-        """:meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium before."""
+        """Do :meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium
+        before."""
         at_once = durable and len(pairs) >= _MANY and _TRAITS.flushes
         commit = Commit(self._folders, durable=durable, new=True, at_once=at_once, first=first)
         with self._writing(commit):
@@ -360,7 +361,7 @@ class DirectoryStore(FolderReader):
                     pass
 
     def flush(self) -> None:
-        """Everything that was written before is on the medium."""
+        """Bring everything that was written before to the medium."""
         with self._writing(""):
             flush_all(self._folders.make(""))
 

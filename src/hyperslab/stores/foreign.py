@@ -25,7 +25,7 @@ _TRAITS = StoreTraits(ranges=True)
 
 
 def adopted(target: Any) -> Any:
-    """The store as one of ours; what is none of those libraries' comes back as it is."""
+    """Return the store as one of ours; what is none of those libraries' comes back as it is."""
     library = type(target).__module__.partition(".")[0]
     if library == "obstore":
         from hyperslab.stores.buckets import wrapped
@@ -78,11 +78,11 @@ class _Foreign(ProcessStore):
         raise NotImplementedError
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         return self._try(check_key(key), lambda: self._read(key, None, None))
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         size = self.size(key)
         if size is None:
             return None
@@ -101,15 +101,15 @@ class _Foreign(ProcessStore):
         return value
 
     def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
+        """Return the bytes stored under the key, None when missing."""
         return self._try(check_key(key), lambda: self._size(key))
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         return iter(sorted(filter(is_key, self._try(prefix, lambda: self._names(check_prefix(prefix))))))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         keys, inner = self._try(prefix, lambda: self._names_right_below(check_prefix(prefix)))
         return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
 
@@ -250,7 +250,7 @@ class ZarrPythonStore(_Foreign):
         self._try("", self._begin)
 
     def _begin(self) -> None:
-        """Some of its calls want it open, and none says so by a clear error."""
+        """Open the store: some of its calls want it open, and none says so by a clear error."""
         try:
             self._sync(self._store._ensure_open())
         except FileNotFoundError:
@@ -286,5 +286,5 @@ class ZarrPythonStore(_Foreign):
         return found
 
     def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
-        """By the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
+        """Go by the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
         return split_names(self._names(prefix), prefix)

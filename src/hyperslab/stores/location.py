@@ -126,7 +126,7 @@ def _take_none(options: Mapping[str, Any], url: str) -> None:
 
 
 def _take(options: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
-    """Invalid for options that are not ``known`` by these names and types."""
+    """Raise Invalid for options that are not ``known`` by these names and types."""
     for name, kind in known.items():
         if name in options and not isinstance(options[name], kind):
             message = f"the storage option {name} is a {type(options[name]).__name__}"
@@ -182,7 +182,7 @@ class SeveralStore(Store):
         return iter(())
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """A folder for each place."""
+        """Return a folder for each place."""
         return [], [] if prefix else [str(number) for number in range(self._count)]
 
 
@@ -231,7 +231,7 @@ class Location:
 
     @classmethod
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
-        """The place that a path, a URL or a store object names, or the places of a list of those.
+        """Return the place that a path, a URL or a store object names, or the places of a list of those.
 
         URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`PLACES`; a
         path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
@@ -261,7 +261,7 @@ class Location:
 
     @classmethod
     def _of_several(cls, targets: Sequence[Any], options: dict[str, Any]) -> Self:
-        """Places that are read as one; ``options`` are for those on servers."""
+        """Return places that are read as one; ``options`` are for those on servers."""
         places = [cls.of(target) for target in targets]
         if not places:
             raise Invalid("an empty list is no place", remedy="give a path or URL")
@@ -302,7 +302,8 @@ class Location:
         return os.path.splitext(self.name)[1].lower()
 
     def at(self, relative: str) -> Location | None:
-        """The place that a POSIX path leads to from here (``../b.zarr``), of the same kind and with the same options.
+        """Return the place that a POSIX path leads to from here (``../b.zarr``), of the same kind and with the same
+        options.
 
         None where none can: outside of the server or bucket, and from what has no places beside it (an archive, a store
         object, a database, a list of places).
@@ -336,7 +337,7 @@ class Location:
         return replace(self, url=redact(folder), target=folder)
 
     def way_to(self, place: Location) -> str:
-        """A POSIX path that :meth:`at` gives ``place`` for; its whole path or URL where none can.
+        """Return a POSIX path that :meth:`at` gives ``place`` for; its whole path or URL where none can.
 
         Unsupported for a store object, which has no name that others could open it by.
         """
@@ -365,7 +366,8 @@ class Location:
         return os.path.isdir(self.target) if self.scheme == "file" else self.exists()
 
     def store(self, *, read_only: bool, create: bool = False) -> Store:
-        """Its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written to)."""
+        """Return its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written
+        to)."""
         if self.unpublished and self.scheme == "file" and create and not read_only:
             return DirectoryStore(self.target, unpublished=True)
         try:
@@ -376,7 +378,8 @@ class Location:
             raise error.locate(url=self.url) from None
 
     def remote_file(self) -> RemoteFile | None:
-        """The one object of a bucket or web server that the URL names, by one request; None when there is none."""
+        """Return the one object of a bucket or web server that the URL names, by one request; None when there is
+        none."""
         above, _, name = str(self.target).rpartition("/")
         if self.scheme not in REMOTE or not name or above.endswith("/"):
             return None
@@ -407,7 +410,8 @@ def _below_server(url: str) -> str:
 
 
 def local_path(target: object) -> str | None:
-    """The path of a target in the file system (a path or ``file://`` URL) as it is written; None for any other."""
+    """Return the path of a target in the file system (a path or ``file://`` URL) as it is written; None for any
+    other."""
     if isinstance(target, os.PathLike):
         path: str = os.fspath(target)
         return path
@@ -420,7 +424,7 @@ def local_path(target: object) -> str | None:
 
 
 def unpublished(path: str) -> Location:
-    """A path that nobody knows before the dataset there is complete and gets its name."""
+    """Return a path that nobody knows before the dataset there is complete and gets its name."""
     return replace(Location.of(path), unpublished=True)
 
 
@@ -474,7 +478,8 @@ class Probe:
         return self.store.get(key)
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix``, keys and folders, asked for once; none when the place is one plain file."""
+        """Return the names right below ``prefix``, keys and folders, asked for once; none when the place is one plain
+        file."""
         if self._is_file:
             return (), ()
         if prefix not in self._listed:
@@ -482,7 +487,7 @@ class Probe:
         return self._listed[prefix]
 
     def head(self, n: int = 64) -> bytes:
-        """The first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""
+        """Return the first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""
         if self._is_file and len(self._head) < n:
             try:
                 with open(self.where.target, "rb") as file:
@@ -496,7 +501,7 @@ class Probe:
         return self._head[:n]
 
     def remember(self) -> dict[str, bytes | None]:
-        """What was read so far by key, so that a reader need not read it again."""
+        """Return what was read so far by key, so that a reader need not read it again."""
         return dict(self._seen)
 
 
@@ -509,7 +514,8 @@ _OWN = ("file", "zip", "memory", "store")
 
 
 def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options]) -> tuple[Location, Location]:
-    """The places. A pair of options is for the first and the second; one mapping is for those not of this machine.
+    """Return the places. A pair of options is for the first and the second; one mapping is for those not of this
+    machine.
 
     Invalid when it is something else, or a place of this machine is given some.
     """

@@ -106,7 +106,8 @@ _RANGES = sys.platform == "linux"
 
 
 def merge(slots: Iterable[int]) -> list[Range]:
-    """The byte ranges that cover the slots, sorted and merged; one range over all where they would be too many."""
+    """Return the byte ranges that cover the slots, sorted and merged; one range over all where they would be too
+    many."""
     merged: list[list[int]] = []
     for slot in sorted(set(slots)):
         if merged and merged[-1][0] + merged[-1][1] == slot:

@@ -48,7 +48,7 @@ class StoreListings:
     stores: Sequence[Any]
 
     def below(self, prefix: str) -> tuple[str | None, int]:
-        """What stands there for a prefix of ours, and the length of what precedes the names below it."""
+        """Return what stands there for a prefix of ours, and the length of what precedes the names below it."""
         whole = "/".join(filter(None, (self.above, prefix)))
         return whole or None, len(whole) + 1 if whole else 0
 
@@ -75,15 +75,15 @@ class ObjectListing(ProcessStore):
         return meta["e_tag"] or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         return iter(sorted(filter(is_key, self._below(check_prefix(prefix)))))
 
     def _below(self, prefix: str) -> Names:
-        """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
+        """Return every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
         return [name for name, _ in self._entries_below(prefix)]
 
     def _entries_below(self, prefix: str) -> Entries:
-        """What the server tells of each."""
+        """Return what the server tells of each."""
         where, skip = self._lists.below(prefix)[0], self._lists.below("")[1]
 
         def walk(store: Any) -> Entries:
@@ -98,7 +98,8 @@ class ObjectListing(ProcessStore):
         return [(name, entry) for name, entry in found if name.startswith(start)]
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any order."""
+        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any
+        order."""
         skip, behind = len(below(check_prefix(folder))), check_key(tail) if tail else ""
         for key, entry in self._entries_below(folder):
             name, _, rest = key[skip:].partition("/")
@@ -106,11 +107,11 @@ class ObjectListing(ProcessStore):
                 yield name, self._stamp(entry), entry["size"]
 
     def nbytes_below(self, prefix: str) -> int:
-        """Bytes of all objects below ``prefix/``."""
+        """Return the bytes of all objects below ``prefix/``."""
         return sum(entry["size"] for _, entry in self._entries_below(check_prefix(prefix)))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         where, skip = self._lists.below(check_prefix(prefix))
         found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
         self._check_listing(is_empty=not found["objects"] and not found["common_prefixes"])
@@ -131,7 +132,7 @@ class ObjectListing(ProcessStore):
             raise lists_nothing(self._url)
 
     def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
-        """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
+        """Return what ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
         if self._lists_nothing:
             raise lists_nothing(self._url)
         *hasty, last = self._lists.stores
@@ -190,12 +191,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         found = self.get_version(key)
         return None if found is None else bytes(found.data)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """The whole value, which the client makes memory for: ``scratch`` is left alone.
+        """Return the whole value, which the client makes memory for: ``scratch`` is left alone.
 
         ``CorruptChunk`` for one of more than ``most`` bytes, before they are fetched.
         """
@@ -205,7 +206,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def get_version(
         self, key: str, part: Range | None = None, *, unless: Stamp | None = None, most: int | None = None
     ) -> Version | None:
-        """The value, or a ``part`` of it (as for :meth:`get_ranges`), with its size and stamp, by one request.
+        """Return the value, or a ``part`` of it (as for :meth:`get_ranges`), with its size and stamp, by one request.
 
         None when missing; without ``data`` when its stamp is ``unless``. ``CorruptChunk`` beyond ``most`` bytes.
         """
@@ -219,7 +220,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def _version(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
     ) -> Version:
-        """A part is cut from the whole where a server gives no parts, or none of an empty value."""
+        """Return a part is cut from the whole where a server gives no parts, or none of an empty value."""
         if part is not None and part[0] < 0 and self._counts_forward:
             meta = self._head(key)
             if meta is None:
@@ -253,7 +254,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return Version(memoryview(data), meta["size"], self._stamp(meta))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end.
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end.
 
         Neighbours are fetched by one request, several requests at once.
         """
@@ -305,12 +306,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return bytes(found.data)
 
     def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
+        """Return the bytes stored under the key, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else meta["size"]
 
     def stamp(self, key: str) -> Stamp | None:
-        """The ETag of the present version, None when missing."""
+        """Return the ETag of the present version, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else self._stamp(meta)
 
@@ -321,12 +322,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
             return None
 
     def _tag(self, stamp: Stamp | None) -> str | None:
-        """The ETag in a stamp, None of a server that has none."""
+        """Return the ETag in a stamp, None of a server that has none."""
         tag: Any = stamp[0] if isinstance(stamp, tuple) else stamp
         return tag if isinstance(tag, str) else None
 
     def _strong(self, stamp: Stamp | None) -> str | None:
-        """The ETag if it may stand in If-Match: a weak one never matches there (RFC 9110, 13.1.1)."""
+        """Return the ETag if it may stand in If-Match: a weak one never matches there (RFC 9110, 13.1.1)."""
         tag = self._tag(stamp)
         return None if tag is None or tag.startswith("W/") else tag
 
@@ -442,23 +443,23 @@ class ObjectStore(ObjectListing, KeepsLeases):
                 self._leased.discard(key)
 
     def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
-        """:meth:`put_if` of a lock object."""
+        """Do :meth:`put_if` of a lock object."""
         return self._put(key, value, self._mode(expected))
 
     def read_lock(self, key: str) -> Version | None:
-        """:meth:`get_version` of a lock object."""
+        """Do :meth:`get_version` of a lock object."""
         try:
             return self._version(key, None, {}, None)
         except FileNotFoundError:
             return None
 
     def drop_lock(self, key: str) -> None:
-        """:meth:`delete` of a lock object."""
+        """Do :meth:`delete` of a lock object."""
         self._remove(key)
 
 
 def _cut(wanted: Range, found: Mapping[Range, bytes]) -> bytes:
-    """A range out of the fetched ones, one of which holds it."""
+    """Return a range out of the fetched ones, one of which holds it."""
     start, stop = wanted
     if wanted in found:
         return found[wanted]
@@ -490,16 +491,16 @@ class RemoteFile:
 
     @classmethod
     def open(cls, store: Store, key: str) -> RemoteFile | None:
-        """By one request; None when there is no such object."""
+        """Open the object by one request; None when there is none."""
         found = store.get_version(key, (0, HEAD))
         return None if found is None else cls(store, key, bytes(found.data), found.size, found.stamp)
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter."""
+        """Return exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter."""
         return self.preads([(offset, offset + size)])[0]
 
     def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes ``start <= i < stop`` of each range, by few requests at once."""
+        """Return the bytes ``start <= i < stop`` of each range, by few requests at once."""
         for _, stop in ranges:
             if stop > self.size:
                 remedy = "get the whole file"

@@ -79,12 +79,12 @@ class ReferenceStore(Store):
     # -- values -----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         found = self.get_ranges(key, [(0, 2**62)])
         return None if found is None else found[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         entry = self._entries.get(check_key(key))
         if entry is None:
             return None
@@ -102,7 +102,7 @@ class ReferenceStore(Store):
         return self._read_local(key, target, offset, length, ranges)
 
     def size(self, key: str) -> int | None:
-        """Bytes of the value, None when missing."""
+        """Return the bytes of the value, None when missing."""
         entry = self._entries.get(check_key(key))
         if isinstance(entry, list) and len(entry) == 3:
             return self._placed(key, entry)[2]
@@ -110,7 +110,7 @@ class ReferenceStore(Store):
         return None if value is None else len(value)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         start, keys = below(check_prefix(prefix)), self._document.keys
         for number in range(bisect_left(keys, start), len(keys)):
             if not keys[number].startswith(start):
@@ -118,7 +118,7 @@ class ReferenceStore(Store):
             yield keys[number]
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         start, keys = below(check_prefix(prefix)), self._document.keys
         names: list[str] = []
         inner: list[str] = []
@@ -181,7 +181,7 @@ class ReferenceStore(Store):
         return length
 
     def _confined(self, key: str, target: str) -> str:
-        """The real path of a target, if it may be read."""
+        """Return the real path of a target, if it may be read."""
         home = os.path.dirname(self._path)
         path = os.path.realpath(os.path.join(home, target))
         roots = [home, *(() if self._allowed is True or not self._allowed else self._allowed)]
@@ -302,7 +302,7 @@ def _entries(document: dict[str, Any], url: str) -> _ReferenceDocument:
 
 
 def _filled(target: str, templates: Mapping[str, Any], url: str) -> str:
-    """The target with ``{{name}}`` replaced; a template that computes is refused."""
+    """Return the target with ``{{name}}`` replaced; a template that computes is refused."""
     if "{{" not in target:
         return target
 

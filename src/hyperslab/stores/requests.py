@@ -97,7 +97,8 @@ def _reason_of(error: Exception) -> _Reason | None:
 
 
 def patience(version: str, *, web: bool) -> dict[str, dict[str, Any]]:
-    """How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
+    """Return how long a server may be silent and how often obstore asks again, unless ``storage_options`` say
+    otherwise."""
     knows_silence = tuple(map(int, version.split(".")[:2])) >= (0, 11)
     silence = {"read_timeout": "30s", "timeout": "5min"} if knows_silence else {"timeout": "1min"}
     return {
@@ -114,7 +115,7 @@ class _ObstoreProcess:
 
     @classmethod
     def forked(cls) -> None:
-        """In the child."""
+        """Note in the child whether obstore was used before."""
         cls.orphaned = cls.used
 
 
@@ -122,7 +123,7 @@ call_after_fork(_ObstoreProcess.forked)
 
 
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results of all, up to :data:`IN_FLIGHT` under way at once.
+    """Return the results of all, up to :data:`IN_FLIGHT` under way at once.
 
     After an error no other call begins, and the first error is raised when those under way have ended. An interrupt
     does not wait for them.
@@ -151,8 +152,9 @@ def request(
     ranged: bool = False,
     listing: bool = False,
 ) -> Result:
-    """The call's result. FileNotFoundError is an answer, and :class:`Refused` and :class:`Unranged` are where a range
-    was asked for (``ranged``); the rest is an error, Unsupported where a web server refuses to list (``listing``).
+    """Return the call's result. FileNotFoundError is an answer, and :class:`Refused` and :class:`Unranged` are where a
+    range was asked for (``ranged``); the rest is an error, Unsupported where a web server refuses to list
+    (``listing``).
 
     A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
     as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
@@ -239,7 +241,7 @@ def _verb(writing: bool) -> str:
 
 
 def _said(error: Exception) -> str:
-    """What the server or the network said, in a few words without addresses."""
+    """Return what the server or the network said, in a few words without addresses."""
     text = str(error).partition("\n\nDebug source")[0]
     status, code = _STATUS.search(text), _CODE.search(text)
     if status:
@@ -257,7 +259,7 @@ if TYPE_CHECKING:
 
 @cache
 def threads(count: int, name: str) -> ThreadPoolExecutor:
-    """Up to ``count`` of them, the same for the same name; a forked child makes its own."""
+    """Return up to ``count`` of them, the same for the same name; a forked child makes its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(count, thread_name_prefix=f"hyperslab-{name}")

@@ -22,7 +22,7 @@ from hyperslab.stores.keys import LOCK, is_key, is_temporary, owner_of, partial_
 
 
 def strays_in(folders: Folders, folder: str) -> list[Stray]:
-    """The strays of one folder; none when it is missing."""
+    """Return the strays of one folder; none when it is missing."""
     path = folders.find(folder)
     if path is None:
         return []
@@ -43,7 +43,7 @@ def strays_in(folders: Folders, folder: str) -> list[Stray]:
 
 
 def _kind(folders: Folders, entry: os.DirEntry[str]) -> str | None:
-    """What kind of stray an entry is; None for values, folders and locks."""
+    """Return what kind of stray an entry is; None for values, folders and locks."""
     if entry.name == LOCK:
         return None
     if is_temporary(entry.name):

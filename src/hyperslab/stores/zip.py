@@ -36,7 +36,7 @@ _BROKEN = (BadZipFile, struct.error, ValueError, OverflowError, EOFError, Unicod
 
 
 def read_directory(url: str, file: IO[bytes]) -> dict[str, ZipInfo]:
-    """The entries by key, the last of each name; folders and names that are no keys are left out."""
+    """Return the entries by key, the last of each name; folders and names that are no keys are left out."""
     try:
         with ZipFile(file) as archive:
             infos = archive.infolist()
@@ -59,7 +59,7 @@ class Entries:
         self._turn = threading.Lock()
 
     def read(self, key: str, info: ZipInfo) -> bytes:
-        """The whole entry: its sizes are checked before it is read, its checksum afterwards."""
+        """Return the whole entry: its sizes are checked before it is read, its checksum afterwards."""
         self._check(key, info)
         data = self._pread(key, self._start(key, info), info.compress_size)
         if info.compress_type == ZIP_DEFLATED:
@@ -71,7 +71,7 @@ class Entries:
         return data
 
     def read_part(self, key: str, info: ZipInfo, first: int, last: int) -> bytes:
-        """Some bytes of an entry that is stored as it is; without its checksum, which is that of the whole."""
+        """Return some bytes of an entry that is stored as it is; without its checksum, which is that of the whole."""
         self._check(key, info)
         return self._pread(key, self._start(key, info) + first, last - first)
 
@@ -215,14 +215,14 @@ class ZipStore(Store):
         return _TRAITS
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         info = self._infos.get(check_key(key))
         if counting.traces:
             counting.count(1, read=0 if info is None else info.file_size)
         return None if info is None else self._source().read(key, info)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         info = self._infos.get(check_key(key))
         if info is None:
             return None
@@ -236,17 +236,17 @@ class ZipStore(Store):
         return [source.read_part(key, info, first, last) for first, last in spans]
 
     def size(self, key: str) -> int | None:
-        """Bytes of the value, None when missing."""
+        """Return the bytes of the value, None when missing."""
         info = self._infos.get(check_key(key))
         return None if info is None else info.file_size
 
     def stamp(self, key: str) -> Stamp | None:
-        """(size, CRC-32, place in the archive) of the entry, None when missing."""
+        """Return (size, CRC-32, place in the archive) of the entry, None when missing."""
         info = self._infos.get(check_key(key))
         return None if info is None else (info.file_size, info.CRC, info.header_offset)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._listed) if key.startswith(start))
 
@@ -325,7 +325,7 @@ class ZipStore(Store):
         remove_leftovers(self._path)
 
     def _refuse_others(self) -> None:
-        """Conflict where another writer's archive lies at ``path``: what that wrote is not in this one."""
+        """Raise Conflict where another writer's archive lies at ``path``: what that wrote is not in this one."""
         try:
             now = _version(os.stat(self._path))
         except FileNotFoundError:
@@ -340,7 +340,7 @@ class ZipStore(Store):
         return self._entries
 
     def _change(self, key: str) -> ZipFile:
-        """The new archive, to be changed; at first it is a copy of the old one."""
+        """Return the new archive, to be changed; at first it is a copy of the old one."""
         self._require_writable(key)
         self._held_back.changed = True
         if self._new is None:

@@ -307,12 +307,12 @@ def _parse_iso(text: str) -> datetime:
 
 
 def iso_text(moment: datetime) -> str:
-    """``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
+    """Return ``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
     return get_utc(moment).isoformat()
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970, exactly."""
+    """Return microseconds since 1970, exactly."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
