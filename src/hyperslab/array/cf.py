@@ -56,7 +56,14 @@ def decoding(dtype: NumpyDType, attrs: Attrs, *, join: bool = False) -> Decoding
         return Decoding(dtype=dtype, attrs=attrs)
     rest = dict(attrs)
     encoding = rest.pop("_Encoding", None)
-    viewed = _viewed(dtype, rest.pop("_Unsigned", None))
+    unsigned = rest.pop("_Unsigned", None)
+    viewed: NumpyDType | None
+    if (dtype.kind, unsigned) == ("i", "true"):
+        viewed = np.dtype(f"u{dtype.itemsize}")
+    elif (dtype.kind, unsigned) == ("u", "false"):
+        viewed = np.dtype(f"i{dtype.itemsize}")
+    else:
+        viewed = None
     fills, keep = _fills(rest, dtype)
     scale, offset = _number(rest, "scale_factor"), _number(rest, "add_offset")
     clock = times.clock(rest) if dtype.kind in "iuf" else None
@@ -123,15 +130,6 @@ def _unpack(how: Decoding, values: Values) -> Values:
         if how.offset is not None:
             values += how.offset
     return values
-
-
-def _viewed(dtype: NumpyDType, unsigned: object) -> NumpyDType | None:
-    """Return the type that ``_Unsigned`` reads integers as (NUG, best practices: unsigned data)."""
-    if (dtype.kind, unsigned) == ("i", "true"):
-        return np.dtype(f"u{dtype.itemsize}")
-    if (dtype.kind, unsigned) == ("u", "false"):
-        return np.dtype(f"i{dtype.itemsize}")
-    return None
 
 
 def _fills(rest: dict[str, object], dtype: NumpyDType) -> tuple[tuple[object, ...], bool]:

@@ -103,6 +103,8 @@ def resize(session: OpenDataset, path: str, shape: tuple[int, ...]) -> None:
         if len(shape) != len(spec.shape) or any(length < 0 for length in shape):
             remedy = f"give {len(spec.shape)} lengths, none below 0"
             raise Invalid(f"{spec.shape} cannot become {shape}", node=path, remedy=remedy)
+        # Order: smaller first, then the cells outside are blanked, then larger. Whoever reads meanwhile, or finds what
+        # a crash left, sees no cell of before in a place that is new.
         kept = tuple(map(min, shape, spec.shape))
         if kept != spec.shape:
             writer.put(path, spec.evolve(shape=kept))
@@ -149,8 +151,8 @@ def _blank_outside(session: OpenDataset, path: str, spec: ArraySpec, axes: list[
 # lost.
 
 
+# Bytes of cells that are moved at a time; one target chunk (shard) where that is more.
 _BUDGET = 64 * MEBIBYTE
-"""Bytes of cells that are moved at a time; one target chunk (shard) where that is more."""
 
 
 def remove(session: OpenDataset, path: str, where: object, axis: int) -> None:

@@ -8,8 +8,8 @@ from hyperslab.errors import Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import DataType, NumpyDType
 
+# The classes of pandas.NA and pandas.NaT.
 _MISSING = ("NAType", "NaTType")
-"""The classes of pandas.NA and pandas.NaT."""
 _REMEDY = "cast the data first, if that is meant"
 
 

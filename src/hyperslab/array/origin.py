@@ -73,8 +73,8 @@ class DatasetRef:
 
     def __reduce__(self) -> tuple[object, ...]:
         where = self.where
-        given = {name: value for name, value in where.options.items() if name not in named(where.options)}
-        secret = sorted(name for name in given if plain_options({name: given[name]}) != {name: given[name]})
+        options = {name: value for name, value in where.options.items() if name not in named(where.options)}
+        secret = sorted(name for name in options if plain_options({name: options[name]}) != {name: options[name]})
         if (secret or HIDDEN in where.url) and not named(where.options):
             raise Invalid(
                 f"secrets ({', '.join(secret) or 'in the URL'}) are not sent to other processes",

@@ -110,15 +110,15 @@ def _flat(value: Any, depth: int) -> Iterator[object]:
 
 def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session: OpenDataset) -> Values:
     """Return the cells with references as they are to be stored in this dataset; Invalid for what is no reference."""
-    told = values.copy()
+    stored = values.copy()
     for name, kind in fields:
-        column = told if name is None else told[name]
+        column = stored if name is None else stored[name]
         for i, cell in enumerate(column.flat):
             if cell is not None and not isinstance(cell, kind):
                 message = f"a {type(cell).__name__} is no {kind.__name__}"
                 raise Invalid(message, remedy="give node.ref, array.regionref[key], or None for no reference")
             column.flat[i] = None if cell is None else seen_from(session, cell)
-    return told
+    return stored
 
 
 def seen_from(session: OpenDataset, reference: Any) -> Any:

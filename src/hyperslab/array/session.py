@@ -247,8 +247,8 @@ class Closes:
 
 # -- datasets that were unpickled -----------------------------------------------------------------------------------
 
+# Datasets that stay open though nobody holds them.
 _KEPT = 4
-"""Datasets that stay open though nobody holds them."""
 _OPENED = ("reader", "format", "cache", "version", "linked")
 
 
@@ -274,6 +274,8 @@ class _Register:
         self, origin: DatasetRef, moment: tuple[str, int], make: Callable[[DatasetRef, DatasetVersion], OpenDataset]
     ) -> OpenDataset:
         """Return what is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
+        # To open a dataset may take long. Each has a lock of its own, so that others need not wait for it, and the lock
+        # over all of them is never held meanwhile.
         with self._mutex:
             gate = self._gates.setdefault(origin, threading.Lock())
         with gate:

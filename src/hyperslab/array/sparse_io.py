@@ -44,22 +44,22 @@ def write(cells: CellAccess, selection: Selection, value: Any, fields: Any = Non
         return
     if value.shape != selection.shape:
         value = _broadcast(value, selection)
-    listed = to_coo(value).reshaped(selection.region.shape)
+    coo = to_coo(value).reshaped(selection.region.shape)
     if sparse_io.takes(cells.source, box):
         try:
-            sparse_io.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
+            sparse_io.write(cells.source, box, coo.astype(cells.dtype), cells.fill, cells.settings)
         except HyperslabError as error:
             raise error.locate(node=cells.node, url=cells.url) from error.__cause__
         finally:
             if cells.session is not None:
                 cells.session.version.renew()
         return
-    itemsize = max(1, listed.dtype.itemsize, cells.dtype.itemsize)
+    itemsize = max(1, coo.dtype.itemsize, cells.dtype.itemsize)
     for slab in sparse_io.slabs(cells.grid, box, _SLAB // itemsize):
         region = Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in slab))
         require(prod(region.shape) * itemsize, cells.settings.memory_limit)
         local = [slice(cut.start - all.start, cut.stop - all.start) for cut, all in zip(slab, box, strict=True)]
-        cells.write(Selection(region, region.shape), listed.part(local).dense())
+        cells.write(Selection(region, region.shape), coo.part(local).dense())
 
 
 def _broadcast(value: Any, selection: Selection) -> object:

@@ -23,6 +23,8 @@ class BlockCache:
 
     def get(self, name: Hashable, stamp: Any) -> Block | None:
         """Return the block under ``name`` if it was made from the version ``stamp``."""
+        # A miss takes no lock: one look at a dict needs none. What was found is looked at again under the lock, since
+        # another thread may have dropped it.
         entry = self._blocks.get(name)
         if entry is None:
             return None

@@ -146,7 +146,8 @@ def read(
     reader = _BatchReader(source, plan, out, fill, cache, source if owner is None else owner)
     workers = min(settings.threads, count) if count * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
     if traits.concurrency is not None:  # so many requests at once suit its store
-        workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())  # few sizes, few pools
+        # Rounded up to a power of two: there is a pool of threads for each number of workers, and few shall be made.
+        workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())
     if counting.traces:
         counting.count(chunks=count)
     work: Callable[[Any], None] = reader.read_batch
@@ -319,6 +320,7 @@ class _BatchReader:
                 self.cache.put(name, stamp, newer)
             block = old if newer is None else newer
         else:
+            # The stamp is from before the read, so that a block is never kept under a stamp that is newer than it.
             stamp = stamp_of(coords)
             block = None if stamp is None else self.cache.get(name, stamp)
         if block is None:

@@ -154,6 +154,6 @@ def _axis(length: int, cut: int | tuple[int, ...]) -> Axis:
             raise Invalid(f"a chunk length of {cut}", remedy="chunk lengths are at least 1")
         return FixedAxis(length, cut)
     if any(size < 1 for size in cut) or sum(cut) < length:
-        said = f"chunk sizes that sum to {sum(cut)} do not cover {length} cells"
-        raise Invalid(said, remedy="give sizes of at least 1 that do")
+        message = f"chunk sizes that sum to {sum(cut)} do not cover {length} cells"
+        raise Invalid(message, remedy="give sizes of at least 1 that do")
     return VaryingAxis(length, tuple(cut))

@@ -80,7 +80,10 @@ def available() -> int:
 
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
         if soft != resource.RLIM_INFINITY:
-            free.append(max(0, soft - _mapped()))
+            used = 0
+            with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as statm:
+                used = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")  # of the address space
+            free.append(max(0, soft - used))
     return min(free)
 
 
@@ -92,10 +95,3 @@ def installed() -> int:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 1 << 62
-
-
-def _mapped() -> int:
-    """Return the bytes of the address space that are in use."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as statm:
-        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    return 0

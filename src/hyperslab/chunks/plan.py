@@ -73,16 +73,12 @@ class Plan:
                 coords, within, out, whole = zip(*entries, strict=False)
                 yield _piece(Piece, (coords, within, out, False not in whole))
         else:
-            yield from self._coupled_pieces(self.order)
-
-    def _coupled_pieces(self, order: tuple[int, ...]) -> Iterator[Piece]:
-        places = [order.index(axis) for axis in range(len(order))]
-        for entries in product(*self.groups):
-            first, *rest = entries
-            coords = (*first[0], *(entry[0] for entry in rest))
-            within = (*first[1], *(entry[1] for entry in rest))
-            out = (first[2], *(entry[2] for entry in rest))
-            yield Piece(tuple(coords[place] for place in places), within, out, False)
+            places = [self.order.index(axis) for axis in range(len(self.order))]
+            for first, *rest in product(*self.groups):
+                coords = (*first[0], *(entry[0] for entry in rest))
+                within = (*first[1], *(entry[1] for entry in rest))
+                out = (first[2], *(entry[2] for entry in rest))
+                yield Piece(tuple(coords[place] for place in places), within, out, False)
 
 
 def make_plan(region: Region, grid: Grid) -> Plan:

@@ -38,6 +38,7 @@ class _Pool:
 
     def withdraw(self, work: _SharedWork) -> None:
         """Let no thread begin to help any more, and wait until none does."""
+        # First nothing more is given out, then no thread can begin: who waits here waits for those at work alone.
         work.stop()
         with self._ended:
             self._forget(work)

@@ -100,8 +100,8 @@ Decompress = Callable[[Buffer, int], Buffer]
 HEADER = Struct("<BBBBIII")
 _LENGTH = Struct("<i")
 _BYTES, _STORED, _BITS, _RESERVED, _WHOLE = 0x01, 0x02, 0x04, 0x08, 0x10
+# Both shuffles: how Blosc2 marks its own headers, which are longer and can tell it to do much else.
 _BOTH = _BYTES | _BITS
-"""Both shuffles: how Blosc2 marks its own headers, which are longer and can tell it to do much else."""
 _SPLIT_SIZE, _SPLIT_ITEMS = 16, 128
 
 
@@ -184,8 +184,8 @@ _VERSION = 2
 _SNAPPY = FORMATS.index("snappy")
 
 
+# Bytes of a block where none is asked for: it stays in a core's own cache while it is shuffled and compressed.
 _BLOCK = 128 << 10
-"""Bytes of a block where none is asked for: it stays in a core's own cache while it is shuffled and compressed."""
 
 
 class Blosc(BytesToBytes):
@@ -350,8 +350,8 @@ def _extremes(data: Buffer, blocks: int) -> tuple[int, int]:
 
 
 _FEW = 32
+# Up to ``_FEW`` offsets are unpacked faster than NumPy is called.
 _OFFSETS = [Struct(f"<{blocks}I") for blocks in range(_FEW + 1)]
-"""Up to ``_FEW`` offsets are unpacked faster than NumPy is called."""
 
 
 def _refuse(code: int, first: int, stored: int) -> NoReturn:
@@ -406,6 +406,6 @@ def may_move(data: Buffer, size: int) -> bool:
     return data[2] >> 5 != _SNAPPY or bool(data[2] & _STORED)
 
 
-def same_settings(given: Config, other: Config) -> bool:
+def same_settings(config: Config, other: Config) -> bool:
     """Return whether two configurations name the same compressor, level and shuffle, as far as both name any."""
-    return all(given[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in given and key in other)
+    return all(config[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in config and key in other)

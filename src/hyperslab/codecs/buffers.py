@@ -19,6 +19,8 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 
 _MIB = 1 << 20
+# Where the size of what is decoded is not known beforehand it is bounded, so that a few damaged bytes cannot take all
+# memory: for cells of any length by so many bytes for each, and by so many times what is stored.
 _PER_CELL = 4096
 _RATIO = 256
 

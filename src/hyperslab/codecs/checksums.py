@@ -124,10 +124,10 @@ def make_jenkins(config: Config, cells: ChunkLayout) -> Checksum:
     data."""
     only("jenkins_lookup3", config, "initval", "prefix")
     seed = integer("jenkins_lookup3", config, "initval", 0, 0, 2**32 - 1)
-    given = config.get("prefix")
-    if given is not None and not isinstance(given, str | bytes):
-        raise Invalid(f"codec 'jenkins_lookup3': prefix={given!r}", remedy="text, or null")
-    prefix = np.frombuffer(given.encode() if isinstance(given, str) else given or b"", np.uint8)
+    value = config.get("prefix")
+    if value is not None and not isinstance(value, str | bytes):
+        raise Invalid(f"codec 'jenkins_lookup3': prefix={value!r}", remedy="text, or null")
+    prefix = np.frombuffer(value.encode() if isinstance(value, str) else value or b"", np.uint8)
 
     def of(data: Bytes8) -> int:
         return lookup3(np.concatenate((prefix, data)) if len(prefix) else data, seed)

@@ -26,8 +26,8 @@ def only(codec: str, config: Config, *known: str) -> None:
 
 def unfit(codec: str, kinds: str, dtype: DataType) -> Invalid:
     """Return the error of a codec that is to store cells of another type than ``kinds``."""
-    said = f"codec {codec!r} works on {kinds}, not on {describe(dtype)}"
-    return Invalid(said, remedy="choose another codec for these cells")
+    message = f"codec {codec!r} works on {kinds}, not on {describe(dtype)}"
+    return Invalid(message, remedy="choose another codec for these cells")
 
 
 def integer(codec: str, config: Config, key: str, default: int, low: int, high: int) -> int:

@@ -11,8 +11,8 @@ from hyperslab.codecs.config import Config, integer, only
 from hyperslab.errors import CorruptChunk, Invalid
 
 _MAX = 0x7E000000
+# The block of no bytes at all, which numcodecs writes and refuses to read.
 _EMPTY = b"\0"
-"""The block of no bytes at all, which numcodecs writes and refuses to read."""
 
 
 class Lz4(BytesToBytes):

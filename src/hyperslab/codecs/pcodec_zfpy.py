@@ -14,7 +14,7 @@ from hyperslab.errors import CorruptChunk, Invalid, MissingLibrary
 from hyperslab.model.cells import Values
 
 _TYPES = ("uint16", "uint32", "uint64", "int16", "int32", "int64", "float16", "float32", "float64")
-_PAGE = 262144
+_PAGE = 262144  # numbers of a page, the default of numcodecs' ``equal_pages_up_to``
 _MODES = 3
 _MAGIC = b"pco!"
 

@@ -139,7 +139,7 @@ def _field(kind: ScalarLayout, at: int, data: bytes) -> object:
 
 _NONE = type(None)
 _PLAIN = frozenset({str, int, float, bool, _NONE, bytes})
-_DEEPEST = 8
+_DEEPEST = 8  # levels of rows within rows: the layout of each is worked out by a call of its own
 _MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
 _FILLS = frozenset({str, int, float, bool, _NONE})
 
@@ -177,7 +177,21 @@ def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> P
     array = _load(data, kinds, values, limits)
     if type(array) is not kinds.array:
         raise UnsafePickle(f"a pickle of {type(array).__name__}, not of an array")
-    return _checked(getattr(array, "state", None), kinds)
+    state = getattr(array, "state", None)
+    if type(state) is not tuple or len(state) != 5:
+        raise UnsafePickle("a pickled array without its five parts")
+    _, shape, dtype, fortran, cells = state
+    if type(shape) is not tuple or not all(type(n) is int and 0 <= n < 2**63 for n in shape) or len(shape) > 64:
+        raise UnsafePickle("a pickled array whose shape is no list of lengths")
+    if type(cells) is not list or len(cells) != prod(shape):
+        raise UnsafePickle(f"a pickled array of shape {shape} that does not list so many values"[:200])
+    if fortran is not False:
+        raise UnsafePickle("a pickled array in the order of Fortran", remedy="C order is read")
+    fields = _fields(dtype, kinds)
+    plain = _Plain(kinds, 100 * (len(cells) + 200))
+    columns = tuple(map(plain.cells, (cells,) if fields is None else _columns(cells, len(fields))))
+    _settle(columns, kinds)
+    return Pickled(fields, shape, columns)
 
 
 def fill_of_pickle(data: bytes, limits: PickleLimits = DEFAULTS) -> str | int | float | bool | None:
@@ -324,23 +338,6 @@ def _load(data: bytes, kinds: _StandIns, values: int, limits: PickleLimits) -> A
         raise UnsafePickle(f"a pickle that is no array of references: {type(error).__name__}: {error}"[:300]) from None
 
 
-def _checked(state: object, kinds: _StandIns) -> Pickled:
-    if type(state) is not tuple or len(state) != 5:
-        raise UnsafePickle("a pickled array without its five parts")
-    _, shape, dtype, fortran, values = state
-    if type(shape) is not tuple or not all(type(n) is int and 0 <= n < 2**63 for n in shape) or len(shape) > 64:
-        raise UnsafePickle("a pickled array whose shape is no list of lengths")
-    if type(values) is not list or len(values) != prod(shape):
-        raise UnsafePickle(f"a pickled array of shape {shape} that does not list so many values"[:200])
-    if fortran is not False:
-        raise UnsafePickle("a pickled array in the order of Fortran", remedy="C order is read")
-    fields = _fields(dtype, kinds)
-    plain = _Plain(kinds, 100 * (len(values) + 200))
-    columns = tuple(map(plain.cells, (values,) if fields is None else _columns(values, len(fields))))
-    _settle(columns, kinds)
-    return Pickled(fields, shape, columns)
-
-
 def _fields(dtype: object, kinds: _StandIns) -> tuple[str, ...] | None:
     if type(dtype) is not kinds.dtype:
         raise UnsafePickle("a pickled array without a dtype")
@@ -404,10 +401,10 @@ class _Plain:
             raise UnsafePickle("a pickled scalar of an unknown type")
         fields = []
         for name in state[3] if type(state[3]) is tuple else ():
-            said = state[4].items.get(name) if type(state[4]) is self.kinds.mapping and type(name) is str else None
-            if type(said) is not tuple or len(said) < 2 or type(said[1]) is not int:
+            place = state[4].items.get(name) if type(state[4]) is self.kinds.mapping and type(name) is str else None
+            if type(place) is not tuple or len(place) < 2 or type(place[1]) is not int:
                 raise UnsafePickle("a pickled row without the places of its fields")
-            fields.append((self._layout(said[0], depth + 1), said[1]))
+            fields.append((self._layout(place[0], depth + 1), place[1]))
         return ScalarLayout(dtype.code, state[1], tuple(fields))
 
 

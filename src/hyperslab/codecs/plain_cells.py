@@ -36,6 +36,7 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.refs import ObjectReference, RegionReference
 
+# What the plain values of fixed cells are, by the dtype's kind, and which of them is its zero.
 _FIXED: dict[str, tuple[frozenset[type], object]] = {
     "b": (frozenset({bool}), False),
     "i": (frozenset({int}), 0),
@@ -44,7 +45,6 @@ _FIXED: dict[str, tuple[frozenset[type], object]] = {
     "U": (frozenset({str}), ""),
     "S": (frozenset({bytes}), b""),
 }
-"""What the plain values of fixed cells are, by the dtype's kind, and which of them is its zero."""
 _CLASSES: dict[type, type] = {
     VlenString: str,
     VlenBytes: bytes,
@@ -158,8 +158,10 @@ class PlainCells:
             raise self._corrupt(f"a cell is {min(t.__name__ for t in wrong)}", kind)
         return values
 
-    def _corrupt(self, said: str, kind: DataType) -> CorruptChunk:
-        return CorruptChunk(f"{self._codec}: {said}"[:300], expected=f"cells of type {describe(kind)}", found="others")
+    def _corrupt(self, problem: str, kind: DataType) -> CorruptChunk:
+        return CorruptChunk(
+            f"{self._codec}: {problem}"[:300], expected=f"cells of type {describe(kind)}", found="others"
+        )
 
 
 def _kind(field: NumpyDType) -> DataType:

@@ -130,24 +130,24 @@ KEYS = ("path", "source", "object_id", "source_object_id")
 _ALL = frozenset(KEYS)
 
 
-def reference_of(said: object) -> ObjectReference | RegionReference:
+def reference_of(document: object) -> ObjectReference | RegionReference:
     """Return the reference that an object spells: to a region where it has one. FormatError for anything else."""
-    if not isinstance(said, Mapping):
-        raise FormatError(f"a reference is an object, not {type(said).__name__}")
-    path = said.get("path")
+    if not isinstance(document, Mapping):
+        raise FormatError(f"a reference is an object, not {type(document).__name__}")
+    path = document.get("path")
     if not isinstance(path, str) or not path:
         raise FormatError(f"a reference with the path {str(path)[:40]!r}")
     path = path if path.startswith("/") else f"/{path}"
-    source = _text(said, "source") or "."
-    ids = _text(said, "object_id"), _text(said, "source_object_id")
-    region = said.get("region")
+    source = _text(document, "source") or "."
+    ids = _text(document, "object_id"), _text(document, "source_object_id")
+    region = document.get("region")
     if region is None:
         return ObjectReference(path, source, *ids)
     return RegionReference(path, region_of(region), source, *ids)
 
 
-def _text(said: Mapping[object, object], key: str) -> str | None:
-    value = said.get(key)
+def _text(document: Mapping[object, object], key: str) -> str | None:
+    value = document.get(key)
     if not (value is None or isinstance(value, str)):
         raise FormatError(f"a reference whose {key} is {type(value).__name__}, not text")
     return value
@@ -177,15 +177,15 @@ def spelled(reference: ObjectReference | RegionReference, *, scalar_as_one: bool
 
     ``scalar_as_one``: arrays without dimensions have the shape ``[1]`` in regions, as in all documents of Zarr v2.
     """
-    said: dict[str, object] = {
+    document: dict[str, object] = {
         "source": reference.source,
         "path": reference.path,
         "object_id": reference.object_id,
         "source_object_id": reference.source_object_id,
     }
     if isinstance(reference, RegionReference):
-        said["region"] = spelled_region(reference.region, scalar_as_one=scalar_as_one)
-    return said
+        document["region"] = spelled_region(reference.region, scalar_as_one=scalar_as_one)
+    return document
 
 
 # -- reference_text: a path, or compact JSON where a path is not all; HDMF on Zarr v3 ----------------------------------
@@ -228,10 +228,10 @@ def text_of(cell: Reference | None, kind: ObjectRef | RegionRef) -> str:
         )
     if isinstance(cell, ObjectReference) and cell.source == ".":
         return cell.path
-    said = spelled(cell)
-    kept = {"path", "source"} if isinstance(cell, ObjectReference) else set(said)
-    said = {key: said[key] for key in kept if said[key] is not None}
-    return json.dumps(said, separators=(",", ":"), sort_keys=True)
+    document = spelled(cell)
+    kept = {"path", "source"} if isinstance(cell, ObjectReference) else set(document)
+    document = {key: document[key] for key in kept if document[key] is not None}
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
 def of_text(text: str, kind: ObjectRef | RegionRef) -> Reference | None:
@@ -249,5 +249,5 @@ def of_text(text: str, kind: ObjectRef | RegionRef) -> Reference | None:
     return found
 
 
-def _corrupt(said: str, text: str, kind: ObjectRef | RegionRef) -> CorruptChunk:
-    return CorruptChunk(f"reference_text: {said}", expected=f"text of a {describe(kind)}", found=repr(text[:60]))
+def _corrupt(problem: str, text: str, kind: ObjectRef | RegionRef) -> CorruptChunk:
+    return CorruptChunk(f"reference_text: {problem}", expected=f"text of a {describe(kind)}", found=repr(text[:60]))

@@ -21,6 +21,7 @@ from hyperslab.model.spec import ArraySpec, Codec
 
 INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
 """How the index of a shard is stored unless its document says otherwise."""
+# Shards within shards: each level is a chain that is built beforehand, and a document may ask for any number of them.
 _NESTED = 8
 
 
@@ -156,11 +157,11 @@ def _with_inner(codec: Codec) -> Codec:
         return codec
     if not isinstance(codec.config.get("chunk_shape"), list | tuple):
         raise Invalid("codec 'sharding_indexed' has no chunk_shape", remedy="a length for each axis")
-    said = {"codecs": (), **codec.config}
+    config = {"codecs": (), **codec.config}
     chains: dict[str, object] = {
-        key: tuple(map(_with_inner, as_codecs(said[key]))) for key in ("codecs", "index_codecs") if key in said
+        key: tuple(map(_with_inner, as_codecs(config[key]))) for key in ("codecs", "index_codecs") if key in config
     }
-    return Codec(codec.name, {**said, **chains})
+    return Codec(codec.name, {**config, **chains})
 
 
 def _parse_word(word: str, itemsize: int) -> Codec:
@@ -177,15 +178,15 @@ def _parse_word(word: str, itemsize: int) -> Codec:
 
 def _complete(codec: Codec, itemsize: int) -> Codec:
     """Fill in what depends on the cells or has a better default for people than for documents."""
-    given = {key: value for key, value in codec.config.items() if value is not None}
+    parameters = {key: value for key, value in codec.config.items() if value is not None}
     match canonical(codec.name):
         case "blosc":
             shuffle = "bitshuffle" if itemsize == 1 else "shuffle"
-            return Codec("blosc", {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize} | given)
+            return Codec("blosc", {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize} | parameters)
         case "shuffle":
-            return Codec("shuffle", {"elementsize": itemsize} | given)
+            return Codec("shuffle", {"elementsize": itemsize} | parameters)
         case "zstd":
-            return Codec("zstd", {"level": 3, "checksum": False} | given)
+            return Codec("zstd", {"level": 3, "checksum": False} | parameters)
         case _:
             return codec
 

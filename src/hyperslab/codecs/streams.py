@@ -19,6 +19,7 @@ from hyperslab.errors import Invalid, MemoryLimit
 # -- bz2 and lzma, by the standard library -----------------------------------------------------------------------------
 
 
+# Bytes that a dictionary of LZMA may take; that of preset 9, the largest, needs 65 MiB to decode.
 _MEMORY = 80 << 20
 
 

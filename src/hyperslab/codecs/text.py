@@ -166,15 +166,15 @@ class RecordText(ArrayToArray):
         return out
 
 
-def _widths(said: object, dtype: NumpyDType, wanted: set[str]) -> dict[str, int]:
+def _widths(widths: object, dtype: NumpyDType, wanted: set[str]) -> dict[str, int]:
     objects = {name for name in dtype.names or () if dtype[name].hasobject}
-    if not isinstance(said, Mapping) or set(said) != wanted or objects != wanted:
+    if not isinstance(widths, Mapping) or set(widths) != wanted or objects != wanted:
         raise Invalid(
-            f"codec 'record_text': widths={said!r:.200}", remedy=f"the characters of {', '.join(sorted(wanted))}"
+            f"codec 'record_text': widths={widths!r:.200}", remedy=f"the characters of {', '.join(sorted(wanted))}"
         )
-    if not all(type(width) is int and 0 < width < 2**28 for width in said.values()):
-        raise Invalid(f"codec 'record_text': widths={said!r:.200}", remedy="whole numbers of characters")
-    return dict(said)
+    if not all(type(width) is int and 0 < width < 2**28 for width in widths.values()):
+        raise Invalid(f"codec 'record_text': widths={widths!r:.200}", remedy="whole numbers of characters")
+    return dict(widths)
 
 
 def _field_text(cell: Any, kind: Kind, name: str) -> str:

@@ -23,7 +23,7 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
 
 _LENGTH = Struct("<I")
-_MAX = 2**32 - 1
+_MAX = 2**32 - 1  # lengths are stored as uint32
 
 
 class Vlen(ArrayToBytes):
@@ -130,6 +130,7 @@ def make_array(config: Config, cells: ChunkLayout) -> Vlen:
 # executed. A chunk without axes is stored as one of shape ``[1]``, for peers cannot write it otherwise.
 
 
+# Bytes of a chunk: JSON is parsed as a whole, and what that takes is not known before.
 LIMIT = 64 << 20
 JSON_ZERO = b'[0,"<i8",[]]'
 """What peers store as the fill value of rows: the number 0."""

@@ -16,8 +16,8 @@ from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, w
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.errors import CorruptChunk, Unsupported
 
+# Bytes that are tried first for content of unknown size.
 _START = 1 << 16
-"""Bytes that are tried first for content of unknown size."""
 
 
 class Zstd(BytesToBytes):
@@ -79,9 +79,9 @@ def _decode_up_to(library: libblosc2.LibBlosc2, data: Buffer, limit: int) -> Buf
 
 # -- by numcodecs, which decodes content of a known size, or of whatever size it has ----------------------------------
 
+# An empty frame that does not declare its size. Behind it numcodecs believes the size of ``out``, not that of the first
+# frame, and decodes several frames.
 _UNDECLARED = b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00"
-"""An empty frame that does not declare its size. Behind it numcodecs believes the size of ``out``, not that of the
-first frame, and decodes several frames."""
 
 
 def _decode_by_numcodecs(data: Buffer, out: memoryview, declared: int | None) -> None:
@@ -138,10 +138,10 @@ def _decodes_undeclared() -> bool:
 # -- headers of frames and blocks (RFC 8878, 3.1.1) --------------------------------------------------------------------
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
+# The last three bytes of a skippable frame's magic number; the first is 0x50 to 0x5f.
 _SKIPPABLE = b"\x2a\x4d\x18"
-"""The last three bytes of a skippable frame's magic number; the first is 0x50 to 0x5f."""
+# No block decodes to more bytes.
 _BLOCK = 128 << 10
-"""No block decodes to more bytes."""
 
 
 def _read_size(data: Buffer, limit: int) -> int | None:

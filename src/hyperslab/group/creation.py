@@ -164,9 +164,9 @@ def _fitted(wish: Wish, auto: tuple[int, ...]) -> tuple[int, ...]:
     return fitted(wish.data.chunks, auto) if len(wish.data.chunks) == len(auto) else auto
 
 
-def _dtype(asked: Any, data: Any) -> object:
-    if asked is not None:
-        return asked
+def _dtype(dtype: Any, data: Any) -> object:
+    if dtype is not None:
+        return dtype
     if data is None:
         return np.dtype("f8")
     if data.dtype == object and not isinstance(data, np.ndarray):

@@ -26,6 +26,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 # Copy what a node holds inside its dataset: specs, then the chunks as they are cut.
 
 
+# Chunks that are read before they are written together: so many are in memory at once.
 _BATCH = 16
 
 

@@ -55,8 +55,8 @@ def link_to(session: OpenDataset, target: object, source: str | None) -> Link:
         return Link(target if target.startswith("/") else f"/{target}", source or ".")
     pointer = target if isinstance(target, Pointer) else getattr(target, "ref", None)
     if not isinstance(pointer, Link | ObjectReference) or source is not None:
-        said = f"a {type(target).__name__}" + ("" if source is None else f" in {source!r}")
-        raise Invalid(f"{said} is no target of a link", url=session.url, remedy="give a path, or a node")
+        what = f"a {type(target).__name__}" + ("" if source is None else f" in {source!r}")
+        raise Invalid(f"{what} is no target of a link", url=session.url, remedy="give a path, or a node")
     seen = seen_from(session, pointer)
     return seen if isinstance(seen, Link) else Link(seen.path, seen.source, seen.object_id, seen.source_object_id)
 
@@ -129,26 +129,23 @@ class _Hops:
         try:
             place = session.reader.place_of(pointer)
             there = session if place is None else session.linked.get(session, place, _opening(session, place))
-            return self._target(there, pointer, path_within(pointer))
+            path = path_within(pointer)
+            found = self._at(there, path)
+            if found is not None:
+                return found
+            message = f"it leads to /{path} of {there.url}, where nothing is"
+            wanted = pointer.object_id
+            if wanted is None:
+                raise BrokenLink(message)
+            others = there.reader.paths_of(wanted)
+            found = self._at(there, others[0]) if len(others) == 1 else None
+            if found is None:
+                said = f"{len(others)} nodes have" if others else "nothing has"
+                raise BrokenLink(f"{message}; {said} the object_id {wanted}", remedy="link to what is meant")
+            warnings.warn(f"{message}; by the object_id {wanted} /{others[0]} is taken", UserWarning, stacklevel=2)
+            return found
         except HyperslabError as error:
             raise error.locate(url=session.url, node=node) from error.__cause__
-
-    def _target(self, there: OpenDataset, pointer: Pointer, path: str) -> Found:
-        """Return the node of the path; where nothing is there, the only one that has the identity of the target."""
-        found = self._at(there, path)
-        if found is not None:
-            return found
-        message = f"it leads to /{path} of {there.url}, where nothing is"
-        wanted = pointer.object_id
-        if wanted is None:
-            raise BrokenLink(message)
-        others = there.reader.paths_of(wanted)
-        found = self._at(there, others[0]) if len(others) == 1 else None
-        if found is None:
-            said = f"{len(others)} nodes have" if others else "nothing has"
-            raise BrokenLink(f"{message}; {said} the object_id {wanted}", remedy="link to what is meant")
-        warnings.warn(f"{message}; by the object_id {wanted} /{others[0]} is taken", UserWarning, stacklevel=2)
-        return found
 
     def _at(self, session: OpenDataset, path: str) -> Found | None:
         try:

@@ -45,8 +45,8 @@ _ISO = re.compile(
     r"(?:(?:[ tT]\s*|\s+)(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?P<fraction>\.\d*)?)?)?)?)?)?"
     r"\s*(?P<zone>z|Z|UTC|GMT|(?P<sign>[+-])(?P<zone_hour>\d{1,2}):?(?P<zone_minute>\d{2})?)?\s*"
 )
+# ISO 8601's basic format: ``20200228``, ``20200228T0630``.
 _COMPACT = re.compile(r"\s*(\d{4})(\d{2})(\d{2})(?:[tT](\d{2})(?:(\d{2})(\d{2})?)?)?\s*")
-"""ISO 8601's basic format: ``20200228``, ``20200228T0630``."""
 
 
 @dataclass(frozen=True, slots=True)

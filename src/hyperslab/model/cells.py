@@ -19,10 +19,10 @@ def as_type(values: Values, dtype: NumpyDType) -> Values:
     if values.dtype == dtype:
         return values
     if values.dtype == object and dtype.kind in "TUS":
-        told: list[Any] = [as_bytes(cell) for cell in values.reshape(-1)]
+        texts: list[Any] = [as_bytes(cell) for cell in values.reshape(-1)]
         if dtype.kind != "S":
-            told = [cell.decode() for cell in told]
-        return np.array(told, dtype).reshape(values.shape)
+            texts = [cell.decode() for cell in texts]
+        return np.array(texts, dtype).reshape(values.shape)
     if (values.dtype.kind, dtype.kind) in (("S", "T"), ("U", "S")):
         return as_type(values.astype(object), dtype)
     if values.dtype.kind == "c" and dtype.names == ("r", "i"):
@@ -90,8 +90,8 @@ def _native(dtype: NumpyDType) -> NumpyDType:
     return dtype if dtype.hasobject and dtype.names is None else dtype.newbyteorder("=")
 
 
+# Bytes that are compared at a time: each comparison copies them, and larger copies compare no faster.
 _COMPARED = 1 << 20
-"""Bytes that are compared at a time: each comparison copies them, and larger copies compare no faster."""
 
 
 def same_cells(a: Values, b: Values) -> bool:

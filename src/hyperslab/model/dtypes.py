@@ -150,8 +150,8 @@ def tagged(dtype: NumpyDType, kind: Extension) -> NumpyDType:
 
 def tag_of(dtype: NumpyDType) -> Extension | None:
     """Return the type that :func:`tagged` gave to the dtype."""
-    said: Mapping[str, Any] = dtype.metadata or {}
-    kind = said.get(_TAG)
+    metadata: Mapping[str, Any] = dtype.metadata or {}
+    kind = metadata.get(_TAG)
     return kind if isinstance(kind, Extension) else None
 
 

@@ -82,7 +82,7 @@ class CoordinateAxis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computed(CoordinateAxis):
+class ComputedAxis(CoordinateAxis):
     """``start + i * step``."""
 
     start: Number
@@ -111,7 +111,7 @@ class Computed(CoordinateAxis):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed(CoordinateAxis):
+class StoredAxis(CoordinateAxis):
     """``values * tick + offset``: whole numbers; or float ``values`` as they are."""
 
     values: Values
@@ -123,7 +123,7 @@ class Listed(CoordinateAxis):
         return float(value) if self.values.dtype.kind == "f" else int(value) * self.tick + self.offset
 
     def rank(self, number: Number) -> int:
-        sought, between = self._sought(number)
+        sought, between = self._locate(number)
         if self.trend >= 0:
             return int(np.searchsorted(self.values, sought, "right" if between else "left"))
         return self.size - int(np.searchsorted(self.values[::-1], sought, "right"))
@@ -134,7 +134,7 @@ class Listed(CoordinateAxis):
     def nearest(self, number: Number) -> int:
         if self.trend:
             return CoordinateAxis.nearest(self, number)
-        sought, between = self._sought(number)
+        sought, between = self._locate(number)
         equal = np.flatnonzero(self.values == sought)
         if equal.size and not between:
             return int(equal[0])
@@ -158,7 +158,7 @@ class Listed(CoordinateAxis):
     def show(self, position: int) -> str:
         return f"{self.values[position]}" if self.calendar is None else CoordinateAxis.show(self, position)
 
-    def _sought(self, number: Number) -> tuple[Number, bool]:
+    def _locate(self, number: Number) -> tuple[Number, bool]:
         """Return what to seek among the values; True when the number lies behind it, before the next tick."""
         if self.values.dtype.kind == "f" or not isinstance(number, int):
             return number, False
@@ -167,27 +167,27 @@ class Listed(CoordinateAxis):
         return min(max(ticks, low), high), bool(rest) or ticks > high
 
 
-def listed(index: FloatLabels) -> Listed:
-    """Return the ruler of floats that are names."""
+def axis_of_floats(index: FloatLabels) -> StoredAxis:
+    """Return the axis of floats that are names."""
     coordinate = Coordinate(np.array(index.values, _DOUBLE))
-    return Listed(size=index.size, trend=coordinate.trend, values=coordinate.values)
+    return StoredAxis(size=index.size, trend=coordinate.trend, values=coordinate.values)
 
 
-def ruler_of(index: ScaleIndex | TimeScale | CFTime | Coordinate) -> CoordinateAxis:
-    """Return the ruler of an index of numbers or times."""
+def axis_of_index(index: ScaleIndex | TimeScale | CFTime | Coordinate) -> CoordinateAxis:
+    """Return the axis of an index of numbers or times."""
     match index:
         case ScaleIndex(start=start, step=step, size=size):
-            return Computed(size=size, trend=1 if step > 0 else -1, start=float(start), step=float(step))
+            return ComputedAxis(size=size, trend=1 if step > 0 else -1, start=float(start), step=float(step))
         case TimeScale(start=start, step=step, size=size):
             first, stride = _nanoseconds(start), _nanoseconds(step)
             calendar = "proleptic_gregorian"
-            return Computed(size=size, trend=1 if stride > 0 else -1, calendar=calendar, start=first, step=stride)
+            return ComputedAxis(size=size, trend=1 if stride > 0 else -1, calendar=calendar, start=first, step=stride)
         case CFTime():
             return _counted(index)
         case Coordinate(values=values) if values.dtype.kind == "M":
             values = _within_ticks(values)
             unit, count = np.datetime_data(values.dtype)
-            return Listed(
+            return StoredAxis(
                 size=values.size,
                 trend=index.trend,
                 calendar="proleptic_gregorian",
@@ -196,10 +196,10 @@ def ruler_of(index: ScaleIndex | TimeScale | CFTime | Coordinate) -> CoordinateA
             )
         case Coordinate(values=values):
             grain = values.dtype if values.dtype.kind == "f" else _DOUBLE
-            return Listed(size=values.size, trend=index.trend, grain=grain, values=values)
+            return StoredAxis(size=values.size, trend=index.trend, grain=grain, values=values)
 
 
-def _counted(index: CFTime) -> Listed:
+def _counted(index: CFTime) -> StoredAxis:
     """Return times as stored whole numbers of the unit; float ones as whole microseconds."""
     moment = parse_moment(index.epoch)
     offset = (moment.start(index.calendar) if moment else None) or 0
@@ -212,7 +212,7 @@ def _counted(index: CFTime) -> Listed:
         whole = np.rint(known.astype("f8") * (unit / 1000))
         values, tick = np.where(np.isnan(whole), _INT64[0], whole), 1000
     values = values.astype("i8", copy=False)
-    return Listed(
+    return StoredAxis(
         size=values.size,
         trend=index.trend,
         calendar=index.calendar,

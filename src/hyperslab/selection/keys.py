@@ -57,8 +57,8 @@ def split_fields(key: object) -> tuple[object, object]:
 
 def too_many(used: int, shape: Shape) -> SelectionError:
     """Return the error of a key with more indices than dimensions."""
-    said = f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}"
-    return SelectionError(said, remedy="give one for each dimension at the most")
+    message = f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}"
+    return SelectionError(message, remedy="give one for each dimension at the most")
 
 
 def several_ellipses() -> SelectionError:
@@ -90,7 +90,7 @@ def wrapped_many(positions: Values, axis: int, length: int) -> Values:
     return positions
 
 
-def sliced(item: slice, length: int) -> Range:
+def slice_range(item: slice, length: int) -> Range:
     """Return the range of a slice of positions along an axis of this length."""
     try:
         start, stop, step = item.indices(length)
@@ -144,5 +144,5 @@ def _plain(item: Any) -> object:
 
 def unfit_mask(mask: Values, axis: int, shape: Shape) -> SelectionError:
     """Return the error of a mask whose lengths are not those of the axes from ``axis`` on."""
-    said = f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}"
-    return SelectionError(said, remedy="give a mask of the lengths of its axes")
+    message = f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}"
+    return SelectionError(message, remedy="give a mask of the lengths of its axes")

@@ -1,4 +1,4 @@
-"""Labels as users write them -> the numbers that a ruler is asked for."""
+"""Labels as users write them -> the numbers that an axis is asked for."""
 
 from __future__ import annotations
 

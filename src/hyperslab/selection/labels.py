@@ -14,7 +14,7 @@ from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, W
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
-from hyperslab.selection.coordinate_axes import listed, ruler_of
+from hyperslab.selection.coordinate_axes import axis_of_floats, axis_of_index
 from hyperslab.selection.label_query import is_label
 from hyperslab.selection.lookup import FloatNames, Lookup, Names, NumberLabels
 
@@ -115,14 +115,14 @@ def lookup_of(dim: str, index: Index) -> Lookup | None:
         case Labels():
             return Names(dim, index.names, 0, positional=True)
         case FloatLabels():
-            return FloatNames(dim, listed(index))
+            return FloatNames(dim, axis_of_floats(index))
         case Coordinate() if index.values.dtype.kind == "S":
             return Names(dim, tuple(value.decode("utf-8", "replace") for value in index.values.tolist()), index.trend)
         case Coordinate() if index.values.dtype.kind in "UTO":
             return Names(dim, tuple(f"{value}" for value in index.values.tolist()), index.trend)
         case Coordinate() if index.values.dtype.kind not in "iufM":
             return None
-    return NumberLabels(dim, ruler_of(index))
+    return NumberLabels(dim, axis_of_index(index))
 
 
 def _positions(item: object, lookup: Lookup) -> object:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hyperslab.errors import SelectionError
 from hyperslab.selection.assemble import Part, array_part, assemble
-from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, sliced, wrapped, wrapped_many
+from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, slice_range, wrapped, wrapped_many
 from hyperslab.selection.region import Axis, Range, Region, Selection
 
 Shape = tuple[int, ...]
@@ -55,7 +55,7 @@ def outer(key: object, shape: Shape) -> Selection:
         axis, dim = len(parts), len(result)
         match item:
             case slice():
-                chosen = sliced(item, shape[axis])
+                chosen = slice_range(item, shape[axis])
                 parts.append((chosen, (dim,)))
                 result.append(chosen.count)
             case int():
@@ -121,8 +121,8 @@ def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
     try:
         common = np.broadcast_shapes(*(array.shape or (int(array),) for array in arrays))
     except ValueError:
-        said = f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast"
-        raise SelectionError(said, remedy="oindex takes each along its own axis") from None
+        message = f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast"
+        raise SelectionError(message, remedy="oindex takes each along its own axis") from None
     parts: list[Part] = []
     plain: list[int] = []
     for item in items:
@@ -130,7 +130,7 @@ def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
         if item is None:
             plain.append(1)
         elif isinstance(item, slice):
-            chosen = sliced(item, shape[axis])
+            chosen = slice_range(item, shape[axis])
             dim = len(plain)
             parts.append((chosen, (dim if dim < at else dim + len(common),)))
             plain.append(chosen.count)

@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.errors import SelectionError
 from hyperslab.model.cells import Values
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
-from hyperslab.selection.keys import plain_items, sliced, unfit_mask, wrapped, wrapped_many
+from hyperslab.selection.keys import plain_items, slice_range, unfit_mask, wrapped, wrapped_many
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import PositionList as Positions
 from hyperslab.selection.region import Range
@@ -42,8 +42,13 @@ def region_of_key(key: object, shape: Shape) -> Region:
         if len(plain) - len(flags) != len(shape) or len(flags) > 1 or shape:
             raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
         return Everything(()) if flags[0] else Nothing()
-    arrays = sum(isinstance(item, np.ndarray) for item in plain)
-    return _several(key, shape) if arrays > 1 else _outer(plain, shape)
+    if sum(isinstance(item, np.ndarray) for item in plain) > 1:
+        return _several(key, shape)
+    if len(shape) == 1 and isinstance(plain[0], np.ndarray):
+        positions = wrapped_many(plain[0], 0, shape[0]).reshape(-1)
+        if not _rises(positions):
+            return Points(tuple((place,) for place in positions.tolist()), shape)
+    return product_region([_taken(item, axis, shape) for axis, item in enumerate(plain)], shape)
 
 
 def _without_new_axes(key: object, shape: Shape) -> list[object]:
@@ -95,15 +100,6 @@ def _box(sides: tuple[Any, ...], place: int) -> Box:
     return starts, stops
 
 
-def _outer(items: list[Any], shape: Shape) -> Region:
-    """Return the region of ints, slices and at most one index array, each along its own axis."""
-    if len(shape) == 1 and isinstance(items[0], np.ndarray):
-        positions = wrapped_many(items[0], 0, shape[0]).reshape(-1)
-        if not _rises(positions):
-            return Points(tuple((place,) for place in positions.tolist()), shape)
-    return product_region([_taken(item, axis, shape) for axis, item in enumerate(items)], shape)
-
-
 def _several(key: object, shape: Shape) -> Region:
     """Return the region of several index arrays: an open mesh (``np.ix_``) is orthogonal, others are points."""
     selection = select(key, shape)
@@ -135,7 +131,7 @@ def _taken(item: Any, axis: int, shape: Shape) -> Taken:
     length = shape[axis]
     match item:
         case slice():
-            chosen = sliced(item, length)
+            chosen = slice_range(item, length)
             if chosen.step < 0:
                 raise _backwards()
             return _of_range(chosen, length)

@@ -59,6 +59,7 @@ class AtomicFile:
 
     def publish(self, *, durable: bool) -> None:
         """Make the file complete on the medium, then give it its name."""
+        # Order: the content is on the medium before the name leads to it, else a power cut could leave a torn file.
         if durable:
             os.fsync(self.descriptor)
         os.replace(self.path, self._target)

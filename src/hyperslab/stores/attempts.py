@@ -9,8 +9,8 @@ from types import TracebackType
 
 from hyperslab.errors import Conflict
 
+# Seconds after which the first attempt is repeated, at most; then twice as long each time.
 _FIRST = 0.01
-"""Seconds after which the first attempt is repeated, at most; then twice as long each time."""
 _LONGEST = 1.0
 
 
@@ -42,6 +42,7 @@ class Attempt:
         self.done = kind is None
         if not isinstance(error, Conflict):
             return False
+        # Random, so that writers who met at one value do not meet there again and again.
         wait = random.uniform(0, self._pause)
         if self._deadline is not None and time.monotonic() + wait > self._deadline:
             return False

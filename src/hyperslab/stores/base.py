@@ -222,13 +222,13 @@ class Store(ABC):
         """
         if self.traits.concurrency is not None:
             return each_request([partial(self.get, key) for key in keys])
-        return [self._get_or_error(key) for key in keys]
-
-    def _get_or_error(self, key: str) -> bytes | StorageError | None:
-        try:
-            return self.get(key)
-        except StorageError as error:
-            return error
+        values: list[bytes | StorageError | None] = []
+        for key in keys:
+            try:
+                values.append(self.get(key))
+            except StorageError as error:
+                values.append(error)
+        return values
 
     # -- names ------------------------------------------------------------------------------------------------------
 

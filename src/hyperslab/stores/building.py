@@ -23,8 +23,10 @@ from hyperslab.stores.files import (
 from hyperslab.stores.keys import new_token, partial_name
 from hyperslab.stores.unexpected_files import remove_leftovers
 
+# Files up to which each is flushed by itself; for more, one flush of the whole file system is cheaper.
 _FEW = 200
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
+# Seconds between tries to remove a folder: threads of a build that failed may write there for a moment yet.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
 
@@ -111,12 +113,9 @@ def sync_medium(folder: str) -> None:
 
 def refuse_taken(target: str, overwrite: bool) -> None:
     """Raise AlreadyExists when something has the target's name, unless ``overwrite``. An empty folder is free."""
-    if not overwrite and os.path.lexists(target) and not _is_empty_folder(target):
+    is_empty_folder = os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)
+    if not overwrite and os.path.lexists(target) and not is_empty_folder:
         raise _taken(target)
-
-
-def _is_empty_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)
 
 
 def _taken(target: str) -> AlreadyExists:

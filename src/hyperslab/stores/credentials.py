@@ -42,13 +42,13 @@ def resolve(options: Mapping[str, Any]) -> dict[str, Any]:
         function = None
     if not callable(function):
         raise Invalid("the storage option credentials names no function of this process", remedy=_REMEDY)
-    given = function()
-    if not isinstance(given, Mapping):
+    credentials = function()
+    if not isinstance(credentials, Mapping):
         raise Invalid(
-            f"credentials: {match[0]} gives a {type(given).__name__}",
+            f"credentials: {match[0]} gives a {type(credentials).__name__}",
             remedy="it must give a mapping of storage options",
         )
-    return {**{name: value for name, value in options.items() if name != OPTION}, **given}
+    return {**{name: value for name, value in options.items() if name != OPTION}, **credentials}
 
 
 # -- texts without secrets -----------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ _APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _ALWAYS | getattr(os, "O
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO})
 """What the system says of a name that holds no value; for a reader it is a missing key."""
 
+# AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux.
 _HERE, _NO_REPLACE, _EXCHANGE = -100, 1, 2
-"""AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux."""
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _REMEDIES = {

@@ -15,7 +15,9 @@ from functools import cached_property
 from hyperslab.errors import StorageError
 from hyperslab.stores.files import open_folder, real_path, sync_folder
 
+# Folders that are remembered; with one more all are forgotten, so that a store of any size takes bounded memory.
 _MOST = 1 << 16
+# Folders that are open at once while they are flushed, for a process may open few files (ulimit -n); others follow.
 _MOST_OPEN = 64
 _SHALLOW = 64  # folders above one that are looked at one by one
 
@@ -146,7 +148,7 @@ class Folders:
 
         The descriptors are opened first: where there are none left, nothing was done yet.
         """
-        flush, settled = self.to_flush(folders)
+        flush, on_medium = self.to_flush(folders)
         with ExitStack() as stack:
             descriptors = []
             for path in flush[:_MOST_OPEN]:
@@ -161,7 +163,7 @@ class Folders:
             for path in flush[_MOST_OPEN:]:
                 with open_folder(path) as descriptor:
                     sync_folder(descriptor)
-        self.settle(settled)
+        self.settle(on_medium)
 
     def settle(self, folders: set[str]) -> None:
         """Remember that these folders are on the medium, with all that leads to them."""
@@ -182,17 +184,17 @@ class Folders:
         """Return the folders whose entries may not be on the medium, by path, and what will be known to be there
         then."""
         flush: dict[str, None] = {}
-        settled = set()
+        on_medium = set()
         for folder in folders:
             flush[self.path(folder)] = None
-            while folder not in self._durable and folder not in settled:
-                settled.add(folder)
+            while folder not in self._durable and folder not in on_medium:
+                on_medium.add(folder)
                 if not folder:
                     flush.update(dict.fromkeys(self._above))
                     break
                 folder = folder.rpartition("/")[0]
                 flush[self.path(folder)] = None
-        return list(flush), settled
+        return list(flush), on_medium
 
     def forget(self, folder: str) -> None:
         """Know nothing of this folder any more; it was removed while empty."""

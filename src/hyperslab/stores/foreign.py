@@ -138,8 +138,8 @@ class _Foreign(ProcessStore):
         except HyperslabError:
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {redact_text(str(error))}"
-            raise StorageError(said, url=self._url, key=key or None) from None
+            message = f"{type(error).__name__}: {redact_text(str(error))}"
+            raise StorageError(message, url=self._url, key=key or None) from None
 
 
 class MappingStore(_Foreign):

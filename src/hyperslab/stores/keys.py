@@ -34,8 +34,8 @@ is_temporary = re.compile(r"\.[^/]*\.([0-9a-f]{16})\.tmp").fullmatch
 """A match when a file or folder name is that of an unfinished write, which may be removed once its writer is gone: the
 first group is the token that tells whose it is."""
 
+# Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one.
 _LONGEST, _KEPT = 200, 40
-"""Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one."""
 
 
 def check_key(key: object) -> str:
@@ -146,9 +146,9 @@ def _lives(process: int) -> bool:
         return True
 
 
+# Seconds after which an unfinished write is taken for one of a dead writer, on whatever machine: a live one takes
+# moments.
 _ABANDONED = 3600.0
-"""Seconds after which an unfinished write is taken for one of a dead writer, on whatever machine: a live one takes
-moments."""
 
 
 def has_no_writer(name: str, age: float) -> bool:

@@ -42,17 +42,14 @@ class _Folder(Scheme):
         return os.path.exists(target)
 
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take_none(options, target)
+        _take(options, {}, target)
         store = DirectoryStore(target, read_only=read_only)
         if not create and not os.path.isdir(target):
             raise NotFound("there is no such folder", url=store.url)
         return store
 
 
-class _Archive(Scheme):
-    def exists(self, target: str) -> bool:
-        return os.path.exists(target)
-
+class _Archive(_Folder):
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         from hyperslab.stores.zip import ZipStore
 
@@ -67,24 +64,20 @@ class _Memory(Scheme):
         return MemoryStore.exists(target)
 
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take_none(options, f"memory://{target}")
+        _take(options, {}, f"memory://{target}")
         if not create and not MemoryStore.exists(target):
             raise NotFound("nothing is stored under this name in this process", url=f"memory://{target}")
         return MemoryStore(target, read_only=read_only)
 
 
-class _ReferenceScheme(Scheme):
-    def exists(self, target: str) -> bool:
-        return os.path.exists(target)
-
+class _ReferenceScheme(_Folder):
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         from hyperslab.stores.references import ReferenceStore
 
         if not read_only:
             raise ReadOnly("references are only read", url=f"reference://{target}", remedy="convert them to zarr3")
-        _take(
-            options, {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}, target
-        )
+        known = {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}
+        _take(options, known, target)
         return ReferenceStore(target, **options)
 
 
@@ -93,7 +86,7 @@ class _Given(Scheme):
         return next(iter(target.list()), None) is not None
 
     def open(self, target: Store, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take_none(options, target.url)
+        _take(options, {}, target.url)
         if target.read_only and not read_only:
             raise ReadOnly("the store was opened for reading", url=target.url, remedy="open it for writing")
         return target
@@ -119,10 +112,6 @@ class _Several(Scheme):
 class _Database(Scheme):
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         raise Unsupported("a database is no store of keys", remedy="leave format= out, or give format='mongo'")
-
-
-def _take_none(options: Mapping[str, Any], url: str) -> None:
-    _take(options, {}, url)
 
 
 def _take(options: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
@@ -191,15 +180,9 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _NO_SCHEMES = ("store", "several")
+# The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
+# be one with copies of many others, once its size is known.
 _FEW_BYTES, _MOST_BYTES = 64 << 20, 512 << 20
-"""The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
-be one with copies of many others, once its size is known."""
-
-
-def _is_of_zarr(target: Any) -> bool:
-    """Return whether it is a store of zarr-python, or of a library that makes its own kind of those (IcechunkStore)."""
-    known = sys.modules.get("zarr.abc.store")
-    return known is not None and isinstance(target, known.Store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +232,10 @@ class Location:
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             return cls._of_url(text, scheme, rest, options, escaped=match is not None)
-        is_foreign = type(target).__module__.partition(".")[0] in ("obstore", "fsspec") or _is_of_zarr(target)
-        if is_foreign or isinstance(target, MutableMapping):
+        # Also stores of libraries that make their own kind of zarr-python's, such as IcechunkStore.
+        zarr = sys.modules.get("zarr.abc.store")
+        kinds = MutableMapping if zarr is None else MutableMapping | zarr.Store
+        if type(target).__module__.partition(".")[0] in ("obstore", "fsspec") or isinstance(target, kinds):
             from hyperslab.stores.foreign import adopted
 
             target = adopted(target)
@@ -509,8 +494,8 @@ class Probe:
 
 
 Options = Mapping[str, Any] | None
+# Places of this machine, which one mapping for both sides leaves alone.
 _OWN = ("file", "zip", "memory", "store")
-"""Places of this machine, which one mapping for both sides leaves alone."""
 
 
 def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options]) -> tuple[Location, Location]:
@@ -519,10 +504,16 @@ def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options
 
     Invalid when it is something else, or a place of this machine is given some.
     """
-    if options is None or isinstance(options, Mapping):
-        return _side(first, options), _side(second, options)
-    if isinstance(options, tuple) and len(options) == 2 and all(isinstance(one, Mapping | None) for one in options):
-        return _own_side(first, options[0]), _own_side(second, options[1])
+    match options:
+        case None | Mapping():
+            plain = Location.of(first), Location.of(second)
+            alone = [not options or where.scheme in _OWN for where in plain]
+            return (
+                plain[0] if alone[0] else Location.of(first, options),
+                plain[1] if alone[1] else Location.of(second, options),
+            )
+        case (None | Mapping() as one, None | Mapping() as other) if isinstance(options, tuple):
+            return _own_side(first, one), _own_side(second, other)
     raise Invalid("storage_options are one mapping, or a pair (tuple) of them", remedy="give None for a side without")
 
 
@@ -532,8 +523,3 @@ def _own_side(target: Any, options: Options) -> Location:
         names = ", ".join(options)
         raise Invalid(f"a place of this kind has no storage options ({names})", url=where.url, remedy="leave them out")
     return where
-
-
-def _side(target: Any, options: Options) -> Location:
-    where = Location.of(target)
-    return where if where.scheme in _OWN or not options else Location.of(target, options)

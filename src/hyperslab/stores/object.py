@@ -165,8 +165,8 @@ class ObjectListing(ProcessStore):
 
 Range = tuple[int, int]
 
+# Unwanted bytes between two ranges that cost less than another request.
 _GAP = 256 << 10
-"""Unwanted bytes between two ranges that cost less than another request."""
 _TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, concurrency=IN_FLIGHT)
 
 

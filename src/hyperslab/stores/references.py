@@ -38,8 +38,8 @@ Parts = list[bytes]
 Ranges = Sequence[tuple[int, int]]
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# The character behind the slash: what sorts after all keys below a prefix.
 _BEHIND = chr(ord("/") + 1)
-"""The character behind the slash: what sorts after all keys below a prefix."""
 _REMEDY = (
     "name the folders or URLs that may be read: storage_options={'allow_external': [...]}, or True for all "
     "(--storage-option allow_external=FOLDER)"
@@ -185,7 +185,8 @@ class ReferenceStore(Store):
         home = os.path.dirname(self._path)
         path = os.path.realpath(os.path.join(home, target))
         roots = [home, *(() if self._allowed is True or not self._allowed else self._allowed)]
-        if self._allowed is True or any(_is_within(path, os.path.realpath(root)) for root in roots):
+        within = (os.path.join(path, "").startswith(os.path.join(os.path.realpath(root), "")) for root in roots)
+        if self._allowed is True or any(within):
             return path
         raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
 
@@ -205,10 +206,6 @@ def _is_name(target: str) -> bool:
         return "\0" not in target and target.encode() is not None
     except UnicodeEncodeError:
         return False
-
-
-def _is_within(path: str, root: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(root, ""))
 
 
 def _is_allowed(url: str, root: str) -> bool:
@@ -235,10 +232,10 @@ class _ReferenceDocument:
         return sorted(filter(is_key, self.entries))
 
 
+# Documents that are open, by what identifies a version.
 _OPEN: WeakValueDictionary[tuple[Any, ...], _ReferenceDocument] = WeakValueDictionary()
-"""Documents that are open, by what identifies a version."""
+# The one that was read last, until a second store has it: the store that finds out a format is closed before.
 _LATEST: list[_ReferenceDocument] = []
-"""The one that was read last, until a second store has it: the store that finds out a format is closed before."""
 
 
 def _document(path: str, url: str, limit: int) -> _ReferenceDocument:

@@ -22,6 +22,7 @@ Result = TypeVar("Result")
 IN_FLIGHT = 32
 """Requests under way at once."""
 
+# How often obstore asks again by itself, within the 90 s of ``retry_timeout`` (see :func:`patience`).
 _ASKS = 6
 _ASKS_WEB = 3  # so that a server that is down is noticed within seconds
 _TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
@@ -72,10 +73,11 @@ _RANGE_ANSWERS: dict[_Reason | None, type[Exception]] = {
 def _reason_of(error: Exception) -> _Reason | None:
     """Return why a request failed, as far as only the text of the error tells.
 
-    obstore (0.6 to 0.11) raises ``GenericError`` for all of these, without a status, and a missing bucket as a missing
-    object. No other function decides anything by the text of an error; where a version words it otherwise, the failure
-    is a plain ``StorageError``.
+    No other function decides anything by the text of an error; where a version words it otherwise, the failure is a
+    plain ``StorageError``.
     """
+    # obstore (0.6 to 0.12) raises ``GenericError`` for all of these, and a missing bucket as a missing object. Its
+    # errors have no attribute besides ``args``, which is this text, and no cause: neither a class nor a status says it.
     text = str(error)
     if any(words in text for words in _NO_BUCKET):
         return _Reason.NO_BUCKET

@@ -28,10 +28,10 @@ from hyperslab.stores.unexpected_files import remove_leftovers
 
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
+# Deflate cannot shrink anything further (zlib's FAQ, "technical details": 1032:1).
 _MOST_RATIO = 1032
-"""Deflate cannot shrink anything further (zlib's FAQ, "technical details": 1032:1)."""
+# No reader of documents takes a longer one; deflated, 64 KiB of an archive could hold it.
 _MOST_DOCUMENT = 64 << 20
-"""No reader of documents takes a longer one; deflated, 64 KiB of an archive could hold it."""
 _BROKEN = (BadZipFile, struct.error, ValueError, OverflowError, EOFError, UnicodeError, KeyError, IndexError)
 
 
@@ -92,18 +92,16 @@ class Entries:
             raise Unsupported(message, url=self.url, key=key, remedy=remedy)
         if not sound or info.compress_size > os.fstat(self.file.fileno()).st_size:
             raise FormatError("the sizes of a zip entry contradict one another", url=self.url, key=key)
-        if info.compress_type == ZIP_DEFLATED:
-            self._check_inflated(key, info)
-
-    def _check_inflated(self, key: str, info: ZipInfo) -> None:
-        if info.file_size > _MOST_DOCUMENT and _is_document(key):
+        if info.compress_type != ZIP_DEFLATED:
+            return
+        name = key.rpartition("/")[2]
+        if info.file_size > _MOST_DOCUMENT and (name.endswith(".json") or name.startswith(".z")):
             message = f"a document of {info.file_size} bytes, {_MOST_DOCUMENT} are allowed"
             raise FormatError(message, url=self.url, key=key, problems=(Problem("", "json-size", message),))
         if info.file_size > self.limit:
             message = f"a zip entry inflates to {info.file_size} bytes"
-            raise MemoryLimit(
-                message, url=self.url, key=key, remedy="give ZipStore a larger limit, or unpack the archive"
-            )
+            remedy = "give ZipStore a larger limit, or unpack the archive"
+            raise MemoryLimit(message, url=self.url, key=key, remedy=remedy)
 
     def _start(self, key: str, info: ZipInfo) -> int:
         header = self._pread(key, info.header_offset, _LOCAL_HEADER.size)
@@ -118,7 +116,12 @@ class Entries:
         parts = []
         try:
             while size:
-                part = self._read_at(start, size)
+                if hasattr(os, "pread"):
+                    part = os.pread(self.file.fileno(), size, start)
+                else:
+                    with self._turn:
+                        self.file.seek(start)
+                        part = self.file.read(size)
                 if not part:
                     raise FormatError("the zip archive ends within an entry", url=self.url, key=key)
                 parts.append(part)
@@ -126,13 +129,6 @@ class Entries:
         except OSError as error:
             raise read_error(error, self.url, key) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _read_at(self, start: int, size: int) -> bytes:
-        if hasattr(os, "pread"):
-            return os.pread(self.file.fileno(), size, start)
-        with self._turn:
-            self.file.seek(start)
-            return self.file.read(size)
 
     def _inflate(self, key: str, data: bytes, size: int) -> bytes:
         stream = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -146,18 +142,13 @@ class Entries:
         return out
 
 
-def _is_document(key: str) -> bool:
-    name = key.rpartition("/")[2]
-    return name.endswith(".json") or name.startswith(".z")
-
-
 Version = tuple[int, int, int, int]
 
+# Seconds in which others who close an archive in the folder are waited for.
 _PATIENCE = 30.0
-"""Seconds in which others who close an archive in the folder are waited for."""
 _TRAITS = StoreTraits(stamped=True, ranges=True)
+# The one date that entries get, so that equal contents make equal archives.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The one date that entries get, so that equal contents make equal archives."""
 
 
 class ZipStore(Store):
@@ -318,6 +309,7 @@ class ZipStore(Store):
         file.flush()
         os.fsync(file.fileno())
         place = os.path.dirname(self._path)
+        # The look at the old archive and the replacement are one step: others who close one here hold the same folder.
         with hold_folder(lambda: place, _PATIENCE), open_folder(place) as folder:
             self._refuse_others()
             os.replace(self._temporary, self._path)

@@ -263,8 +263,8 @@ class SampleTree:
     def __repr__(self) -> str:
         lines = [f"group /{path} {dict(attrs)}" for path, attrs in self.groups.items()]
         for path, one in self.arrays.items():
-            said = f"{one.dtype} {one.dims} {one.cells.shape} chunks {one.chunks} fill {one.fill_value!r}"
-            lines.append(f"array /{path} {said} written {one.written} {dict(one.attrs)} {one.cells.tolist()}")
+            message = f"{one.dtype} {one.dims} {one.cells.shape} chunks {one.chunks} fill {one.fill_value!r}"
+            lines.append(f"array /{path} {message} written {one.written} {dict(one.attrs)} {one.cells.tolist()}")
         lines += [f"link /{path} -> /{target}" for path, target in self.links.items()]
         return "\n".join([*lines, f"unlimited {sorted(self.unlimited)}"])
 

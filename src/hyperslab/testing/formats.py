@@ -77,8 +77,8 @@ class OpenedTests:
 
     def wish(self, writer: Writer, dtype: DataType = _F4, **more: Any) -> ArraySpec:
         """Return a new array's spec in the format's own spelling."""
-        given: dict[str, Any] = {"shape": (7, 4), "chunks": (3, 4), "dims": ("y", "x")} | more
-        spec = ArraySpec(dtype=dtype, **given)
+        options: dict[str, Any] = {"shape": (7, 4), "chunks": (3, 4), "dims": ("y", "x")} | more
+        spec = ArraySpec(dtype=dtype, **options)
         return writer.new_array(spec)
 
 

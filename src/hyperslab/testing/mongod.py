@@ -69,8 +69,8 @@ def start(
         if _listens(process, log):
             return process, chosen
         if port or process.returncode != _PORT_TAKEN:
-            said = log.read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"mongod did not start on port {chosen} (exit {process.returncode}):\n{said}")
+            output = log.read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"mongod did not start on port {chosen} (exit {process.returncode}):\n{output}")
 
 
 @contextmanager

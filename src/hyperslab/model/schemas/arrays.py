@@ -217,37 +217,41 @@ class VArraySchema(ArraySchema):
 
     def _to_dict(self) -> dict[str, object]:
         """Return the stored form, with ``arrays_shape`` where ``vgrid`` does not tell it."""
-        said = {**ArraySchema._to_dict(self), "vgrid": list(self.vgrid)}
-        return said if self.is_regular else {**said, "arrays_shape": list(self.arrays_shape)}
+        document = {**ArraySchema._to_dict(self), "vgrid": list(self.vgrid)}
+        return document if self.is_regular else {**document, "arrays_shape": list(self.arrays_shape)}
 
 
 AnyArraySchema = ArraySchema | VArraySchema
 
 
-def _check_dimensions(given: object) -> tuple[AnyDimensionSchema, ...]:
-    if not isinstance(given, list | tuple) or not given:
-        raise SchemaError(f"dimensions is {given!r}", remedy="give a list or tuple of dimension schemas, also for one")
-    for dimension in given:
+def _check_dimensions(dimensions: object) -> tuple[AnyDimensionSchema, ...]:
+    if not isinstance(dimensions, list | tuple) or not dimensions:
+        raise SchemaError(
+            f"dimensions is {dimensions!r}", remedy="give a list or tuple of dimension schemas, also for one"
+        )
+    for dimension in dimensions:
         if not isinstance(dimension, DimensionSchema | TimeDimensionSchema):
             raise SchemaError(
                 f"{dimension!r} is no dimension schema", remedy="give DimensionSchema or TimeDimensionSchema objects"
             )
-    if len(given) > MOST_DIMENSIONS:
-        raise SchemaError(f"{len(given)} dimensions", remedy=f"at most {MOST_DIMENSIONS} are possible")
-    _check_unique([dimension.name for dimension in given], "dimensions")
-    return tuple(given)
+    if len(dimensions) > MOST_DIMENSIONS:
+        raise SchemaError(f"{len(dimensions)} dimensions", remedy=f"at most {MOST_DIMENSIONS} are possible")
+    _check_unique([dimension.name for dimension in dimensions], "dimensions")
+    return tuple(dimensions)
 
 
-def _check_attributes(given: object) -> tuple[AttributeSchema, ...]:
-    if given is None:
+def _check_attributes(attributes: object) -> tuple[AttributeSchema, ...]:
+    if attributes is None:
         return ()
-    if not isinstance(given, list | tuple):
-        raise SchemaError(f"attributes is {given!r}", remedy="give a list or tuple of AttributeSchema, also for one")
-    for attribute in given:
+    if not isinstance(attributes, list | tuple):
+        raise SchemaError(
+            f"attributes is {attributes!r}", remedy="give a list or tuple of AttributeSchema, also for one"
+        )
+    for attribute in attributes:
         if not isinstance(attribute, AttributeSchema):
             raise SchemaError(f"{attribute!r} is no attribute schema", remedy="give AttributeSchema objects")
-    _check_unique([attribute.name for attribute in given], "attributes")
-    return tuple(given)
+    _check_unique([attribute.name for attribute in attributes], "attributes")
+    return tuple(attributes)
 
 
 def _check_unique(names: list[str], what: str) -> None:
@@ -256,14 +260,14 @@ def _check_unique(names: list[str], what: str) -> None:
         raise SchemaError(f"several {what} have the name {', '.join(map(repr, twice))}", remedy="names are unique")
 
 
-def _counts(word: str, given: Any, schema: ArraySchema) -> tuple[int, ...]:
+def _counts(word: str, counts: Any, schema: ArraySchema) -> tuple[int, ...]:
     """Return one positive whole number per dimension."""
-    whole = isinstance(given, list | tuple) and all(is_whole_number(count) and count > 0 for count in given)
+    whole = isinstance(counts, list | tuple) and all(is_whole_number(count) and count > 0 for count in counts)
     if not whole:
-        raise SchemaError(f"{word} is {given!r}", remedy="give a tuple of whole numbers from 1 on")
-    if len(given) != len(schema.dimensions):
-        raise SchemaError(f"{word} has {len(given)} numbers for {len(schema.dimensions)} dimensions")
-    return tuple(int(count) for count in given)
+        raise SchemaError(f"{word} is {counts!r}", remedy="give a tuple of whole numbers from 1 on")
+    if len(counts) != len(schema.dimensions):
+        raise SchemaError(f"{word} has {len(counts)} numbers for {len(schema.dimensions)} dimensions")
+    return tuple(int(count) for count in counts)
 
 
 # -- records: the attributes of one array -----------------------------------------------------------------------------

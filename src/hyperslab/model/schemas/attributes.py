@@ -199,21 +199,21 @@ def fill_text(fill: np.generic) -> str | None:
     return None if fill != fill else str(fill)
 
 
-def fill_of(said: object, dtype: np.dtype[np.generic]) -> np.generic:
+def fill_of(value: object, dtype: np.dtype[np.generic]) -> np.generic:
     """Return a fill value from a document: null, text or a number; SchemaError. Text is read with the type's own
     precision."""
-    if said is None:
+    if value is None:
         return default_fill(dtype)
-    if not isinstance(said, str):
-        return require_fill(said, dtype)
-    text = said.strip().removeprefix("(").removesuffix(")").strip()
+    if not isinstance(value, str):
+        return require_fill(value, dtype)
+    text = value.strip().removeprefix("(").removesuffix(")").strip()
     if dtype.kind in "iu":
         if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-            raise _no_fill(said, dtype)
+            raise _no_fill(value, dtype)
         return require_fill(int(text), dtype)
     if dtype.kind == "f" and not _REAL.fullmatch(text):
-        raise _no_fill(said, dtype)
-    cell = _float(text, dtype) if dtype.kind == "f" else _complex(text, said, dtype)
+        raise _no_fill(value, dtype)
+    cell = _float(text, dtype) if dtype.kind == "f" else _complex(text, value, dtype)
     return cell if cell == cell else default_fill(dtype)
 
 
@@ -227,7 +227,7 @@ def _float(text: str, dtype: np.dtype[np.generic]) -> np.generic:
     return cell
 
 
-def _complex(text: str, said: str, dtype: np.dtype[np.generic]) -> np.generic:
+def _complex(text: str, whole: str, dtype: np.dtype[np.generic]) -> np.generic:
     part = np.zeros((), dtype).real.dtype
     pair = np.zeros(2, part)
     if _REAL.fullmatch(text):
@@ -236,7 +236,7 @@ def _complex(text: str, said: str, dtype: np.dtype[np.generic]) -> np.generic:
         pair[0] = _float(found["real"] or "0", part)
         pair[1] = _float(found["imag"], part)
     else:
-        raise _no_fill(said, dtype)
+        raise _no_fill(whole, dtype)
     return _cell(pair.view(dtype)[0], dtype)
 
 

@@ -258,8 +258,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+# Microseconds around 1970 that datetime64[ns] can tell.
 _NANOSECONDS = 2**63 // 1000
-"""Microseconds around 1970 that datetime64[ns] can tell."""
 
 
 _STEP_PARTS = ("days", "seconds", "microseconds")
@@ -329,16 +329,16 @@ def step_to_json(step: timedelta) -> dict[str, int]:
     return {"days": step.days, "seconds": step.seconds, "microseconds": step.microseconds}
 
 
-def step_from_json(said: object) -> timedelta:
+def step_from_json(parts: object) -> timedelta:
     """Return a timedelta from its parts, each a whole number, any of them left out; SchemaError."""
-    if not isinstance(said, Mapping) or not set(said) <= set(_STEP_PARTS):
-        raise SchemaError(f"a step of {said!r}", remedy=f"it has the keys {', '.join(_STEP_PARTS)}")
-    if not all(type(part) is int for part in said.values()):
-        raise SchemaError(f"a step of {dict(said)!r}", remedy="its parts are whole numbers")
+    if not isinstance(parts, Mapping) or not set(parts) <= set(_STEP_PARTS):
+        raise SchemaError(f"a step of {parts!r}", remedy=f"it has the keys {', '.join(_STEP_PARTS)}")
+    if not all(type(part) is int for part in parts.values()):
+        raise SchemaError(f"a step of {dict(parts)!r}", remedy="its parts are whole numbers")
     try:
-        return timedelta(**said)
+        return timedelta(**parts)
     except OverflowError:
-        raise SchemaError(f"a step of {dict(said)!r} is too long", remedy="at most 999999999 days") from None
+        raise SchemaError(f"a step of {dict(parts)!r} is too long", remedy="at most 999999999 days") from None
 
 
 def check_span(name: str, start: datetime, step: timedelta, size: int | None) -> None:

@@ -87,13 +87,13 @@ class HDF5Options:
         return {"chunks": mode, "compression": self.compression_opts.as_dict}
 
 
-def options_from_json(said: object) -> HDF5Options | None:
+def options_from_json(document: object) -> HDF5Options | None:
     """Return the options of a collection document; SchemaError."""
-    if said is None:
+    if document is None:
         return None
-    if not isinstance(said, Mapping):
-        raise SchemaError(f"options is {said!r}, not an object")
-    return HDF5Options(_chunks_from_json(said.get("chunks")), _filter_from_json(said.get("compression")))
+    if not isinstance(document, Mapping):
+        raise SchemaError(f"options is {document!r}, not an object")
+    return HDF5Options(_chunks_from_json(document.get("chunks")), _filter_from_json(document.get("compression")))
 
 
 def check_options(options: HDF5Options, shape: Sequence[int]) -> None:
@@ -110,8 +110,8 @@ def check_options(options: HDF5Options, shape: Sequence[int]) -> None:
         )
 
 
-def _chunks_from_json(said: object) -> Any:
-    match said:
+def _chunks_from_json(document: object) -> Any:
+    match document:
         case None | {"mode": "none"}:
             return None
         case {"mode": "true"}:
@@ -119,18 +119,18 @@ def _chunks_from_json(said: object) -> Any:
         case {"mode": "manual", "size": list() as size}:
             return size
         case _:
-            raise SchemaError(f"options.chunks is {said!r}")
+            raise SchemaError(f"options.chunks is {document!r}")
 
 
-def _filter_from_json(said: object) -> HDF5CompressionOpts:
-    match said:
+def _filter_from_json(document: object) -> HDF5CompressionOpts:
+    match document:
         case None | {"compression": "none"}:
             return HDF5CompressionOpts()
         case {"compression": str() | int() as name, "options": list() | None as values}:
             found = None if values is None else [_number(value) for value in values]
             return HDF5CompressionOpts(_number(name), found)
         case _:
-            raise SchemaError(f"options.compression is {said!r}")
+            raise SchemaError(f"options.compression is {document!r}")
 
 
 def _number(text: Any) -> Any:
@@ -139,33 +139,33 @@ def _number(text: Any) -> Any:
     return int(text) if plain else text
 
 
-def _check_filter(given: object) -> str | int | None:
-    if given is None or given in _NAMED:
-        return str(given) if given is not None else None
-    if is_whole_number(given) and 0 < given < 2**16:
-        return int(given)
+def _check_filter(name: object) -> str | int | None:
+    if name is None or name in _NAMED:
+        return str(name) if name is not None else None
+    if is_whole_number(name) and 0 < name < 2**16:
+        return int(name)
     raise SchemaError(
-        f"compression is {given!r}", remedy=f"choose {', '.join(_NAMED)} or the number of a registered filter"
+        f"compression is {name!r}", remedy=f"choose {', '.join(_NAMED)} or the number of a registered filter"
     )
 
 
-def _check_values(given: object) -> FilterValues:
-    if given is None:
+def _check_values(values: object) -> FilterValues:
+    if values is None:
         return None
-    if is_whole_number(given):
-        return int(given)
-    if not isinstance(given, list | tuple):
-        raise SchemaError(f"compression_opts is {given!r}", remedy="give a whole number or a tuple of filter values")
-    if any(isinstance(value, bool) or not isinstance(value, int | np.integer | str) for value in given):
-        raise SchemaError(f"compression_opts is {given!r}", remedy="filter values are whole numbers or words")
-    return tuple(value if isinstance(value, str) else int(value) for value in given)
+    if is_whole_number(values):
+        return int(values)
+    if not isinstance(values, list | tuple):
+        raise SchemaError(f"compression_opts is {values!r}", remedy="give a whole number or a tuple of filter values")
+    if any(isinstance(value, bool) or not isinstance(value, int | np.integer | str) for value in values):
+        raise SchemaError(f"compression_opts is {values!r}", remedy="filter values are whole numbers or words")
+    return tuple(value if isinstance(value, str) else int(value) for value in values)
 
 
-def _check_chunks(given: object) -> tuple[int, ...] | Literal[True] | None:
-    if given is None or given is True:
-        return given if given is None else True
-    if not isinstance(given, list | tuple) or not given:
-        raise SchemaError(f"chunks is {given!r}", remedy="give None, True or the lengths of a chunk")
-    if any(not is_whole_number(part) or part < 1 for part in given):
-        raise SchemaError(f"chunks is {given!r}", remedy="lengths are whole numbers from 1 on")
-    return tuple(int(part) for part in given)
+def _check_chunks(chunks: object) -> tuple[int, ...] | Literal[True] | None:
+    if chunks is None or chunks is True:
+        return chunks if chunks is None else True
+    if not isinstance(chunks, list | tuple) or not chunks:
+        raise SchemaError(f"chunks is {chunks!r}", remedy="give None, True or the lengths of a chunk")
+    if any(not is_whole_number(part) or part < 1 for part in chunks):
+        raise SchemaError(f"chunks is {chunks!r}", remedy="lengths are whole numbers from 1 on")
+    return tuple(int(part) for part in chunks)
