@@ -34,14 +34,9 @@ class Bytes(ArrayToBytes):
             )
         self._dtype = dtype
         self._shape = cells.shape
-        self._size = cells.nbytes
+        self.size: int = cells.nbytes
         endian = choice("bytes", config, "endian", "", ("", "little", "big"))
         self._places = misordered(dtype, endian) if endian else []
-
-    @property
-    def size(self) -> int:
-        """Encoded bytes."""
-        return self._size
 
     @property
     def as_in_memory(self) -> bool:
@@ -58,7 +53,7 @@ class Bytes(ArrayToBytes):
 
     def decode(self, data: Buffer) -> Values:
         """Return the cells; a view of ``data`` where nothing has to change."""
-        check_size("bytes", data, self._size)
+        check_size("bytes", data, self.size)
         array = from_bytes(data, self._dtype, self._shape)
         if self._places:
             array = array.copy()
@@ -67,7 +62,7 @@ class Bytes(ArrayToBytes):
 
     def decode_to(self, data: Buffer, out: Values) -> None:
         """Decode the cells into ``out``."""
-        check_size("bytes", data, self._size)
+        check_size("bytes", data, self.size)
         flat_bytes(out)[:] = data
         if self._places:
             reverse(out, self._places)

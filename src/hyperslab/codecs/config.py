@@ -6,7 +6,7 @@ Numbers may be spelled as strings (netCDF-C 4.9.3 writes ``{"id": "zlib", "level
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from hyperslab.errors import Invalid
 from hyperslab.model.dtypes import DataType, NumpyDType, describe
 
 Config = Mapping[str, Any]
+Kind = TypeVar("Kind")
 
 
 def only(codec: str, config: Config, *known: str) -> None:
@@ -28,6 +29,13 @@ def unfit(codec: str, kinds: str, dtype: DataType) -> Invalid:
     """Return the error of a codec that is to store cells of another type than ``kinds``."""
     message = f"codec {codec!r} works on {kinds}, not on {describe(dtype)}"
     return Invalid(message, remedy="choose another codec for these cells")
+
+
+def require_type(codec: str, words: str, dtype: DataType, kind: type[Kind]) -> Kind:
+    """Return the type of cells that a codec works on; Invalid for one of another kind, which ``words`` name."""
+    if not isinstance(dtype, kind):
+        raise unfit(codec, words, dtype)
+    return dtype
 
 
 def integer(codec: str, config: Config, key: str, default: int, low: int, high: int) -> int:

@@ -213,11 +213,7 @@ class PackBits(ArrayToBytes):
         self._signed = dtype.kind in "imM"
         self._count = parts * prod(cells.shape)
         self._bits = self._count * (self._last - self._first + 1)
-
-    @property
-    def size(self) -> int:
-        """Encoded bytes."""
-        return -(-self._bits // 8) + (self._padding != "none")
+        self.size: int = -(-self._bits // 8) + (self._padding != "none")
 
     def encode(self, array: Values) -> Buffer:
         """Return packed bits."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ChunkLayout
-from hyperslab.codecs.config import Config, only, unfit
+from hyperslab.codecs.config import Config, only, require_type, unfit
 from hyperslab.codecs.references import references_of, spelled
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.model.cells import Values
@@ -201,8 +201,7 @@ class IsoTime(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("iso_time", config, "dtype")
-        if not isinstance(cells.dtype, VlenString):
-            raise unfit("iso_time", "text", cells.dtype)
+        require_type("iso_time", "text", cells.dtype, VlenString)
         dtype = read.dtype("iso_time", config, "dtype")
         if dtype.kind not in "mM":
             raise Invalid(f"codec 'iso_time': dtype={dtype.str!r}", remedy="a dtype of times, such as '<M8[s]'")
@@ -287,12 +286,10 @@ class EnumMembers(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("enum_members", config)
-        if not isinstance(cells.dtype, Enum):
-            raise unfit("enum_members", "enumerations", cells.dtype)
-        self._kind = cells.dtype
+        self._kind = require_type("enum_members", "enumerations", cells.dtype, Enum)
         self.cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
         fill = 0 if cells.fill_value is None else int(cells.fill_value)
-        self._allowed = np.array([*dict(cells.dtype.members).values(), fill], cells.numpy_dtype)
+        self._allowed = np.array([*dict(self._kind.members).values(), fill], cells.numpy_dtype)
 
     def encode(self, array: Values) -> Values:
         """Return the same cells; Invalid names one that is no member."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperslab.codecs.base import ArrayToArray, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, damaged
-from hyperslab.codecs.config import Config, only, unfit
+from hyperslab.codecs.config import Config, only, require_type, unfit
 from hyperslab.codecs.references import of_text, text_of
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.cells import Values
@@ -52,8 +52,7 @@ class Utf8Bytes(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("utf8_bytes", config)
-        if not isinstance(cells.dtype, VlenBytes):
-            raise unfit("utf8_bytes", "byte strings", cells.dtype)
+        require_type("utf8_bytes", "byte strings", cells.dtype, VlenBytes)
         self.cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:
@@ -79,8 +78,7 @@ class FixedUtf8(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("fixed_utf8", config, "length", "truncate")
-        if not isinstance(cells.dtype, VlenString):
-            raise unfit("fixed_utf8", "text", cells.dtype)
+        require_type("fixed_utf8", "text", cells.dtype, VlenString)
         length = config.get("length")
         if type(length) is not int or not 0 < length < 2**28:
             raise Invalid(f"codec 'fixed_utf8': length={length!r}", remedy="a whole number of bytes")

@@ -90,26 +90,22 @@ class Vlen(ArrayToBytes):
 def make_utf8(config: Config, cells: ChunkLayout) -> Vlen:
     """Return text in UTF-8; cells are ``StringDType``."""
     only("vlen-utf8", config)
-    if not isinstance(cells.dtype, VlenString):
-        raise read.unfit("vlen-utf8", "strings", cells.dtype)
+    read.require_type("vlen-utf8", "strings", cells.dtype, VlenString)
     return Vlen("vlen-utf8", cells, str.encode, lambda item: str(item, "utf-8"))
 
 
 def make_bytes(config: Config, cells: ChunkLayout) -> Vlen:
     """Make the codec of byte strings; cells are ``bytes``."""
     only("vlen-bytes", config)
-    if not isinstance(cells.dtype, VlenBytes):
-        raise read.unfit("vlen-bytes", "byte strings", cells.dtype)
+    read.require_type("vlen-bytes", "byte strings", cells.dtype, VlenBytes)
     return Vlen("vlen-bytes", cells, lambda cell: bytes(memoryview(cell)), bytes)
 
 
 def make_array(config: Config, cells: ChunkLayout) -> Vlen:
     """Make the codec of 1-D arrays of ``dtype``; cells are ``ndarray``."""
     only("vlen-array", config, "dtype")
-    if not isinstance(cells.dtype, VlenArray):
-        raise read.unfit("vlen-array", "arrays", cells.dtype)
-    stored = read.dtype("vlen-array", config, "dtype", cells.dtype.base.str)
-    memory = cells.dtype.base
+    memory = read.require_type("vlen-array", "arrays", cells.dtype, VlenArray).base
+    stored = read.dtype("vlen-array", config, "dtype", memory.str)
 
     def pack(cell: object) -> bytes:
         array = np.asarray(cell)

@@ -201,6 +201,14 @@ def describe(dtype: DataType) -> str:
             return "object reference" if isinstance(dtype, ObjectRef) else "region reference"
 
 
+_WORDS: dict[str | type, DataType] = {
+    **dict.fromkeys((str, "string", "str"), VlenString()),
+    **dict.fromkeys((bytes, "bytes"), VlenBytes()),
+    "object reference": ObjectRef(),
+    "region reference": RegionRef(),
+}
+
+
 def as_data_type(value: Any) -> DataType:
     """Return what users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``,
     ``"object reference"`` and ``"region reference"``.
@@ -209,12 +217,8 @@ def as_data_type(value: Any) -> DataType:
     """
     if isinstance(value, Extension):
         return value
-    if value is str or (isinstance(value, str) and value in ("string", "str")):
-        return VlenString()
-    if isinstance(value, str) and value in ("object reference", "region reference"):
-        return ObjectRef() if value.startswith("object") else RegionRef()
-    if value is bytes or (isinstance(value, str) and value == "bytes"):
-        return VlenBytes()
+    if isinstance(value, str | type) and value in _WORDS:
+        return _WORDS[value]
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError) as error:

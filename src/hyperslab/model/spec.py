@@ -112,7 +112,7 @@ class ArraySpec:
         if self.fill_value is not None:
             cell[()] = self.fill_value
         elif cell.dtype.names is not None:
-            fields = self.dtype.base if isinstance(self.dtype, Compound) else self.numpy_dtype
+            fields = self.dtype.base if isinstance(self.dtype, Compound) else cell.dtype
             for name, kind in tagged_fields(fields):
                 if cell.dtype[name].hasobject:
                     _empty(cell[name].reshape(-1), kind)

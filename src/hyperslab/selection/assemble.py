@@ -40,7 +40,7 @@ def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = Fa
     layout = list(together)
     for axis, (what, dims) in enumerate(parts):
         if axis in coupled:
-            positions = steps(what) if isinstance(what, Range) else what
+            positions = what.positions if isinstance(what, Range) else what
             spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
             axes.append(PositionList(np.broadcast_to(spaced, [shape[dim] for dim in together]).reshape(-1)))
             continue
@@ -57,11 +57,6 @@ def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = Fa
     middle = tuple(1 if dim in new else shape[dim] for dim in layout)
     order = tuple(int(place) for place in np.argsort(layout))
     return Selection(region, shape, scalar, middle, order, stretch if repeated else None)
-
-
-def steps(axis: Range) -> Values:
-    """Return the positions of a range."""
-    return axis.start + axis.step * np.arange(axis.count, dtype=np.int64)
 
 
 def provenance(selection: Selection) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.model.cells import Values
-from hyperslab.selection.assemble import NOTHING, Part, array_part, assemble, provenance, steps
+from hyperslab.selection.assemble import NOTHING, Part, array_part, assemble, provenance
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import PositionList, Range, Selection
 
@@ -47,7 +47,7 @@ def _picked(positions: Values, inners: list[Part]) -> Part:
     union = sorted({dim for _, dims in inners for dim in dims})
     index = []
     for what, dims in inners:
-        picks = steps(what) if isinstance(what, Range) else what
+        picks = what.positions if isinstance(what, Range) else what
         sizes = dict(zip(dims, picks.shape, strict=False))
         index.append(picks.reshape([sizes.get(dim, 1) for dim in union]))
     return array_part(np.ascontiguousarray(positions[tuple(index)]), union)

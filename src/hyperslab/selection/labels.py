@@ -96,11 +96,14 @@ def _is_stride(step: Any) -> bool:
 
 def _width(item: object) -> int:
     """Return how many axes an item of a key takes."""
-    if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
-        return 0
-    if isinstance(item, list) and item and not _has_labels(item):
-        item = np.asarray(item)
-    return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
+    match item:
+        case None | bool() | np.bool_():
+            return 0
+        case list() if item and not _has_labels(item):
+            return _width(np.asarray(item))
+        case np.ndarray() if item.dtype == bool:
+            return item.ndim
+    return 0 if item is Ellipsis else 1
 
 
 def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:

@@ -27,6 +27,11 @@ class Range:
     count: int
     step: int
 
+    @property
+    def positions(self) -> Values:
+        """All positions, in order."""
+        return self.start + self.step * np.arange(self.count, dtype=np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PositionList:

@@ -120,8 +120,8 @@ def _several(key: object, shape: Shape) -> Region:
     columns = []
     for number, axis in enumerate(region.axes):
         place = 0 if number in region.coupled else others.index(number) + bool(region.coupled)
-        run = axis.positions if isinstance(axis, Positions) else axis.start + axis.step * np.arange(axis.count)
-        spread = np.broadcast_to(run.reshape([-1 if dim == place else 1 for dim in range(ndim)]), region.shape)
+        run = axis.positions.reshape([-1 if dim == place else 1 for dim in range(ndim)])
+        spread = np.broadcast_to(run, region.shape)
         columns.append(selection.finish(np.ascontiguousarray(spread)).reshape(-1).tolist())
     return Points(tuple(zip(*columns, strict=True)), shape)
 
