@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.array import growth, sparse_io
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import CellAccess, open_cells
-from hyperslab.array.decoded import Decoded
+from hyperslab.array.decoded import Decoded, StoredArray
 from hyperslab.array.indexes import find_index
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.references import reference_to, region_to
@@ -22,6 +22,7 @@ from hyperslab.array.region_reading import RegionReferences, read_region
 from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.cells import Values
@@ -38,7 +39,7 @@ from hyperslab.selection.positional import outer, select, vectorised
 _INTS = {int}
 
 
-class Array(Closes):
+class Array(Closes, StoredArray):
     """An N-dimensional array of a dataset, on disk as in memory.
 
     ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.
@@ -175,7 +176,7 @@ class Array(Closes):
         return resolve_key(key, self._spec.dims, self._index_of)
 
     def __getitem__(self, key: Any) -> Any:
-        """The cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
+        """Return the cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
 
         Ints are positions; floats, text and times are labels; a stop is exclusive for both. The key of a structured
         array may begin with a field, or a list of them. SelectionError and LabelError (IndexErrors), WrongType,
@@ -203,7 +204,8 @@ class Array(Closes):
         tolerance: object = None,
         **labels: Any,
     ) -> Any:
-        """Cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a neighbour.
+        """Return the cells by label, with xarray's meaning: slices include their stop, ``method="nearest"`` takes a
+        neighbour.
 
         ``tolerance``: how far a neighbour may be, in units of the coordinate (for times a timedelta). A single label
         drops its dimension, a list keeps it. LabelError names the neighbours of a label that is not there; a dimension
@@ -214,7 +216,8 @@ class Array(Closes):
         return self._cells.read(outer(key, self._spec.shape))
 
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
-        """Cells by position along named dimensions; integer arrays run along their own dimension, as in xarray.
+        """Return the cells by position along named dimensions; integer arrays run along their own dimension, as in
+        xarray.
 
         Invalid when there is no such dimension, SelectionError beyond its end.
         """
@@ -225,7 +228,8 @@ class Array(Closes):
         return self._cells.read(outer(key, self._spec.shape))
 
     def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
-        """The positional key that ``sel`` means: one entry per dimension, each to be taken for itself (``oindex``)."""
+        """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
+        (``oindex``)."""
         key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method=method, tolerance=None)
         return key
 
@@ -245,20 +249,20 @@ class Array(Closes):
         return Lazy(self._cells, self._positions)
 
     async def read_async(self, key: object = ()) -> Any:
-        """``a[key]`` in a thread, for asynchronous callers."""
+        """Read ``a[key]`` in a thread, for asynchronous callers."""
         return await asyncio.to_thread(self.__getitem__, key)
 
     def plan(self, key: object = ()) -> ReadPlan:
-        """Chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
+        """Return the chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
         return self._cells.cost(select(self._positions(key), self._spec.shape))
 
     def decoded(self) -> Decoded:
-        """The array with CF scale, offset, missing values and time applied when it is read."""
+        """Return the array with CF scale, offset, missing values and time applied when it is read."""
         return Decoded(self)
 
     def to_xarray(self, **decoders: Any) -> Any:
-        """A lazy ``xarray.DataArray`` with the coordinates beside it; ``decoders`` as in ``xarray.open_dataset``, also
-        ``chunks``."""
+        """Return a lazy ``xarray.DataArray`` with the coordinates beside it; ``decoders`` as in
+        ``xarray.open_dataset``, also ``chunks``."""
         from hyperslab.bridges.xarray import open_array
 
         return open_array(self, **decoders)
@@ -274,7 +278,7 @@ class Array(Closes):
         return self._spec.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        """Along the first axis, reading a whole row of chunks at a time."""
+        """Iterate along the first axis, reading a whole row of chunks at a time."""
         length = len(self)
         cut = self.grid.axes[0]
         start = 0
@@ -285,7 +289,7 @@ class Array(Closes):
             start = stop
 
     def to_dask(self, chunks: Any = None) -> Any:
-        """A dask array of the cells as they are stored, one task per chunk (per shard of a sharded array).
+        """Return a dask array of the cells as they are stored, one task per chunk (per shard of a sharded array).
 
         ``chunks``: as dask takes them, or a mapping of dimension names to lengths, where the others keep the stored
         ones. Unsupported when its tasks go to other processes and the dataset is a store object or in memory.
@@ -295,7 +299,8 @@ class Array(Closes):
         return to_dask(self, chunks)
 
     def to_sparse(self, key: object = ()) -> Any:
-        """``a[key]`` (slices, ints, labels) as a ``sparse.COO``; chunks that are lists of cells never become dense.
+        """Return ``a[key]`` (slices, ints, labels) as a ``sparse.COO``; chunks that are lists of cells never become
+        dense.
 
         Of a dense array it lists the cells that are not its fill value.
         """
@@ -304,7 +309,8 @@ class Array(Closes):
         return from_coo(sparse_io.read(self._cells, select(self._positions(key), self._spec.shape)))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        """Another one after each change that can be seen from here: of the documents, or of cells by this handle."""
+        """Return another one after each change that can be seen from here: of the documents, or of cells by this
+        handle."""
         return "hyperslab", self._path, repr(self._spec.shape), *self._session.state(self._path)
 
     # -- references and regions ------------------------------------------------------------------------------------
@@ -329,7 +335,7 @@ class Array(Closes):
         return RegionReferences(make)
 
     def read_region(self, region: Region) -> Values:
-        """The cells of a region: an array of as many dimensions for slices and orthogonal ones, else of one.
+        """Return the cells of a region: an array of as many dimensions for slices and orthogonal ones, else of one.
 
         Only the chunks that hold them are decoded. RegionOutOfBounds when the array has become too small for it.
         """
@@ -337,8 +343,9 @@ class Array(Closes):
         return read_region(self._cells, region)
 
     def isel_of(self, region: Region) -> Mapping[str | int, Any]:
-        """What ``isel`` takes for the same cells: a slice or a list of positions for each dimension, by its name or by
-        its number where it has none. Invalid for a region that is no product of axes, RegionOutOfBounds as above."""
+        """Return what ``isel`` takes for the same cells: a slice or a list of positions for each dimension, by its name
+        or by its number where it has none. Invalid for a region that is no product of axes, RegionOutOfBounds as
+        above."""
         from hyperslab.selection.region_bounds import isel_of, require_fits
 
         try:
@@ -440,8 +447,15 @@ class Array(Closes):
         return array_html(self._path, self.spec, stored)
 
 
+def array_with(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSource) -> Array:
+    """Return the array at ``path`` whose spec and chunks are at hand: its documents are not read again for cells."""
+    array = Array(session, path, spec)
+    array._opened = open_cells(session, path, spec, source)
+    return array
+
+
 def _again(session: OpenDataset, path: str) -> Array:
-    """An array that was copied or pickled."""
+    """Return an array that was copied or pickled."""
     array = Array.__new__(Array)
     array._session, array._path, array._opened, array._indexes = session, path, None, {}
     return array

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.coerce import as_fields, as_rows, has_fields
+from hyperslab.array.coerce import as_rows, has_fields
 from hyperslab.array.narrowing import without_missing
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import OpenDataset
@@ -42,7 +42,7 @@ class CellAccess:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Of cells that were unpickled, when they are first used; by the first of the threads that share them."""
+            """Open cells that were unpickled when they are first used, in the first of the threads that share them."""
             if self.opening is None or name.startswith("__"):
                 raise AttributeError(f"no attribute {name!r}")
             with self.opening:
@@ -73,7 +73,7 @@ class CellAccess:
         self._stamp = source.stamp if is_kept else None
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
-        """The selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
+        """Return the selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
         try:
             require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
             plan = self._plan(selection.region)
@@ -97,7 +97,8 @@ class CellAccess:
         return out
 
     def cached(self, place: tuple[int, ...]) -> Any:
-        """One cell from the cache, without a plan, for loops over elements; None when it is not there, or nowhere."""
+        """Return one cell from the cache, without a plan, for loops over elements; None when it is not there, or
+        nowhere."""
         grid, shape = self.grid.fixed, self.spec.shape
         if self._stamp is None or grid is None or len(place) != len(shape):
             return None
@@ -130,19 +131,29 @@ class CellAccess:
                 self.session.version.renew()
 
     def _plan(self, region: Region) -> Plan:
-        """The plan, once it is known that its entries fit (one per chunk along each axis, at most one per cell)."""
+        """Return the plan, once it is known that its entries fit (one per chunk along each axis, at most one per
+        cell)."""
         if max(region.shape, default=0) > _MANY:
             entries = sum([min(axis.count, cut.count) for axis, cut in zip(region.axes, self.grid.axes, strict=True)])
             require(entries * _ENTRY, self.settings.memory_limit)
         return make_plan(region, self.grid)
 
     def as_cells(self, value: object) -> Values:
-        """``value`` as an array of this dtype, cast as NumPy's assignment casts."""
+        """Return ``value`` as an array of this dtype, cast as NumPy's assignment casts."""
         if isinstance(self.spec.dtype, VlenBytes | VlenArray):
-            return _objects(value, isinstance(self.spec.dtype, VlenBytes))
+            if isinstance(value, np.ndarray) and value.dtype == object:
+                return value
+            cell = np.empty((), object)
+            if isinstance(self.spec.dtype, VlenArray):  # one 1-D array is a single cell
+                cell[()] = np.asarray(value)
+            elif isinstance(value, bytes | bytearray):
+                cell[()] = bytes(value)
+            else:
+                return np.asarray(value, object)
+            return cell
         if self.references:
             cells = references.as_cells(value) if self.dtype.names is None else as_rows(value, self.dtype)
-            return self._stored(cells)
+            return cells if self.session is None else references.leaving(cells, self.references, self.session)
         if self.dtype.names is not None and (isinstance(value, list | tuple) or has_fields(value)):
             return as_rows(value, self.dtype)
         try:
@@ -156,43 +167,44 @@ class CellAccess:
             message = f"{type(value).__name__} does not fit cells of {self.dtype}: {error}"
             raise Invalid(message, remedy=f"give what NumPy casts to {self.dtype}") from error
 
-    def _stored(self, cells: Values) -> Values:
-        """With references as they are seen from this dataset."""
-        return cells if self.session is None else references.leaving(cells, self.references, self.session)
-
     def _as_fields(self, value: object, fields: Any) -> Values:
-        """What is given for a field alone, or for several."""
-        wanted = [fields] if isinstance(fields, str) else list(fields)
-        held = [(name, kind) for name, kind in self.references if name in wanted]
-        if not isinstance(fields, str):
-            rows = as_fields(value, wanted, self.dtype)
-            return references.leaving(rows, tuple(held), self.session) if held and self.session is not None else rows
-        if not held or self.session is None:
-            return np.asarray(value)
-        return references.leaving(references.as_cells(value), ((None, held[0][1]),), self.session)
+        """Return what is given for a field alone, or for several."""
+        names = [fields] if isinstance(fields, str) else list(fields)
+        kinds = [(name, kind) for name, kind in self.references if name in names]
+        if isinstance(fields, str):
+            if not kinds or self.session is None:
+                return np.asarray(value)
+            return references.leaving(references.as_cells(value), ((None, kinds[0][1]),), self.session)
+        if isinstance(value, list | tuple):
+            rows = as_rows(value, np.dtype([(name, self.dtype[name]) for name in names]))
+        else:
+            rows = np.asarray(value)
+        return references.leaving(rows, tuple(kinds), self.session) if kinds and self.session is not None else rows
 
     def cost(self, selection: Selection) -> ReadPlan:
-        """What reading the selection would touch."""
+        """Return what reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
+        shards = None if plan.grid.outer is None or not coords else outer_chunks(plan)
         return ReadPlan(
             shape=selection.shape,
             nbytes=plan.size * self.dtype.itemsize,
             chunks=len(coords),
             chunk_nbytes=execute.chunk_bytes(plan, self.dtype) * len(coords),
             stored_nbytes=self.source.stored_sizes(coords),
-            requests=_requests(plan),
+            requests=len(coords) if shards is None else 2 * len(shards),  # of a shard its index and its chunks
         )
 
     def of_field(self, name: str) -> CellAccess:
-        """The same cells without the other fields of their structure, where those are stored apart; else these."""
+        """Return the same cells without the other fields of their structure, where those are stored apart; else
+        these."""
         field = None if self.dtype.names is None or name not in self.dtype.names else self.source.of_field(name)
         if field is None:
             return self
         return CellAccess(*field, self.settings, self.cache, self.node, self.url)
 
     def alone(self) -> CellAccess:
-        """The same cells, read and written by the calling thread alone, as a task does that is one of many."""
+        """Return the same cells, read and written by the calling thread alone, as a task does that is one of many."""
         settings = replace(self.settings, workers=1)
         cells = CellAccess(self.spec, self.source, settings, self.cache, self.node, self.url)
         cells.session = None if self.session is None else replace(self.session, settings=settings)
@@ -206,7 +218,7 @@ class CellAccess:
 
 
 def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSource | None = None) -> CellAccess:
-    """The cells of the array at ``path`` of an open dataset; ``source``: its chunks, where they are at hand."""
+    """Return the cells of the array at ``path`` of an open dataset; ``source``: its chunks, where they are at hand."""
     chunks = session.reader.chunks(path) if source is None else source
     cells = CellAccess(spec, chunks, session.settings, session.cache, path, session.url)
     cells.session = session
@@ -214,7 +226,7 @@ def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
 
 
 def _again(session: OpenDataset, path: str, shape: tuple[int, ...]) -> CellAccess:
-    """Cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
+    """Return the cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
     cells = CellAccess.__new__(CellAccess)
     cells.session, cells.node, cells.shape, cells.opening = session, path, shape, threading.Lock()
     return cells
@@ -226,20 +238,3 @@ def _checked(session: OpenDataset, path: str, shape: tuple[int, ...]) -> ArraySp
         message = f"the array has shrunk from {shape} to {spec.shape} since this view of it was pickled"
         raise Invalid(message, node=path, url=session.url, remedy="make the view anew")
     return spec
-
-
-def _requests(plan: Plan) -> int:
-    if plan.grid.outer is None or not len(plan):
-        return len(plan)
-    return 2 * len(outer_chunks(plan))
-
-
-def _objects(value: Any, one: bool) -> Values:
-    """Variable-length cells: an object array as it is; ``bytes`` (or, for arrays, one 1-D array) as a single cell."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return value
-    if one and not isinstance(value, bytes | bytearray):
-        return np.asarray(value, object)
-    cell = np.empty((), object)
-    cell[()] = bytes(value) if one else np.asarray(value)
-    return cell

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import times
-from hyperslab.array.text import decode_text, join_characters
 from hyperslab.errors import FormatError
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
@@ -46,17 +45,25 @@ class Decoding:
 
 
 def decode(values: Values, attrs: Attrs) -> Values:
-    """Stored ``values`` of any shape with the conventions applied; ``FormatError`` when an attribute makes no sense."""
+    """Return stored ``values`` of any shape with the conventions applied; ``FormatError`` when an attribute makes no
+    sense."""
     return apply(decoding(values.dtype, attrs), values)
 
 
 def decoding(dtype: NumpyDType, attrs: Attrs, *, join: bool = False) -> Decoding:
-    """What ``attrs`` ask of cells of ``dtype``; ``join``: characters along the last dimension are one text."""
+    """Return what ``attrs`` ask of cells of ``dtype``; ``join``: characters along the last dimension are one text."""
     if dtype.kind in "mMV":
         return Decoding(dtype=dtype, attrs=attrs)
     rest = dict(attrs)
     encoding = rest.pop("_Encoding", None)
-    viewed = _viewed(dtype, rest.pop("_Unsigned", None))
+    unsigned = rest.pop("_Unsigned", None)
+    viewed: NumpyDType | None
+    if (dtype.kind, unsigned) == ("i", "true"):
+        viewed = np.dtype(f"u{dtype.itemsize}")
+    elif (dtype.kind, unsigned) == ("u", "false"):
+        viewed = np.dtype(f"i{dtype.itemsize}")
+    else:
+        viewed = None
     fills, keep = _fills(rest, dtype)
     scale, offset = _number(rest, "scale_factor"), _number(rest, "add_offset")
     clock = times.clock(rest) if dtype.kind in "iuf" else None
@@ -84,7 +91,7 @@ def decoding(dtype: NumpyDType, attrs: Attrs, *, join: bool = False) -> Decoding
 
 
 def apply(how: Decoding, values: Values) -> Values:
-    """The decoded cells, in memory of their own where anything changes; ``values`` are left as they are."""
+    """Return the decoded cells, in memory of their own where anything changes; ``values`` are left as they are."""
     if how.join:
         values = join_characters(values)
     if how.encoding is not None:
@@ -125,17 +132,9 @@ def _unpack(how: Decoding, values: Values) -> Values:
     return values
 
 
-def _viewed(dtype: NumpyDType, unsigned: object) -> NumpyDType | None:
-    """The type that ``_Unsigned`` reads integers as (NUG, best practices: unsigned data)."""
-    if (dtype.kind, unsigned) == ("i", "true"):
-        return np.dtype(f"u{dtype.itemsize}")
-    if (dtype.kind, unsigned) == ("u", "false"):
-        return np.dtype(f"i{dtype.itemsize}")
-    return None
-
-
 def _fills(rest: dict[str, object], dtype: NumpyDType) -> tuple[tuple[object, ...], bool]:
-    """The values that mean missing, taken out of ``rest``, and whether any attribute that fits says what does."""
+    """Return the values that mean missing, taken out of ``rest``, and whether any attribute that fits says what
+    does."""
     found: list[Any] = []
     keep = False
     for name in ("missing_value", "_FillValue"):
@@ -169,7 +168,8 @@ def _is_nan(value: object) -> bool:
 
 
 def _fitted(name: str, fill: object, dtype: NumpyDType) -> object:
-    """``fill`` as it compares with cells: an untyped number of JSON takes the cells' type if it has a place in it."""
+    """Return ``fill`` as it compares with cells: an untyped number of JSON takes the cells' type if it has a place in
+    it."""
     if dtype.kind in "SUTO":
         return fill.encode() if dtype.kind == "S" and isinstance(fill, str) else fill
     if isinstance(fill, str | bytes | Mapping | list):
@@ -197,7 +197,7 @@ def _number(rest: dict[str, object], name: str) -> Any:
 
 
 def _masked(dtype: NumpyDType, scale: object, offset: object, timed: bool) -> NumpyDType:
-    """The type that has a place for missing cells."""
+    """Return the type that has a place for missing cells."""
     if scale is not None or offset is not None:
         chosen = _floating(dtype, scale, offset)
         return np.dtype("f8") if chosen.kind in "iu" else chosen
@@ -209,7 +209,7 @@ def _masked(dtype: NumpyDType, scale: object, offset: object, timed: bool) -> Nu
 
 
 def _scaled(dtype: NumpyDType, scale: object, offset: object, keep: bool, masked: bool) -> NumpyDType | None:
-    """The type that scale and offset are applied in; ``keep``: that of the cells as they are."""
+    """Return the type that scale and offset are applied in; ``keep``: that of the cells as they are."""
     if scale is None and offset is None:
         return None
     chosen = dtype if keep else _floating(dtype, scale, offset)
@@ -217,7 +217,7 @@ def _scaled(dtype: NumpyDType, scale: object, offset: object, keep: bool, masked
 
 
 def _floating(dtype: NumpyDType, scale: object, offset: object) -> NumpyDType:
-    """The type of unpacked cells.
+    """Return the type of unpacked cells.
 
     Scale and offset of the same floating type give it (double for 32-bit integers), any other offset gives double,
     a scale alone gives its own type.
@@ -229,3 +229,29 @@ def _floating(dtype: NumpyDType, scale: object, offset: object) -> NumpyDType:
     kind = np.dtype(type(scale))
     same = kind == np.dtype(type(offset)) and kind in (np.dtype("f4"), np.dtype("f8"))
     return np.dtype("f8") if not same or (dtype.kind in "iu" and dtype.itemsize == 4) else kind
+
+
+# -- text from bytes: characters joined along the last dimension, and bytes decoded by their ``_Encoding`` -------------
+
+
+def join_characters(values: Values) -> Values:
+    """Join ``S1`` cells of shape ``(..., n)`` as ``S<n>`` of shape ``(...)``."""
+    length = values.shape[-1]
+    if length == 0:
+        return np.zeros(values.shape[:-1], "S1")
+    return np.ascontiguousarray(values).view(f"S{length}").reshape(values.shape[:-1])
+
+
+def decode_text(values: Values, encoding: str) -> Values:
+    """Return the bytes as text (``StringDType``); ``FormatError`` when the encoding is unknown or the bytes are not of
+    it."""
+    if values.dtype.kind not in "SO":
+        return values
+    try:
+        texts = [str(cell, encoding) if isinstance(cell, bytes) else str(cell) for cell in values.ravel().tolist()]
+    except (LookupError, ValueError) as error:
+        raise FormatError(
+            f"the text cannot be decoded by _Encoding {encoding!r}: {error}",
+            remedy="read the bytes as stored, without decoded()",
+        ) from error
+    return np.array(texts, np.dtypes.StringDType()).reshape(values.shape)

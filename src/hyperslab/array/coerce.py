@@ -17,8 +17,8 @@ from hyperslab.model.dtypes import DataType, NumpyDType, numpy_dtype
 
 
 def as_given(value: Any, dtype: DataType | None) -> Values:
-    """``value`` as an array, as it is meant for cells of ``dtype`` where that is known; its own type stays, but for
-    lists of rows. Invalid for what is no row."""
+    """Return ``value`` as an array, as it is meant for cells of ``dtype`` where that is known; its own type stays, but
+    for lists of rows. Invalid for what is no row."""
     plain = None if dtype is None else numpy_dtype(dtype)
     if plain is not None and plain.names is not None:
         return as_rows(value, plain) if isinstance(value, list | tuple) else np.asarray(value)
@@ -28,9 +28,18 @@ def as_given(value: Any, dtype: DataType | None) -> Values:
 
 
 def as_rows(value: object, dtype: NumpyDType) -> Values:
-    """Rows: an array of them, one as a tuple, or lists of those."""
+    """Return rows: an array of them, one as a tuple, or lists of those."""
     if isinstance(value, np.ndarray | np.void):
-        return _cast_rows(np.asarray(value), dtype)
+        rows = np.asarray(value)
+        names = rows.dtype.names
+        if names is None or dtype.names is None or len(names) != len(dtype.names):
+            return rows.astype(dtype, casting="unsafe", copy=False)
+        if names != dtype.names:
+            fields: Any = rows.dtype.fields
+            renamed: Any = {"names": dtype.names, "itemsize": rows.dtype.itemsize}
+            renamed |= {"formats": [fields[name][0] for name in names], "offsets": [fields[name][1] for name in names]}
+            rows = rows.view(np.dtype(renamed))
+        return as_type(rows, dtype)
     try:
         return np.array(_spelled(value, dtype), dtype)
     except (TypeError, ValueError) as error:
@@ -41,19 +50,6 @@ def as_rows(value: object, dtype: NumpyDType) -> Values:
 def has_fields(value: object) -> bool:
     """Return whether a value of NumPy has rows for cells."""
     return isinstance(value, np.ndarray | np.void) and value.dtype.names is not None
-
-
-def _cast_rows(rows: Values, dtype: NumpyDType) -> Values:
-    """Return rows as others of as many fields, cast by their order as NumPy does; n bytes become n chars."""
-    names = rows.dtype.names
-    if names is None or dtype.names is None or len(names) != len(dtype.names):
-        return rows.astype(dtype, casting="unsafe", copy=False)
-    if names != dtype.names:
-        fields: Any = rows.dtype.fields
-        said: Any = {"names": dtype.names, "itemsize": rows.dtype.itemsize}
-        said |= {"formats": [fields[name][0] for name in names], "offsets": [fields[name][1] for name in names]}
-        rows = rows.view(np.dtype(said))
-    return as_type(rows, dtype)
 
 
 def _spelled(value: object, dtype: NumpyDType) -> object:
@@ -67,10 +63,3 @@ def _spelled(value: object, dtype: NumpyDType) -> object:
             text = value.encode() if isinstance(value, str) else value
             return list(np.array([text], f"S{dtype.shape[0]}").view("S1"))
     return value
-
-
-def as_fields(value: object, names: list[str], dtype: NumpyDType) -> Values:
-    """Rows of some fields alone."""
-    if not isinstance(value, list | tuple):
-        return np.asarray(value)
-    return as_rows(value, np.dtype([(name, dtype[name]) for name in names]))

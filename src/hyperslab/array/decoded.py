@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -56,21 +57,32 @@ def with_clock(session: OpenDataset, path: str, spec: ArraySpec) -> Attrs:
     return attrs
 
 
-class StoredArray(Protocol):
+class StoredArray(ABC):
     """What decoding needs of an :class:`~hyperslab.array.Array`: its spec, its place, and its cells as stored."""
 
     _session: OpenDataset
 
     @property
+    @abstractmethod
     def path(self) -> str: ...
     @property
+    @abstractmethod
     def spec(self) -> ArraySpec: ...
+    @abstractmethod
     def __getitem__(self, key: Any) -> Any: ...
+    @abstractmethod
     def __iter__(self) -> Iterator[Any]: ...
+    @abstractmethod
     def sel(
-        self, indexers: Mapping[str, object], *, method: Literal["nearest"] | None = None, tolerance: object = None
+        self,
+        indexers: Mapping[str, object] | None = None,
+        *,
+        method: Literal["nearest"] | None = None,
+        tolerance: object = None,
+        **labels: Any,
     ) -> Any: ...
-    def isel(self, indexers: Mapping[str, object]) -> Any: ...
+    @abstractmethod
+    def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any: ...
 
 
 class Decoded:
@@ -154,12 +166,12 @@ class Decoded:
         tolerance: object = None,
         **labels: Any,
     ) -> Any:
-        """Cells by label, as :meth:`Array.sel`."""
+        """Return the cells by label, as :meth:`Array.sel`."""
         wanted = self._known({**(indexers or {}), **labels})
         return self._decode(self._array.sel(wanted, method=method, tolerance=tolerance))
 
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
-        """Cells by position along named dimensions, as :meth:`Array.isel`."""
+        """Return the cells by position along named dimensions, as :meth:`Array.isel`."""
         return self._decode(self._array.isel(self._known({**(indexers or {}), **positions})))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
@@ -173,7 +185,7 @@ class Decoded:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        """Along the first axis, reading a whole row of chunks at a time."""
+        """Iterate along the first axis, reading a whole row of chunks at a time."""
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
         return map(self._decode, self._array)
@@ -183,7 +195,7 @@ class Decoded:
         return f"<hyperslab Decoded /{self._array.path} ({dims}) stored as {self._how.dtype}>"
 
     def _whole_texts(self, key: object) -> object:
-        """The key of the stored array: texts are taken whole."""
+        """Return the key of the stored array: texts are taken whole."""
         if not self._how.join:
             return key
         items = key if isinstance(key, tuple) else (key,)

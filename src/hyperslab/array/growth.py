@@ -103,6 +103,8 @@ def resize(session: OpenDataset, path: str, shape: tuple[int, ...]) -> None:
         if len(shape) != len(spec.shape) or any(length < 0 for length in shape):
             remedy = f"give {len(spec.shape)} lengths, none below 0"
             raise Invalid(f"{spec.shape} cannot become {shape}", node=path, remedy=remedy)
+        # Order: smaller first, then the cells outside are blanked, then larger. Whoever reads meanwhile, or finds what
+        # a crash left, sees no cell of before in a place that is new.
         kept = tuple(map(min, shape, spec.shape))
         if kept != spec.shape:
             writer.put(path, spec.evolve(shape=kept))
@@ -124,7 +126,7 @@ def _changed(shape: tuple[int, ...], before: tuple[int, ...]) -> list[int]:
 
 
 def grow(spec: ArraySpec, shape: tuple[int, ...]) -> ArraySpec:
-    """The spec with another shape; varying chunk sizes get one more chunk where they no longer reach."""
+    """Return the spec with another shape; varying chunk sizes get one more chunk where they no longer reach."""
     chunks = tuple(
         (*cut, length - sum(cut)) if isinstance(cut, tuple) and sum(cut) < length else cut
         for cut, length in zip(spec.chunks, shape, strict=True)
@@ -149,8 +151,8 @@ def _blank_outside(session: OpenDataset, path: str, spec: ArraySpec, axes: list[
 # lost.
 
 
+# Bytes of cells that are moved at a time; one target chunk (shard) where that is more.
 _BUDGET = 64 * MEBIBYTE
-"""Bytes of cells that are moved at a time; one target chunk (shard) where that is more."""
 
 
 def remove(session: OpenDataset, path: str, where: object, axis: int) -> None:
@@ -171,7 +173,8 @@ def remove(session: OpenDataset, path: str, where: object, axis: int) -> None:
 
 
 def _range(where: Any, length: int, path: str) -> tuple[int, int]:
-    """The first position and the one behind the last; SelectionError beyond the end, Invalid for what is no range."""
+    """Return the first position and the one behind the last; SelectionError beyond the end, Invalid for what is no
+    range."""
     if isinstance(where, slice):
         try:
             chosen = range(*where.indices(length))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.auto import longest_chunk
 from hyperslab.chunks.grid import Grid
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.attrs import equal
@@ -71,7 +72,7 @@ white-space:normal;vertical-align:top}
 
 
 def text(value: object, longest: int = LONGEST_TEXT) -> str:
-    """``value`` as HTML text, also safe inside a quoted attribute; long ones are cut.
+    """Return ``value`` as HTML text, also safe inside a quoted attribute; long ones are cut.
 
     Control characters, lone surrogates and marks that turn the direction of writing become the replacement character.
     """
@@ -82,7 +83,7 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
 
 
 def value_text(value: object) -> str:
-    """An attribute value as HTML text: numbers as numbers, the first of many, text as it is."""
+    """Return an attribute value as HTML text: numbers as numbers, the first of many, text as it is."""
     match value:
         case np.ndarray() if value.size > 20:
             shown = ", ".join(str(cell) for cell in value.ravel()[:20].tolist())
@@ -95,23 +96,23 @@ def value_text(value: object) -> str:
 
 
 def page(header: str, *sections: str) -> str:
-    """A whole page: style sheet, header, sections."""
+    """Return a whole page: style sheet, header, sections."""
     return f'{STYLE}<div class="hs-page"><header>{header}</header>{"".join(sections)}</div>'
 
 
 def section(title: str, body: str, *, opened: bool) -> str:
-    """A foldable section; nothing when ``body`` is empty."""
+    """Return a foldable section; nothing when ``body`` is empty."""
     return f"<details{' open' if opened else ''}><summary>{text(title)}</summary>{body}</details>" if body else ""
 
 
 def definitions(pairs: Mapping[str, str]) -> str:
-    """Names beside values; the values are HTML already."""
+    """Return names beside values; the values are HTML already."""
     rows = "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs.items())
     return f"<dl>{rows}</dl>" if rows else ""
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:
-    """The section of a node's attributes."""
+    """Return the section of a node's attributes."""
     shown = {name: value_text(value) for name, value in list(attrs.items())[:MOST_ATTRIBUTES]}
     if len(attrs) > MOST_ATTRIBUTES:
         shown["…"] = f"{len(attrs) - MOST_ATTRIBUTES:,} more"
@@ -119,7 +120,7 @@ def attributes(attrs: Mapping[str, Any]) -> str:
 
 
 def dims_text(dims: tuple[str | None, ...], shape: tuple[int, ...]) -> str:
-    """``(time: 240, lat: 37)`` as HTML."""
+    """Return ``(time: 240, lat: 37)`` as HTML."""
     sizes = zip(dims, shape, strict=True)
     return f"({', '.join(f'{text(dim)}: {size:,}' if dim is not None else f'{size:,}' for dim, size in sizes)})"
 
@@ -145,13 +146,19 @@ Point = tuple[float, float]
 
 
 def picture(shape: tuple[int, ...], chunks: Chunks) -> str:
-    """An ``<svg>`` of the grid, at most :data:`LINES` cuts per axis; empty for arrays without cells or dimensions."""
+    """Return an ``<svg>`` of the grid, at most :data:`LINES` cuts per axis; empty for arrays without cells or
+    dimensions."""
     if not shape or prod(shape) == 0:
         return ""
-    sides = _sides(shape)
-    cuts = [_cuts(length, cut, side) for length, cut, side in zip(shape, chunks, sides, strict=True)]
+    # Lengths on paper: long axes are longer, but a ratio of a thousand stays drawable.
+    longest = max(shape)
+    sides = [SHORTEST + (LONGEST - SHORTEST) * float(length / longest) ** 0.5 for length in shape]
+    scales = zip(shape, chunks, sides, strict=True)
+    cuts = [[side * edge / length for edge in edges(length, cut)] for length, cut, side in scales]
     left, boxes, height = 0.0, [], 0.0
-    for axes in _groups(len(shape))[-PICTURES:]:
+    ndim = len(shape)
+    groups = [range(max(stop - 3, 0), stop) for stop in range(ndim % 3 or 3, ndim + 1, 3)]
+    for axes in groups[-PICTURES:]:
         drawing, box_width, box_height = _box(
             [sides[i] for i in axes], [cuts[i] for i in axes], [f"{shape[i]:,}" for i in axes]
         )
@@ -164,7 +171,7 @@ def picture(shape: tuple[int, ...], chunks: Chunks) -> str:
 
 
 def edges(length: int, cut: int | tuple[int, ...], most: int = LINES) -> list[int]:
-    """Positions inside ``length`` where one chunk ends and the next begins; of many, ``most`` evenly chosen."""
+    """Return positions inside ``length`` where one chunk ends and the next begins; of many, ``most`` evenly chosen."""
     if isinstance(cut, int):
         count = -(-length // cut) - 1
         inner: range | list[int] = range(cut, cut * count + 1, cut)
@@ -176,24 +183,8 @@ def edges(length: int, cut: int | tuple[int, ...], most: int = LINES) -> list[in
     return [inner[(2 * i + 1) * count // (2 * most)] for i in range(most)]
 
 
-def _groups(ndim: int) -> list[range]:
-    """The axes of each box: threes from the end, the rest in the first."""
-    first = ndim % 3 or 3
-    return [range(max(stop - 3, 0), stop) for stop in range(first, ndim + 1, 3)]
-
-
-def _sides(shape: tuple[int, ...]) -> list[float]:
-    """Lengths on paper: long axes are longer, but a ratio of a thousand stays drawable."""
-    longest = max(shape)
-    return [SHORTEST + (LONGEST - SHORTEST) * float(length / longest) ** 0.5 for length in shape]
-
-
-def _cuts(length: int, cut: int | tuple[int, ...], side: float) -> list[float]:
-    return [side * edge / length for edge in edges(length, cut)]
-
-
 def _box(sides: list[float], cuts: list[list[float]], labels: list[str]) -> tuple[str, float, float]:
-    """One box of up to three axes (depth, rows, columns) with its width and height."""
+    """Return one box of up to three axes (depth, rows, columns) with its width and height."""
     depth = sides[0] * SLANT if len(sides) == 3 else 0.0
     rows, columns = (BAR, sides[0]) if len(sides) == 1 else (sides[-2], sides[-1])
     row_cuts = [] if len(sides) == 1 else cuts[-2]
@@ -213,7 +204,7 @@ def _box(sides: list[float], cuts: list[list[float]], labels: list[str]) -> tupl
 
 
 def _sheet(at: Point, across: Point, down: Point, columns: list[float], rows: list[float], kind: str) -> str:
-    """A parallelogram with lines at ``columns`` (along ``across``) and ``rows`` (along ``down``)."""
+    """Return a parallelogram with lines at ``columns`` (along ``across``) and ``rows`` (along ``down``)."""
     corners = [at, _add(at, across), _add(_add(at, across), down), _add(at, down)]
     outline = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
     lines = [_line(_add(at, _along(across, cut)), down) for cut in columns]
@@ -223,7 +214,7 @@ def _sheet(at: Point, across: Point, down: Point, columns: list[float], rows: li
 
 
 def _along(direction: Point, distance: float) -> Point:
-    """The step that covers ``distance`` of the longer of both coordinates."""
+    """Return the step that covers ``distance`` of the longer of both coordinates."""
     part = distance / max(direction)
     return direction[0] * part, direction[1] * part
 
@@ -246,7 +237,7 @@ MOST_LISTED = 1000
 
 
 def array_html(path: str, spec: ArraySpec, stored: int | None) -> str:
-    """The page of one array. ``stored``: bytes that it takes, where that is known."""
+    """Return the page of one array. ``stored``: bytes that it takes, where that is known."""
     header = (
         f'<span class="hs-kind">hyperslab.Array</span> <span class="hs-name">/{text(path)}</span> '
         f"{dims_text(spec.dims, spec.shape)} <code>{text(describe(spec.dtype))}</code>"
@@ -255,14 +246,14 @@ def array_html(path: str, spec: ArraySpec, stored: int | None) -> str:
 
 
 def cells_html(spec: ArraySpec, stored: int | None = None) -> str:
-    """How the cells are stored, as a table beside a picture of the chunk grid."""
+    """Return how the cells are stored, as a table beside a picture of the chunk grid."""
     chunks = spec.inner_chunks or spec.chunks
-    rows = {"": ("Array", "Chunk"), "Bytes": (_raw_bytes(spec, spec.shape), _raw_bytes(spec, _largest(chunks)))}
-    rows["Shape"] = (text(spec.shape), text(_chunks_text(chunks)))
-    rows["Count"] = (
-        counted(len(spec.shape), "dimension"),
-        counted(Grid.of(spec.shape, chunks).size, "chunk"),
-    )
+    rows = {
+        "": ("Array", "Chunk"),
+        "Bytes": (_raw_bytes(spec, spec.shape), _raw_bytes(spec, longest_chunk(chunks))),
+        "Shape": (text(spec.shape), text(_chunks_text(chunks))),
+        "Count": (counted(len(spec.shape), "dimension"), counted(Grid.of(spec.shape, chunks).size, "chunk")),
+    }
     body = "".join(f"<tr><th>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, (a, b) in rows.items())
     more = "".join(
         f'<tr><th>{name}</th><td colspan="2">{value}</td></tr>' for name, value in _more(spec, stored).items()
@@ -292,12 +283,8 @@ def _raw_bytes(spec: ArraySpec, shape: tuple[int, ...]) -> str:
     return size_text(prod(shape) * spec.numpy_dtype.itemsize)
 
 
-def _largest(chunks: Chunks) -> tuple[int, ...]:
-    return tuple(cut if isinstance(cut, int) else max(cut, default=0) for cut in chunks)
-
-
 def _chunks_text(chunks: Chunks) -> str:
-    """Chunk lengths; of an axis whose sizes vary, the smallest and the largest."""
+    """Return chunk lengths; of an axis whose sizes vary, the smallest and the largest."""
     cuts = [str(cut) if isinstance(cut, int) else f"{min(cut, default=0)}…{max(cut, default=0)}" for cut in chunks]
     return f"({', '.join(cuts)}{',' if len(cuts) == 1 else ''})"
 

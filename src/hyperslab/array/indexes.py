@@ -14,7 +14,7 @@ from hyperslab.selection.positional import select
 
 
 def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> Index | None:
-    """The index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
+    """Return the index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
 
     A coordinate whose units are "… since …" counts time by the CF conventions (CF 1.11, section 4.4).
     """
@@ -26,24 +26,21 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         place = child(folder, dim)
         coordinate = spec if place == path else _coordinate(session, place)
         if coordinate is not None and coordinate.shape == (size,) and coordinate.dims == (dim,):
-            return _index(session, place, coordinate)
+            cells = CellAccess(coordinate, session.reader.chunks(place), session.settings, None, place, session.url)
+            values = np.asarray(cells.read(select((), coordinate.shape)))
+            calendar = coordinate.attrs.get("calendar")
+            time = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
+            return time or Coordinate(values)
         if not folder:
             return None
         folder = split(folder)[0]
 
 
 def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:
-    """The array at ``place``; None for anything else. One that is damaged is an error: its labels are no positions."""
+    """Return the array at ``place``; None for anything else. One that is damaged is an error: its labels are no
+    positions."""
     try:
         spec = session.reader.node(place)
     except NodeNotFound:
         return None
     return spec if spec.is_array else None
-
-
-def _index(session: OpenDataset, place: str, spec: ArraySpec) -> Index:
-    cells = CellAccess(spec, session.reader.chunks(place), session.settings, None, place, session.url)
-    values = np.asarray(cells.read(select((), spec.shape)))
-    calendar = spec.attrs.get("calendar")
-    time = cf_time(values, spec.units, str(calendar) if calendar is not None else None) if spec.units else None
-    return time or Coordinate(values)

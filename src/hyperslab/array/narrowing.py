@@ -8,8 +8,8 @@ from hyperslab.errors import Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import DataType, NumpyDType
 
+# The classes of pandas.NA and pandas.NaT.
 _MISSING = ("NAType", "NaTType")
-"""The classes of pandas.NA and pandas.NaT."""
 _REMEDY = "cast the data first, if that is meant"
 
 
@@ -80,15 +80,11 @@ def is_missing(cell: object) -> bool:
 def without_missing(values: Values) -> Values:
     """Return text with empty cells where there is none: as xarray and netCDF store what is missing."""
     if values.dtype.kind == "T":
-        return _of_string_dtype(values)
+        # Of ``StringDType`` only those have missing cells whose dtype says how they are called.
+        if not hasattr(values.dtype, "na_object"):
+            return values
+        return without_missing(values.astype(object)).astype(np.dtypes.StringDType())
     if values.dtype.kind != "O":
         return values
     missing = np.array([is_missing(cell) for cell in values.reshape(-1)], bool).reshape(values.shape)
     return np.where(missing, "", values) if missing.any() else values
-
-
-def _of_string_dtype(values: Values) -> Values:
-    """Of ``StringDType`` only those have missing cells whose dtype says how they are called."""
-    if not hasattr(values.dtype, "na_object"):
-        return values
-    return without_missing(values.astype(object)).astype(np.dtypes.StringDType())

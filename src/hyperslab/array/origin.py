@@ -34,7 +34,7 @@ _process = _ThisProcess()
 
 
 def this_process() -> str:
-    """A name that no other process has."""
+    """Return a name that no other process has."""
     return _process.name
 
 
@@ -46,7 +46,7 @@ class DatasetVersion:
         self.now = (_process.name, next(_process.moments))
 
     def renew(self) -> None:
-        """The dataset was changed or read again: what is pickled from now on is newer."""
+        """Note that the dataset was changed or read again: what is pickled from now on is newer."""
         self.now = (_process.name, next(_process.moments))
 
     def knows(self, moment: tuple[str, int]) -> bool:
@@ -73,8 +73,8 @@ class DatasetRef:
 
     def __reduce__(self) -> tuple[object, ...]:
         where = self.where
-        given = {name: value for name, value in where.options.items() if name not in named(where.options)}
-        secret = sorted(name for name in given if plain_options({name: given[name]}) != {name: given[name]})
+        options = {name: value for name, value in where.options.items() if name not in named(where.options)}
+        secret = sorted(name for name in options if plain_options({name: options[name]}) != {name: options[name]})
         if (secret or HIDDEN in where.url) and not named(where.options):
             raise Invalid(
                 f"secrets ({', '.join(secret) or 'in the URL'}) are not sent to other processes",
@@ -85,7 +85,7 @@ class DatasetRef:
         return DatasetRef, (where, self.format, self.mode, self.settings, dict(self.options), self.process)
 
     def check_process(self) -> None:
-        """Unsupported for a dataset in the memory of another process."""
+        """Raise Unsupported for a dataset in the memory of another process."""
         if self.where.scheme == "memory" and self.process != _process.name:
             remedy = "save it under a path or URL that every process reaches"
             raise Unsupported("a dataset in memory is in that of another process", url=self.where.url, remedy=remedy)

@@ -25,7 +25,7 @@ class ReadPlan:
     """Requests to the store: one per chunk, or per shard and its index."""
 
     def as_json(self) -> Mapping[str, object]:
-        """The same as JSON values."""
+        """Return the same as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:

@@ -28,14 +28,14 @@ class ReferenceResolver(ResolvesReferences):
     session: OpenDataset
 
     def resolve(self, reference: Pointer) -> Any:
-        """The group or array that it points at."""
+        """Return the group or array that it points at."""
         from hyperslab.group.group import node_of
 
         return node_of(self.session, reference)
 
 
 def reference_fields(dtype: DataType) -> tuple[tuple[str | None, type], ...]:
-    """The fields (None: the cells themselves) that hold references, and of which kind."""
+    """Return the fields (None: the cells themselves) that hold references, and of which kind."""
     if isinstance(dtype, ObjectRef | RegionRef):
         return ((None, _KINDS[type(dtype)]),)
     if not isinstance(dtype, np.dtype):
@@ -52,7 +52,7 @@ def bind(values: Values, fields: tuple[tuple[str | None, type], ...], session: O
 
 
 def bound(value: object, session: OpenDataset) -> Any:
-    """An attribute's value, once it knows the dataset, if it is a reference."""
+    """Return an attribute's value, once it knows the dataset, if it is a reference."""
     if isinstance(value, REFERENCES):
         settle(value, ReferenceResolver(session))
     return value
@@ -75,13 +75,13 @@ def _first(value: object) -> object:
 
 
 def type_of(cells: Values) -> ObjectRef | RegionRef | None:
-    """The type of cells that are references of one kind, or None; None for all others."""
+    """Return the type of cells that are references of one kind, or None; None for all others."""
     found = {type(cell) for cell in cells.flat if cell is not None}
     return ObjectRef() if found == {ObjectReference} else RegionRef() if found == {RegionReference} else None
 
 
 def as_cells(value: object) -> Values:
-    """References, None and nested lists of them as an array of objects; no region is read on the way."""
+    """Return references, None and nested lists of them as an array of objects; no region is read on the way."""
     if isinstance(value, np.ndarray):
         return value.astype(object, copy=False)
     shape = _shape(value)
@@ -109,20 +109,21 @@ def _flat(value: Any, depth: int) -> Iterator[object]:
 
 
 def leaving(values: Values, fields: tuple[tuple[str | None, type], ...], session: OpenDataset) -> Values:
-    """The cells with references as they are to be stored in this dataset; Invalid for what is no reference."""
-    told = values.copy()
+    """Return the cells with references as they are to be stored in this dataset; Invalid for what is no reference."""
+    stored = values.copy()
     for name, kind in fields:
-        column = told if name is None else told[name]
+        column = stored if name is None else stored[name]
         for i, cell in enumerate(column.flat):
             if cell is not None and not isinstance(cell, kind):
                 message = f"a {type(cell).__name__} is no {kind.__name__}"
                 raise Invalid(message, remedy="give node.ref, array.regionref[key], or None for no reference")
             column.flat[i] = None if cell is None else seen_from(session, cell)
-    return told
+    return stored
 
 
 def seen_from(session: OpenDataset, reference: Any) -> Any:
-    """A reference, or link, as it is stored in this dataset: one that was read from another dataset leads there."""
+    """Return a reference, or link, as it is stored in this dataset: one that was read from another dataset leads
+    there."""
     home = reference.home if isinstance(reference, REFERENCES) else None
     if not isinstance(home, ReferenceResolver):
         return reference
@@ -139,7 +140,7 @@ def attrs_from(session: OpenDataset, attrs: Mapping[str, Any]) -> dict[str, Any]
 
 
 def source_from(session: OpenDataset, other: OpenDataset, pointer: Pointer) -> str:
-    """What the ``source`` of a pointer that stands in another dataset is in this one."""
+    """Return what the ``source`` of a pointer that stands in another dataset is in this one."""
     reader = other.reader
     place = reader.place_of(pointer)
     if place is None and other.origin is not None:
@@ -151,22 +152,22 @@ def source_from(session: OpenDataset, other: OpenDataset, pointer: Pointer) -> s
 
 
 def reference_to(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> ObjectReference:
-    """A reference to a node of this dataset."""
+    """Return a reference to a node of this dataset."""
     return ObjectReference(f"/{path}", ".", *_ids(session, spec), home=ReferenceResolver(session))
 
 
 def region_to(session: OpenDataset, path: str, spec: ArraySpec, region: Region) -> RegionReference:
-    """A reference to cells of an array of this dataset."""
+    """Return a reference to cells of an array of this dataset."""
     return RegionReference(f"/{path}", region, ".", *_ids(session, spec), home=ReferenceResolver(session))
 
 
 def _ids(session: OpenDataset, spec: GroupSpec | ArraySpec) -> tuple[str | None, str | None]:
-    """What a node calls itself, and what its dataset does."""
+    """Return what a node calls itself, and what its dataset does."""
     return _id_of(spec), root_id(session)
 
 
 def root_id(session: OpenDataset) -> str | None:
-    """What a dataset calls itself."""
+    """Return what a dataset calls itself."""
     try:
         return _id_of(session.reader.node(""))
     except HyperslabError:

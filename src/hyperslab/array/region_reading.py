@@ -26,14 +26,19 @@ _FEW = 1 << 16  # cells (positions, along the last axis) that are listed at a ti
 
 
 def read_region(cells: CellAccess, region: Region) -> Values:
-    """The region's cells as a new array: of one axis per axis of the array for everything, slices and orthogonal
-    regions, else of one axis. RegionOutOfBounds when the array has not all of them, MemoryLimit when they do not fit.
-    """
+    """Return the region's cells as a new array: of one axis per axis of the array for everything, slices and orthogonal
+    regions, else of one axis. RegionOutOfBounds when the array has not all of them, MemoryLimit when they do not
+    fit."""
     shape = cells.spec.shape
     try:
         require_fits(region, shape)
         if isinstance(region, Blocks) and shape:
-            return _read_blocks(cells, spans_of_boxes(region.blocks))
+            spans = spans_of_boxes(region.blocks)
+            total = count(spans)
+            require(total * cells.dtype.itemsize, cells.settings.memory_limit)
+            out = np.empty(total, cells.dtype)
+            _fill(cells, (), spans, out)
+            return out
         size = region_shape(region, shape)
         require(prod(size) * cells.dtype.itemsize, cells.settings.memory_limit)
     except HyperslabError as error:
@@ -49,7 +54,7 @@ def read_region(cells: CellAccess, region: Region) -> Values:
 
 
 def _plain(region: Region, size: tuple[int, ...]) -> plain.Region:
-    """The same as the planner takes it; of blocks and nothing there is none."""
+    """Return the same as the planner takes it; of blocks and nothing there is none."""
     match region:
         case Product(axes):
             return plain.Region(tuple(_axis(taken, length) for taken, length in zip(axes, size, strict=True)))
@@ -66,17 +71,9 @@ def _axis(taken: Steps | tuple[int, ...], length: int) -> plain.Axis:
 
 
 def _coupled(rows: Values) -> plain.Region:
-    """Cells one by one; ``rows``: their positions along each axis."""
+    """Return cells one by one; ``rows``: their positions along each axis."""
     axes = tuple(plain.PositionList(np.ascontiguousarray(row)) for row in rows)
     return plain.Region(axes, tuple(range(len(axes))) if len(axes) > 1 else ())
-
-
-def _read_blocks(cells: CellAccess, spans: Spans) -> Values:
-    total = count(spans)
-    require(total * cells.dtype.itemsize, cells.settings.memory_limit)
-    out = np.empty(total, cells.dtype)
-    _fill(cells, (), spans, out)
-    return out
 
 
 def _fill(cells: CellAccess, above: tuple[Span, ...], spans: Spans, out: Values) -> None:
@@ -108,7 +105,7 @@ def _last_axis(group: Spans) -> plain.Axis:
 
 
 def _groups(spans: Spans, many: int) -> Iterator[Spans]:
-    """Neighbours that are read together: along the last axis by listing their positions, else all their cells."""
+    """Yield neighbours that are read together: along the last axis by listing their positions, else all their cells."""
     group: list[Span] = []
     size = 0
     for span in spans:

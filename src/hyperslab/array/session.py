@@ -37,7 +37,7 @@ class LinkedDatasets:
         self._others: dict[str, OpenDataset] = {}
 
     def get(self, asking: OpenDataset, place: Location, make: Callable[[], OpenDataset]) -> OpenDataset:
-        """The dataset at a place; the first that asks is the one that they all start at."""
+        """Return the dataset at a place; the first that asks is the one that they all start at."""
         key = _key(place)
         with self._lock:
             if self._first is None:
@@ -50,15 +50,12 @@ class LinkedDatasets:
             return self._others[key]
 
     def closed(self, session: OpenDataset) -> None:
-        """One was closed: if it is the first, so are all others; if not, it is opened again when it is needed."""
-        if self._is_first(session):
+        """Close all others if the first one was closed; another one is opened again when it is needed."""
+        first = None if self._first is None else self._first()
+        if first is not None and first.reader is session.reader:
             self.close()
         else:
             self.keep(session)
-
-    def _is_first(self, session: OpenDataset) -> bool:
-        first = None if self._first is None else self._first()
-        return first is not None and first.reader is session.reader
 
     def close(self) -> None:
         """Let go of all that were opened for links."""
@@ -68,7 +65,7 @@ class LinkedDatasets:
             other.reader.close()
 
     def keep(self, session: OpenDataset) -> None:
-        """It goes on by itself, and is not closed with the others."""
+        """Let a dataset go on by itself: it is not closed with the others."""
         with self._lock:
             self._others = {key: other for key, other in self._others.items() if other.reader is not session.reader}
 
@@ -102,7 +99,7 @@ class OpenDataset:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Of one that was unpickled, when it is first used."""
+            """Open a dataset that was unpickled when it is first used."""
             if name not in _OPENED:
                 raise AttributeError(f"no attribute {name!r}")
             opened = _REGISTER.get(self.origin, self.moment, _open_again)
@@ -125,7 +122,7 @@ class OpenDataset:
         return zipped or self.reader.is_written_whole
 
     def writer(self) -> Writer:
-        """The reader as a writer; ReadOnly before anything is touched."""
+        """Return the reader as a writer; ReadOnly before anything is touched."""
         if not self.writable:
             raise ReadOnly("the dataset is open read-only", url=self.url, remedy="open it with mode='r+'")
         if not isinstance(self.reader, Writer):
@@ -135,14 +132,15 @@ class OpenDataset:
         return self.reader
 
     def array(self, path: str) -> ArraySpec:
-        """The spec of the array at ``path``, as the reader has it now; NodeNotFound when it is none any more."""
+        """Return the spec of the array at ``path``, as the reader has it now; NodeNotFound when it is none any more."""
         spec = self.reader.node(path)
         if not spec.is_array:
             raise NodeNotFound("the array is gone", url=self.url, node=path)
         return spec
 
     def arrays(self, group: str) -> Iterator[tuple[str, ArraySpec]]:
-        """Name and spec of the arrays right below a group; damage in one never keeps the others from being read."""
+        """Yield name and spec of the arrays right below a group; damage in one never keeps the others from being
+        read."""
         for name in self.reader.children(group):
             try:
                 spec = self.reader.node(child(group, name))
@@ -161,28 +159,29 @@ class OpenDataset:
         self.reader.refresh(path)
 
     def stamp(self, path: str) -> object:
-        """What identifies the present version of a node's documents; None where the format cannot tell."""
+        """Return what identifies the present version of a node's documents; None where the format cannot tell."""
         return self.reader.stamp(path)
 
     def state(self, path: str) -> tuple[Any, ...]:
-        """What tells the present state of a node from others: its dataset, how that was opened, and its versions."""
+        """Return what tells the present state of a node from others: its dataset, how that was opened, and its
+        versions."""
         origin = self.origin
         fixed = origin is not None and not origin.lives_here and not self.writable
         options = None if origin is None else repr(sorted(plain_options(origin.where.options).items()))
         return self.url, options, self.stamp(path), None if fixed else self.version.now
 
     def require(self, feature: Feature, what: str) -> None:
-        """Unsupported unless the format holds ``feature``."""
+        """Raise Unsupported unless the format holds ``feature``."""
         if feature not in self.format.features:
             raise Unsupported(f"format {self.format.name} has no {feature.value}: {what}", url=self.url)
 
     def locate(self, error: HyperslabError, node: str) -> HyperslabError:
-        """The error with this dataset's place."""
+        """Return the error with this dataset's place."""
         return error.locate(url=self.url, node=node)
 
     @contextmanager
     def located(self, node: str | None = None) -> Iterator[None]:
-        """Errors in the block say this dataset's place, and the node's."""
+        """Have errors in the block name this dataset's place, and the node's."""
         try:
             yield
         except HyperslabError as error:
@@ -248,8 +247,8 @@ class Closes:
 
 # -- datasets that were unpickled -----------------------------------------------------------------------------------
 
+# Datasets that stay open though nobody holds them.
 _KEPT = 4
-"""Datasets that stay open though nobody holds them."""
 _OPENED = ("reader", "format", "cache", "version", "linked")
 
 
@@ -274,7 +273,9 @@ class _Register:
     def get(
         self, origin: DatasetRef, moment: tuple[str, int], make: Callable[[DatasetRef, DatasetVersion], OpenDataset]
     ) -> OpenDataset:
-        """What is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
+        """Return what is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
+        # To open a dataset may take long. Each has a lock of its own, so that others need not wait for it, and the lock
+        # over all of them is never held meanwhile.
         with self._mutex:
             gate = self._gates.setdefault(origin, threading.Lock())
         with gate:
@@ -297,7 +298,7 @@ _REGISTER = _Register()
 
 
 def _again(origin: DatasetRef, moment: tuple[str, int], settings: Settings) -> OpenDataset:
-    """The dataset that was pickled, to be opened once per process."""
+    """Return the dataset that was pickled, to be opened once per process."""
     session = object.__new__(OpenDataset)
     known = {"origin": origin, "moment": moment, "settings": settings, "shared": None}
     known |= {"url": origin.where.url, "writable": origin.mode != "r"}

@@ -23,7 +23,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def read(cells: CellAccess, selection: Selection) -> Coo:
-    """The selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
+    """Return the selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
     try:
         if cells.dtype.kind in "OT":
             raise Unsupported(f"a sparse array of {cells.dtype}", remedy="read it as a dense one: a[key]")
@@ -44,26 +44,22 @@ def write(cells: CellAccess, selection: Selection, value: Any, fields: Any = Non
         return
     if value.shape != selection.shape:
         value = _broadcast(value, selection)
-    listed = to_coo(value).reshaped(selection.region.shape)
+    coo = to_coo(value).reshaped(selection.region.shape)
     if sparse_io.takes(cells.source, box):
-        _write_lists(cells, box, listed)
+        try:
+            sparse_io.write(cells.source, box, coo.astype(cells.dtype), cells.fill, cells.settings)
+        except HyperslabError as error:
+            raise error.locate(node=cells.node, url=cells.url) from error.__cause__
+        finally:
+            if cells.session is not None:
+                cells.session.version.renew()
         return
-    itemsize = max(1, listed.dtype.itemsize, cells.dtype.itemsize)
+    itemsize = max(1, coo.dtype.itemsize, cells.dtype.itemsize)
     for slab in sparse_io.slabs(cells.grid, box, _SLAB // itemsize):
-        region = _region(slab)
+        region = Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in slab))
         require(prod(region.shape) * itemsize, cells.settings.memory_limit)
         local = [slice(cut.start - all.start, cut.stop - all.start) for cut, all in zip(slab, box, strict=True)]
-        cells.write(Selection(region, region.shape), listed.part(local).dense())
-
-
-def _write_lists(cells: CellAccess, box: Box, listed: Coo) -> None:
-    try:
-        sparse_io.write(cells.source, box, listed.astype(cells.dtype), cells.fill, cells.settings)
-    except HyperslabError as error:
-        raise error.locate(node=cells.node, url=cells.url) from error.__cause__
-    finally:
-        if cells.session is not None:
-            cells.session.version.renew()
+        cells.write(Selection(region, region.shape), coo.part(local).dense())
 
 
 def _broadcast(value: Any, selection: Selection) -> object:
@@ -76,11 +72,7 @@ def _broadcast(value: Any, selection: Selection) -> object:
 
 
 def _box(region: Region) -> Box | None:
-    """The cells of a region that is one box, in order; None for any other."""
+    """Return the cells of a region that is one box, in order; None for any other."""
     if region.coupled or region.void or not all(isinstance(axis, Range) and axis.step == 1 for axis in region.axes):
         return None
     return tuple(slice(axis.start, axis.start + axis.count) for axis in region.axes if isinstance(axis, Range))
-
-
-def _region(box: Box) -> Region:
-    return Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box))

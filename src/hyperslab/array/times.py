@@ -56,7 +56,7 @@ class Duration:
 
 
 def clock(attrs: Attrs) -> Clock | None:
-    """The clock that ``units`` and ``calendar`` describe; None for other units."""
+    """Return the clock that ``units`` and ``calendar`` describe; None for other units."""
     units = attrs.get("units")
     match = re.match(r"(.+) since (.+)", units) if isinstance(units, str) else None
     if match is None:
@@ -67,7 +67,8 @@ def clock(attrs: Attrs) -> Clock | None:
 
 
 def duration(attrs: Attrs) -> Duration | None:
-    """Durations are told by an attribute ``dtype`` of ``timedelta64[...]`` beside the units, as xarray writes it."""
+    """Return durations are told by an attribute ``dtype`` of ``timedelta64[...]`` beside the units, as xarray writes
+    it."""
     kind = attrs.get("dtype")
     if not is_span(attrs) or not isinstance(kind, str) or not kind.startswith("timedelta64"):
         return None
@@ -85,7 +86,7 @@ def is_span(attrs: Attrs) -> bool:
 
 
 def decode_times(values: Values, by: Clock) -> Values:
-    """Times of the same shape: ``datetime64[ns]`` or, where that does not reach, cftime objects and None.
+    """Return times of the same shape: ``datetime64[ns]`` or, where that does not reach, cftime objects and None.
 
     ``Unsupported`` when cftime is needed and not installed, or knows no such units or calendar.
     """
@@ -103,7 +104,8 @@ def decode_times(values: Values, by: Clock) -> Values:
 
 
 def decode_durations(values: Values, by: Duration) -> Values:
-    """Durations of the same shape as ``timedelta64``; fractions make the resolution finer, down to nanoseconds."""
+    """Return durations of the same shape as ``timedelta64``; fractions make the resolution finer, down to
+    nanoseconds."""
     missing = np.isnan(values) if values.dtype.kind == "f" else values == MISSING
     known = values[~missing]
     resolution = _NUMPY.get(by.unit, "s")
@@ -126,7 +128,7 @@ def decode_durations(values: Values, by: Duration) -> Values:
 
 
 def _nanoseconds(known: Values, by: Clock) -> Values | None:
-    """Nanoseconds since 1970; None where int64 does not reach, or unit or epoch are none of ours.
+    """Return nanoseconds since 1970; None where int64 does not reach, or unit or epoch are none of ours.
 
     Counts that start within the range of ``datetime64[ns]`` are cut to nanoseconds; others, as cftime counts, are
     rounded to microseconds.
@@ -155,7 +157,7 @@ def _in_nanoseconds(micros: Values) -> bool:
 
 
 def _scaled(known: Values, factor: int, start: int, whole: Callable[[Values], Values]) -> Values | None:
-    """``start + known * factor`` in int64, fractions made ``whole``; None where it does not fit."""
+    """Return ``start + known * factor`` in int64, fractions made ``whole``; None where it does not fit."""
     if not known.size:
         return np.zeros(0, np.int64)
     if known.dtype.kind == "f" and not np.isfinite(known).all():
@@ -178,7 +180,8 @@ def _nearest(scaled: Values) -> Values:
 
 
 def _rounded(scaled: Values) -> Values:
-    """The nearest microsecond; one microsecond off a whole second gives way to the side that the number lies on."""
+    """Return the nearest microsecond; one microsecond off a whole second gives way to the side that the number lies
+    on."""
     nearest = _nearest(scaled)
     nearest = np.where(nearest % 1_000_000 == 1, np.floor(scaled).astype(np.int64), nearest)
     return np.where(nearest % 1_000_000 == 999_999, np.ceil(scaled).astype(np.int64), nearest)

@@ -53,36 +53,28 @@ class View:
     """A part of an array that is not yet read; a view of a view is still one plan. Its keys are positions."""
 
     def __init__(self, cells: CellAccess, selection: Selection) -> None:
-        self._cells = cells
-        self._selection = selection
+        self.cells = cells
+        """The cells of the whole array."""
+        self.selection = selection
+        """Which of them the view is."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the part."""
-        return self._selection.shape
+        return self.selection.shape
 
     @property
     def ndim(self) -> int:
         """The number of dimensions of the part."""
-        return len(self._selection.shape)
-
-    @property
-    def cells(self) -> CellAccess:
-        """The cells of the whole array."""
-        return self._cells
-
-    @property
-    def selection(self) -> Selection:
-        """Which of them the view is."""
-        return self._selection
+        return len(self.selection.shape)
 
     @property
     def dtype(self) -> NumpyDType:
         """The dtype of the cells."""
-        return self._cells.dtype
+        return self.cells.dtype
 
     def __getitem__(self, key: Any) -> View:
-        return View(self._cells, compose(self._selection, key, select))
+        return self.compose(key, select)
 
     @property
     def oindex(self) -> ViewIndexer:
@@ -95,36 +87,34 @@ class View:
         return ViewIndexer(self, vectorised)
 
     def compose(self, key: object, dialect: Dialect) -> View:
-        """The view of this view under ``key``."""
-        return View(self._cells, compose(self._selection, key, dialect))
+        """Return the view of this view under ``key``."""
+        return View(self.cells, compose(self.selection, key, dialect))
 
     def read(self, out: Values | None = None) -> Any:
-        """The cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the array."""
-        return self._cells.read(self._selection, out)
+        """Return the cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the
+        array."""
+        return self.cells.read(self.selection, out)
 
     def write(self, value: Any, fields: Any = None) -> None:
         """Store ``value``, broadcast to the view's shape; ``fields``: of a structured array, those that it is for."""
         if sparse_io.is_sparse(value):
-            sparse_io.write(self._cells, self._selection, value, fields)
-        elif not hasattr(value, "__dask_graph__") or not self._write_blocks(value, fields):
-            self._cells.write(self._selection, value, fields)
+            sparse_io.write(self.cells, self.selection, value, fields)
+            return
+        if hasattr(value, "__dask_graph__"):
+            from hyperslab.bridges.dask import is_dask_array, write
 
-    def _write_blocks(self, value: object, fields: object) -> bool:
-        """Return whether the value is a dask array; it is then written block by block."""
-        from hyperslab.bridges.dask import is_dask_array, write
-
-        found = is_dask_array(value)
-        if found:
-            write(self, value, fields=fields)
-        return found
+            if is_dask_array(value):
+                write(self, value, fields=fields)
+                return
+        self.cells.write(self.selection, value, fields)
 
     def alone(self) -> View:
-        """The same view, read and written by the calling thread alone, as a task does that is one of many."""
-        return View(self._cells.alone(), self._selection)
+        """Return the same view, read and written by the calling thread alone, as a task does that is one of many."""
+        return View(self.cells.alone(), self.selection)
 
     def plan(self) -> ReadPlan:
-        """What reading the view would touch."""
-        return self._cells.cost(self._selection)
+        """Return what reading the view would touch."""
+        return self.cells.cost(self.selection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -137,7 +127,7 @@ class View:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<hyperslab View of /{self._cells.node} {self.shape}>"
+        return f"<hyperslab View of /{self.cells.node} {self.shape}>"
 
 
 class ViewIndexer:

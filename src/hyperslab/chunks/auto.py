@@ -13,7 +13,7 @@ _GROWTH = 1024
 
 
 def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """A chunk length per axis: the whole array when it is at most 4 MiB, else equal cuts of 1 to 4 MiB.
+    """Return a chunk length per axis: the whole array when it is at most 4 MiB, else equal cuts of 1 to 4 MiB.
 
     The longest axis is cut in ever more pieces, so chunks stay close to cubes and the last one of an axis is hardly
     smaller than the others. An axis of length 0 will grow: it gets up to 1024 cells, as far as 1 MiB allows.
@@ -36,17 +36,18 @@ def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def whole_chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The chunk lengths of an array that is one chunk."""
+    """Return the chunk lengths of an array that is one chunk."""
     return tuple([max(1, length) for length in shape])
 
 
 def longest_chunk(chunks: Chunks) -> tuple[int, ...]:
-    """The length of the longest chunk along each axis."""
+    """Return the length of the longest chunk along each axis."""
     return tuple([cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks])
 
 
 def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """A shard length per axis: a whole number of ``chunks``, doubled where most chunks lie, up to 32 MiB of cells."""
+    """Return a shard length per axis: a whole number of ``chunks``, doubled where most chunks lie, up to 32 MiB of
+    cells."""
     shard = list(chunks)
 
     def left(axis: int) -> int:

@@ -33,24 +33,25 @@ class AxisCut:
         return max(len(self.edges), 1)
 
     def bounds(self, count: int) -> tuple[Edges, Edges]:
-        """Where boxes of ``count`` target chunks start and stop."""
+        """Return where boxes of ``count`` target chunks start and stop."""
         firsts = np.arange(0, self.target.count, count)
         starts = chunk_starts(self.target, firsts)
         return starts, np.append(starts, self.target.length)[1:]
 
     def reads(self, count: int) -> int:
-        """Source chunks decoded, over all boxes of ``count`` target chunks."""
+        """Return the source chunks that are decoded, over all boxes of ``count`` target chunks."""
         starts, stops = self.bounds(count)
         touched = np.searchsorted(self.edges, stops, "left") - np.searchsorted(self.edges, starts, "right") + 1
         return max(int(touched.sum()), 1)
 
     def longest(self, count: int) -> int:
-        """Cells along this axis of the largest box."""
+        """Return the cells along this axis of the largest box."""
         starts, stops = self.bounds(count)
         return int((stops - starts).max(initial=1))
 
     def larger(self, count: int) -> set[int]:
-        """Counts of target chunks per box worth a trial after ``count``: double, aligned with the source, all."""
+        """Return counts of target chunks per box that are worth a trial after ``count``: double, aligned with the
+        source, all."""
         trials = {2 * count, self.target.count}
         steps = np.diff(self.edges)
         if isinstance(self.target, FixedAxis) and len(steps) and (steps == steps[0]).all():
@@ -59,7 +60,8 @@ class AxisCut:
 
 
 def box_counts(cuts: Sequence[AxisCut], itemsize: int, budget: int) -> tuple[int, ...]:
-    """Target chunks per box and axis: the fewest decoded source chunks for boxes of at most ``budget`` bytes.
+    """Return the target chunks per box and axis: the fewest decoded source chunks for boxes of at most ``budget``
+    bytes.
 
     Greedy: the axis is enlarged that saves most reads for the memory it takes, until nothing is saved or it is full.
     """
@@ -84,7 +86,7 @@ def box_counts(cuts: Sequence[AxisCut], itemsize: int, budget: int) -> tuple[int
 
 
 def boxes(cuts: Sequence[AxisCut], counts: tuple[int, ...]) -> Iterator[Box]:
-    """Every box in C order; together they cover each cell of the target once."""
+    """Yield every box in C order; together they cover each cell of the target once."""
     axes = []
     for cut, count in zip(cuts, counts, strict=True):
         starts, stops = cut.bounds(count)
@@ -93,7 +95,7 @@ def boxes(cuts: Sequence[AxisCut], counts: tuple[int, ...]) -> Iterator[Box]:
 
 
 def source_edges(axis: Axis, chosen: Range | PositionList) -> Edges:
-    """Where, counted along the ``chosen`` positions of a source axis, another of its chunks begins."""
+    """Return where, counted along the ``chosen`` positions of a source axis, another of its chunks begins."""
     if not chosen.count:
         return np.empty(0, np.int64)
     if isinstance(chosen, PositionList):
@@ -108,5 +110,5 @@ def source_edges(axis: Axis, chosen: Range | PositionList) -> Edges:
 
 
 def chunk_starts(axis: Axis, indices: Edges) -> Edges:
-    """The first positions of many chunks."""
+    """Return the first positions of many chunks."""
     return indices * axis.size if isinstance(axis, FixedAxis) else np.asarray(axis.edges)[indices]

@@ -22,7 +22,9 @@ class BlockCache:
         self._blocks: OrderedDict[Hashable, tuple[Any, Block]] = OrderedDict()
 
     def get(self, name: Hashable, stamp: Any) -> Block | None:
-        """The block under ``name`` if it was made from the version ``stamp``."""
+        """Return the block under ``name`` if it was made from the version ``stamp``."""
+        # A miss takes no lock: one look at a dict needs none. What was found is looked at again under the lock, since
+        # another thread may have dropped it.
         entry = self._blocks.get(name)
         if entry is None:
             return None
@@ -35,7 +37,7 @@ class BlockCache:
         return None
 
     def peek(self, name: Hashable) -> tuple[Any, Block] | None:
-        """Stamp and block under ``name``, of whatever version."""
+        """Return stamp and block under ``name``, of whatever version."""
         return self._blocks.get(name)
 
     def put(self, name: Hashable, stamp: Any, block: Block) -> None:

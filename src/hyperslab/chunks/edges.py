@@ -4,7 +4,7 @@ They are made to read as the fill value before the array grows over them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
@@ -19,52 +19,40 @@ def blank_outside(
     grid, chunks = source.grid, list(chunks)
     beyond = [coords for coords in chunks if any(coords[i] >= grid.axes[i].count for i in axes)]
     inside = [coords for coords in chunks if all(coords[i] < grid.axes[i].count for i in axes)]
-    edges = [coords for coords in inside if any(_crosses(grid, coords, i) for i in axes)]
-    if beyond or edges:
-        with source.lock([*beyond, *edges], settings.lock_timeout):
-            if beyond:
-                source.erase_batch(beyond)
-            _blank_edges(source, edges, fill, axes, settings)
-
-
-def _crosses(grid: Grid, coords: Coords, axis: int) -> bool:
-    cut = grid.axes[axis]
-    return cut.start(coords[axis]) + cut.size_of(coords[axis]) > cut.length
-
-
-def _blank_edges(source: ChunkSource, edges: list[Coords], fill: Block, axes: list[int], settings: Settings) -> None:
-    if source.traits.swaps:
-        for together in [edges] if edges and source.grid.outer is not None else [[coords] for coords in edges]:
-            _change_chunks(source, together, lambda at, block: _blanked(block, at, source.grid, fill, axes), settings)
+    ends = [(coords, grid.origin(coords), grid.chunk_shape(coords)) for coords in inside]
+    edges = [at for at, start, size in ends if any(start[i] + size[i] > grid.axes[i].length for i in axes)]
+    if not beyond and not edges:
         return
-    blocks = ((coords, source.read(coords)) for coords in edges)
-    pairs = [
-        (coords, _blanked(block, coords, source.grid, fill, axes)) for coords, block in blocks if block is not None
-    ]
-    source.write_batch(pairs, durable=settings.durable)
+    with source.lock([*beyond, *edges], settings.lock_timeout):
+        if beyond:
+            source.erase_batch(beyond)
+        if not source.traits.swaps:
+            pairs = _blanked(grid, zip(edges, map(source.read, edges), strict=True), fill, axes)
+            source.write_batch(pairs, durable=settings.durable)
+            return
+        # Chunks of one outer chunk are one value in the store, which is swapped as a whole.
+        for batch in [edges] if edges and grid.outer is not None else [[coords] for coords in edges]:
+            for attempt in attempts(settings.lock_timeout):
+                with attempt:
+                    blocks, stamp = source.read_stamped(batch)
+                    pairs = _blanked(grid, zip(batch, blocks, strict=True), fill, axes)
+                    if pairs:
+                        source.swap(pairs, stamp)
 
 
-def _change_chunks(
-    source: ChunkSource, coords: Sequence[Coords], change: Callable[[Coords, Block], Block], settings: Settings
-) -> None:
-    """Change chunks that are stored together, those that were written; others are left out."""
-    for attempt in attempts(settings.lock_timeout):
-        with attempt:
-            blocks, stamp = source.read_stamped(coords)
-            pairs = [
-                (place, change(place, block)) for place, block in zip(coords, blocks, strict=True) if block is not None
-            ]
-            if pairs:
-                source.swap(pairs, stamp)
-
-
-def _blanked(block: Block, coords: Coords, grid: Grid, fill: Block, axes: list[int]) -> Block:
-    """Return the chunk with the fill value in its cells beyond the edge."""
-    if not block.flags.writeable:
-        block = block.copy()
-    for axis in axes:
-        cut = grid.axes[axis]
-        outside = [slice(None)] * block.ndim
-        outside[axis] = slice(cut.length - cut.start(coords[axis]), None)
-        block[tuple(outside)] = fill
-    return block
+def _blanked(
+    grid: Grid, chunks: Iterable[tuple[Coords, Block | None]], fill: Block, axes: list[int]
+) -> list[tuple[Coords, Block]]:
+    """Return the chunks that were written, with the fill value in their cells beyond the edge."""
+    pairs: list[tuple[Coords, Block]] = []
+    for coords, block in chunks:
+        if block is None:
+            continue
+        if not block.flags.writeable:
+            block = block.copy()
+        for axis in axes:
+            outside = [slice(None)] * block.ndim
+            outside[axis] = slice(grid.axes[axis].length - grid.axes[axis].start(coords[axis]), None)
+            block[tuple(outside)] = fill
+        pairs.append((coords, block))
+    return pairs

@@ -83,7 +83,8 @@ def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
 
 
 def full(strip: Sequence[Piece], width: int) -> slice:
-    """Which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be others."""
+    """Return which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be
+    others."""
     first, last = strip[0], strip[-1]
     if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
         return slice(0, 0)
@@ -111,6 +112,8 @@ _STRIP = MEBIBYTE  # decoded bytes of neighbouring chunks that are copied into t
 _NEIGHBOURS = 8  # more of them would not make the copy cheaper
 _FEW = 2 * _NEIGHBOURS  # pieces of a batch for which it is not worth the preparation
 _MOST = 64  # chunks that one thread takes at a time
+
+_NO_CACHE = BlockCache(0)
 
 StampOf = Callable[[Coords], Stamp | None]
 
@@ -143,7 +146,8 @@ def read(
     reader = _BatchReader(source, plan, out, fill, cache, source if owner is None else owner)
     workers = min(settings.threads, count) if count * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
     if traits.concurrency is not None:  # so many requests at once suit its store
-        workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())  # few sizes, few pools
+        # Rounded up to a power of two: there is a pool of threads for each number of workers, and few shall be made.
+        workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())
     if counting.traces:
         counting.count(chunks=count)
     work: Callable[[Any], None] = reader.read_batch
@@ -194,7 +198,7 @@ class _BatchReader:
         self.out = out
         self.fill = fill
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
-        self.cache = cache
+        self.cache = _NO_CACHE if cache is None else cache
         self.reads_stamps = traits.reads_stamps
 
     def read_batch(self, pieces: Sequence[Piece]) -> None:
@@ -273,17 +277,13 @@ class _BatchReader:
                 wanted = [(piece.coords, None if piece.whole else piece.within) for piece in pieces]
                 return source.fetch_parts(wanted), None, pieces
             return source.fetch([piece.coords for piece in pieces]), None, pieces
-        if self.reads_stamps and not self._knows_any(pieces):
+        wanted_in_part = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
+        # Stamps cost requests of their own, so they are asked for only where the cache may serve a piece.
+        if self.reads_stamps and not any(self.cache.peek((self.owner, coords)) for coords in wanted_in_part):
             fetched = source.fetch([piece.coords for piece in pieces])
             return fetched, lambda coords: fetched.version, pieces
         stamps, pieces = self._from_cache(stamp_of, pieces)
         return source.fetch([piece.coords for piece in pieces]) if pieces else source, stamps, pieces
-
-    def _knows_any(self, pieces: Sequence[Piece]) -> bool:
-        """Return whether the cache may serve one of the pieces, so that it is worth asking for stamps."""
-        cache: Any = self.cache
-        wanted = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
-        return any(cache.peek((self.owner, coords)) is not None for coords in wanted)
 
     def _from_cache(self, stamp_of: StampOf, pieces: Sequence[Piece]) -> tuple[StampOf, Sequence[Piece]]:
         """Serve what the cache has; the other pieces, and stamps from before anything is fetched: it is no older."""
@@ -301,8 +301,7 @@ class _BatchReader:
         """Copy a chunk that is wanted in part from the cache, if it has this version."""
         if stamp is None or (piece.whole and self.plan.basic):
             return False
-        cache: Any = self.cache
-        block = cache.get((self.owner, piece.coords), stamp)
+        block = self.cache.get((self.owner, piece.coords), stamp)
         if block is None:
             return False
         order = self.plan.order
@@ -310,30 +309,26 @@ class _BatchReader:
         return True
 
     def _through_cache(self, stamp_of: StampOf, into: ChunkReader, coords: Coords, shape: tuple[int, ...]) -> Block:
-        if self.reads_stamps and not self.fetches:
-            return self._newer(coords, shape)
-        stamp = stamp_of(coords)
-        cache: Any = self.cache
-        block: Block | None = cache.get((self.owner, coords), stamp) if stamp is not None else None
+        """Return the chunk from the cache if it has the stored version, else from the store."""
+        name = (self.owner, coords)
+        if self.reads_stamps and not self.fetches:  # one request tells whether the store has another version
+            known, old = self.cache.peek(name) or (None, None)
+            newer, stamp = self.source.read_newer(coords, known)
+            if stamp is None:
+                return np.full(shape, self.fill, self.out.dtype)
+            if newer is not None and not newer.dtype.hasobject:
+                self.cache.put(name, stamp, newer)
+            block = old if newer is None else newer
+        else:
+            # The stamp is from before the read, so that a block is never kept under a stamp that is newer than it.
+            stamp = stamp_of(coords)
+            block = None if stamp is None else self.cache.get(name, stamp)
         if block is None:
             block = np.empty(shape, self.out.dtype)
             if not into.read_into(coords, block):
                 block[...] = self.fill
             elif stamp is not None and not block.dtype.hasobject:
-                cache.put((self.owner, coords), stamp, block)
-        return block
-
-    def _newer(self, coords: Coords, shape: tuple[int, ...]) -> Block:
-        """The chunk from the cache or from the store, which tells by one request whether it has another."""
-        cache: Any = self.cache
-        peeked: tuple[Any, Any] = cache.peek((self.owner, coords)) or (None, None)
-        known, old = peeked
-        found, stamp = self.source.read_newer(coords, known)
-        if stamp is None:
-            return np.full(shape, self.fill, self.out.dtype)
-        block: Block = old if found is None else found
-        if found is not None and not block.dtype.hasobject:
-            cache.put((self.owner, coords), stamp, block)
+                self.cache.put(name, stamp, block)
         return block
 
 
@@ -376,30 +371,22 @@ def write(
 def _work(
     source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
 ) -> Callable[[Sequence[Piece]], None]:
-    """What writes batches of pieces."""
-    make = _swapper if source.traits.swaps else _locking_writer
-    work = make(source, plan, values, fill, settings, fields)
-    return counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
+    """Return the function that writes a batch of pieces: by compare-and-swap, or under the locks of their chunks."""
 
-
-def _locking_writer(
-    source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
-) -> Callable[[Sequence[Piece]], None]:
-    """Return what writes batches of pieces under the locks of their chunks."""
-
-    def work(pieces: Sequence[Piece]) -> None:
+    def write_locked(pieces: Sequence[Piece]) -> None:
         with source.lock([piece.coords for piece in pieces], settings.lock_timeout):
             pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
             source.write_batch(pairs, durable=settings.durable)
 
-    return work
+    work = _swapper(source, plan, values, fill, settings, fields) if source.traits.swaps else write_locked
+    return counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
 
 
 def _swapper(
     source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
 ) -> Callable[[Sequence[Piece]], None]:
-    """Return what writes batches of pieces where no lock can be held: read, change, and put back what is still the same
-    version; else start again."""
+    """Return the function that writes a batch of pieces where no lock can be held: read, change, and put back what is
+    still the same version; else start again."""
 
     def covers(piece: Piece) -> bool:
         return piece.whole and fields is None
@@ -418,7 +405,7 @@ def _swapper(
         together = plan.grid.outer is not None and not all(map(covers, pieces))
         covered = [] if together else [piece for piece in pieces if covers(piece)]
         if covered:
-            pairs = ((piece.coords, _new_block(_unread, plan, piece, values, fill, fields)) for piece in covered)
+            pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, fields)) for piece in covered)
             source.write_batch(pairs, durable=settings.durable)
         if together:
             change(pieces)
@@ -431,14 +418,10 @@ def _swapper(
     return work
 
 
-def _unread(coords: Coords) -> None:
-    """What is covered is not read."""
-
-
 def _new_block(
     read: Callable[[Coords], Block | None], plan: Plan, piece: Piece, values: Block, fill: Block, fields: Any
 ) -> Block:
-    """The chunk as it will be: the values alone where they cover it, else put over what is there."""
+    """Return the chunk as it will be: the values alone where they cover it, else put over what is there."""
     shape = plan.grid.chunk_shape(piece.coords)
     part: Block = values[piece.out]
     whole = piece.whole and fields is None
@@ -455,6 +438,6 @@ def _new_block(
 
 
 def chunk_bytes(plan: Plan, dtype: np.dtype) -> int:
-    """Decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
+    """Return decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
     shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
     return max(1, dtype.itemsize * prod(shape))

@@ -95,7 +95,7 @@ class Grid:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], chunks: Chunks, outer: Grid | None = None) -> Grid:
-        """A grid over ``shape``: an int (fixed) or a tuple of sizes (varying) per axis."""
+        """Return a grid over ``shape``: an int (fixed) or a tuple of sizes (varying) per axis."""
         if len(shape) != len(chunks):
             raise Invalid(f"{len(chunks)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
         return cls(tuple([_axis(length, cut) for length, cut in zip(shape, chunks, strict=True)]), outer)
@@ -128,23 +128,23 @@ class Grid:
         return tuple([outer.size_of(0) // inner.size_of(0) for inner, outer in cuts])
 
     def outer_of(self, coords: Coords) -> Coords:
-        """The coordinates of the outer chunk that a chunk lies in, for fixed grids."""
+        """Return the coordinates of the outer chunk that a chunk lies in, for fixed grids."""
         return tuple(map(floordiv, coords, self.members))
 
     def chunk_shape(self, coords: Coords) -> tuple[int, ...]:
-        """The whole shape of a chunk as stored (it may reach past the array's edge)."""
+        """Return the whole shape of a chunk as stored (it may reach past the array's edge)."""
         return self.fixed or tuple(axis.size_of(i) for axis, i in zip(self.axes, coords, strict=True))
 
     def origin(self, coords: Coords) -> tuple[int, ...]:
-        """The position of the chunk's first cell."""
+        """Return the position of the chunk's first cell."""
         return tuple([axis.start(i) for axis, i in zip(self.axes, coords, strict=True)])
 
     def extent(self, coords: Coords) -> tuple[slice, ...]:
-        """The cells of the array that lie in the chunk."""
+        """Return the cells of the array that lie in the chunk."""
         return tuple([axis.span(i) for axis, i in zip(self.axes, coords, strict=True)])
 
     def __iter__(self) -> Iterator[Coords]:
-        """Every chunk's coordinates in C order."""
+        """Yield every chunk's coordinates in C order."""
         return product(*(range(count) for count in self.counts))
 
 
@@ -154,6 +154,6 @@ def _axis(length: int, cut: int | tuple[int, ...]) -> Axis:
             raise Invalid(f"a chunk length of {cut}", remedy="chunk lengths are at least 1")
         return FixedAxis(length, cut)
     if any(size < 1 for size in cut) or sum(cut) < length:
-        said = f"chunk sizes that sum to {sum(cut)} do not cover {length} cells"
-        raise Invalid(said, remedy="give sizes of at least 1 that do")
+        message = f"chunk sizes that sum to {sum(cut)} do not cover {length} cells"
+        raise Invalid(message, remedy="give sizes of at least 1 that do")
     return VaryingAxis(length, tuple(cut))

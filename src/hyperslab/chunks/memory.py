@@ -70,7 +70,8 @@ def empty_cells(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def available() -> int:
-    """Bytes that can be allocated now: what the kernel calls available, or what is left of the address space."""
+    """Return the bytes that can be allocated now: what the kernel calls available, or what is left of the address
+    space."""
     free = [int(np.iinfo(np.int64).max)]
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as lines:
         free.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
@@ -79,22 +80,18 @@ def available() -> int:
 
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
         if soft != resource.RLIM_INFINITY:
-            free.append(max(0, soft - _mapped()))
+            used = 0
+            with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as statm:
+                used = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")  # of the address space
+            free.append(max(0, soft - used))
     return min(free)
 
 
 def installed() -> int:
-    """Bytes of the machine's memory and swap together; without bound where the system does not tell."""
+    """Return the bytes of the machine's memory and swap together; without bound where the system does not tell."""
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as lines:
         sizes = dict(line.split(":", 1) for line in lines)
         return 1024 * sum(int(sizes[name].split()[0]) for name in ("MemTotal", "SwapTotal") if name in sizes)
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 1 << 62
-
-
-def _mapped() -> int:
-    """Bytes of the address space that are in use."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as statm:
-        return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    return 0

@@ -73,25 +73,35 @@ class Plan:
                 coords, within, out, whole = zip(*entries, strict=False)
                 yield _piece(Piece, (coords, within, out, False not in whole))
         else:
-            yield from self._coupled_pieces(self.order)
-
-    def _coupled_pieces(self, order: tuple[int, ...]) -> Iterator[Piece]:
-        places = [order.index(axis) for axis in range(len(order))]
-        for entries in product(*self.groups):
-            first, *rest = entries
-            coords = (*first[0], *(entry[0] for entry in rest))
-            within = (*first[1], *(entry[1] for entry in rest))
-            out = (first[2], *(entry[2] for entry in rest))
-            yield Piece(tuple(coords[place] for place in places), within, out, False)
+            places = [self.order.index(axis) for axis in range(len(self.order))]
+            for first, *rest in product(*self.groups):
+                coords = (*first[0], *(entry[0] for entry in rest))
+                within = (*first[1], *(entry[1] for entry in rest))
+                out = (first[2], *(entry[2] for entry in rest))
+                yield Piece(tuple(coords[place] for place in places), within, out, False)
 
 
 def make_plan(region: Region, grid: Grid) -> Plan:
-    """The plan of ``region`` over ``grid`` (both of the array's rank)."""
+    """Return the plan of ``region`` over ``grid`` (both of the array's rank)."""
     shape = region.shape
     if 0 in shape:
         return Plan(shape, grid, (), None, True)
     if region.coupled:
-        return _coupled_plan(region, grid, shape)
+        coupled = region.coupled
+        others = [i for i in range(len(region.axes)) if i not in coupled]
+        groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
+        mesh = any(isinstance(region.axes[i], PositionList) for i in others)
+        for number in others:
+            part, cut = region.axes[number], grid.axes[number]
+            groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
+        if mesh:
+            ndim = 1 + len(others)
+            first = [
+                (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f)
+                for i, within, out, f in groups[0]
+            ]
+            groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
+        return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False)
     groups = []
     points = 0
     for axis, cut in zip(region.axes, grid.axes, strict=True):
@@ -106,7 +116,7 @@ def make_plan(region: Region, grid: Grid) -> Plan:
 
 
 def _range_entries(axis: Range, cut: Axis) -> list[Entry]:
-    """One entry per chunk that a range touches, in ascending order of chunks."""
+    """Return one entry per chunk that a range touches, in ascending order of chunks."""
     step, count = axis.step, axis.count
     turned = step < 0
     low = axis.start + (count - 1) * step if turned else axis.start
@@ -130,7 +140,7 @@ def _range_entries(axis: Range, cut: Axis) -> list[Entry]:
 
 
 def _dense_entries(low: int, count: int, turned: bool, cut: FixedAxis) -> list[Entry]:
-    """The commonest case: every position of a span, over chunks of one size."""
+    """Return the commonest case: every position of a span, over chunks of one size."""
     size, length, high = cut.size, cut.length, low + count
     entries: list[Entry] = []
     for index in range(low // size, (high - 1) // size + 1):
@@ -143,7 +153,7 @@ def _dense_entries(low: int, count: int, turned: bool, cut: FixedAxis) -> list[E
 
 
 def _out_slice(done: int, taken: int, count: int, turned: bool) -> slice:
-    """Where ``taken`` cells go after ``done`` others; from the back when the result is turned."""
+    """Return where ``taken`` cells go after ``done`` others; from the back when the result is turned."""
     if not turned:
         return slice(done, done + taken)
     stop = count - 1 - done - taken
@@ -151,7 +161,7 @@ def _out_slice(done: int, taken: int, count: int, turned: bool) -> slice:
 
 
 def _points_entries(axis: PositionList, cut: Axis) -> list[Entry]:
-    """One entry per chunk that holds some of the points; the order of the points is kept within each."""
+    """Return one entry per chunk that holds some of the points; the order of the points is kept within each."""
     indices = cut.find_many(axis.positions)
     entries: list[Entry] = []
     for index, members in _runs(indices):
@@ -161,7 +171,7 @@ def _points_entries(axis: PositionList, cut: Axis) -> list[Entry]:
 
 
 def _runs(keys: Array) -> Iterator[tuple[int, Array]]:
-    """Each distinct key with the places where it stands, in order."""
+    """Yield each distinct key with the places where it stands, in order."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     edges = np.flatnonzero(np.diff(ordered)) + 1
@@ -171,12 +181,12 @@ def _runs(keys: Array) -> Iterator[tuple[int, Array]]:
 
 
 def _open_mesh(group: list[Entry], axis: int, ndim: int) -> list[Entry]:
-    """Indices as arrays that broadcast against those of the other axes (``np.ix_``)."""
+    """Return indices as arrays that broadcast against those of the other axes (``np.ix_``)."""
     return [(i, _along(within, axis, ndim), _along(out, axis, ndim), whole) for i, within, out, whole in group]
 
 
 def _along(index: Any, axis: int, ndim: int) -> Array:
-    """A slice or 1-D array as an integer array of length > 1 along one of ``ndim`` axes only."""
+    """Return a slice or 1-D array as an integer array of length > 1 along one of ``ndim`` axes only."""
     if isinstance(index, slice):
         step = index.step or 1
         stop = -1 if index.stop is None and step < 0 else index.stop
@@ -186,28 +196,16 @@ def _along(index: Any, axis: int, ndim: int) -> Array:
     return np.asarray(index).reshape(shape)
 
 
-def _coupled_plan(region: Region, grid: Grid, shape: tuple[int, ...]) -> Plan:
-    coupled = region.coupled
-    others = [i for i in range(len(region.axes)) if i not in coupled]
-    groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
-    mesh = any(isinstance(region.axes[i], PositionList) for i in others)
-    for axis in others:
-        part, cut = region.axes[axis], grid.axes[axis]
-        groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
-    if mesh:
-        ndim = 1 + len(others)
-        first = [
-            (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f) for i, within, out, f in groups[0]
-        ]
-        groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
-    return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False)
-
-
 def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
-    """One entry per chunk tuple that holds some of the points: (indices, one array within per axis, out, False)."""
+    """Return one entry per chunk tuple that holds some of the points: (indices, one array within per axis, out,
+    False)."""
     indices = [cut.find_many(axis.positions) for axis, cut in zip(axes, cuts, strict=True)]
     counts = tuple(cut.count for cut in cuts)
-    keys = np.ravel_multi_index(indices, counts) if prod(counts) < 2**62 else _dense_keys(indices)
+    keys = (
+        np.ravel_multi_index(indices, counts)
+        if prod(counts) < 2**62
+        else np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)
+    )
     entries: list[Entry] = []
     for _, members in _runs(keys):
         place = tuple(int(index[members[0]]) for index in indices)
@@ -216,26 +214,21 @@ def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
     return entries
 
 
-def _dense_keys(indices: list[Array]) -> Array:
-    """One small integer per distinct tuple of chunk indices, where their product overflows."""
-    return np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)
-
-
 # -- ------------------------------------------------------------------------------------------------------------------
 # Which chunks are taken together: what one thread reads or writes at a time, and what is stored as one. With an outer
 # grid (shards, superchunks) the chunks of one outer chunk belong together.
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items, so many at a time."""
+    """Yield the items, so many at a time."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch
 
 
 def batches(plan: Plan, size: int, most: int, *, across: bool = False) -> Iterator[Sequence[Piece]]:
-    """The plan's pieces by ``size``; with an outer grid up to ``most`` at a time, of one outer chunk, or ``across``
-    several of them as far as ``size`` goes."""
+    """Yield the plan's pieces by ``size``; with an outer grid up to ``most`` at a time, of one outer chunk, or
+    ``across`` several of them as far as ``size`` goes."""
     grid = plan.grid
     if grid.outer is None:
         yield from batched(plan, size)
@@ -258,7 +251,8 @@ def batches(plan: Plan, size: int, most: int, *, across: bool = False) -> Iterat
 
 
 def grouped(coords: Iterable[Coords], grid: Grid, most: int = 64) -> Iterator[list[Coords]]:
-    """Chunks by up to ``most``; those of one outer chunk, which follow each other, together: it is written once."""
+    """Yield chunks by up to ``most``; those of one outer chunk, which follow each other, together: it is written
+    once."""
     if grid.outer is None:
         yield from batched(coords, most)
         return
@@ -267,7 +261,7 @@ def grouped(coords: Iterable[Coords], grid: Grid, most: int = 64) -> Iterator[li
 
 
 def outer_chunks(plan: Plan) -> list[Coords]:
-    """The outer chunks that a plan touches, which is not empty."""
+    """Return the outer chunks that a plan touches, which is not empty."""
     if plan.order is not None:
         return list(dict.fromkeys(plan.grid.outer_of(piece.coords) for piece in plan))
     places: list[dict[int, None]] = []

@@ -38,6 +38,7 @@ class _Pool:
 
     def withdraw(self, work: _SharedWork) -> None:
         """Let no thread begin to help any more, and wait until none does."""
+        # First nothing more is given out, then no thread can begin: who waits here waits for those at work alone.
         work.stop()
         with self._ended:
             self._forget(work)
@@ -104,7 +105,8 @@ call_after_fork(_pools.forget)
 
 
 def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int) -> None:
-    """``work`` every batch, by ``workers`` threads of which the caller is one; the first error stops all and is raised.
+    """Do ``work`` on every batch, by ``workers`` threads of which the caller is one; the first error stops all and is
+    raised.
 
     The caller goes on when the batches are used up, whether or not a pool thread had time to help: nested use cannot
     block.
@@ -125,7 +127,8 @@ def each_batch(work: Callable[[Any], None], batches: Iterable[Any], workers: int
 
 
 def each_if_many(work: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
-    """``work`` every item: by ``workers`` threads where there are eight or more of them, else by the caller alone."""
+    """Do ``work`` on every item: by ``workers`` threads where there are eight or more of them, else by the caller
+    alone."""
     rest = iter(items)
     first = list(islice(rest, _MANY))
     each_batch(work, chain(first, rest), workers if len(first) == _MANY else 1)

@@ -31,7 +31,7 @@ class Progress:
     resumed_bytes: int = 0
 
     def advanced(self, nbytes: int, chunks: int, seconds: float) -> Progress:
-        """The same conversion, that much further, after so many seconds in all."""
+        """Return the same conversion, that much further, after so many seconds in all."""
         done = self.done_bytes + nbytes, self.done_chunks + chunks
         return replace(self, done_bytes=done[0], done_chunks=done[1], seconds=seconds)
 
@@ -49,7 +49,8 @@ class Progress:
 
 @contextmanager
 def reporting(progress: bool | Report | None, title: str) -> Iterator[Report]:
-    """What to call with each new :class:`Progress`: nothing, the caller's function, or a bar on stderr's terminal."""
+    """Yield what to call with each new :class:`Progress`: nothing, the caller's function, or a bar on stderr's
+    terminal."""
     if callable(progress):
         yield progress
     else:
@@ -59,12 +60,12 @@ def reporting(progress: bool | Report | None, title: str) -> Iterator[Report]:
 
 @contextmanager
 def bar(wanted: bool, title: str) -> Iterator[Report]:
-    """A bar on stderr, when it is ``wanted`` and stderr is a terminal."""
+    """Yield a bar on stderr, when it is ``wanted`` and stderr is a terminal."""
     if wanted and sys.stderr.isatty():
         with _bar(title) as report:
             yield report
     else:
-        yield _silent
+        yield lambda now: None
 
 
 @contextmanager
@@ -92,8 +93,8 @@ def watching(
 
 
 def storing(progress: bool | Report | None, obj: Any) -> AbstractContextManager[None]:
-    """:func:`watching` while the cells of an object are stored: their bytes are known, as far as it tells, and chunks
-    are not, for how they are cut is decided as they are written."""
+    """Do :func:`watching` while the cells of an object are stored: their bytes are known, as far as it tells, and
+    chunks are not, for how they are cut is decided as they are written."""
     nbytes = getattr(obj, "nbytes", 0)
     return watching(progress, "saving", lambda: (int(nbytes) if isfinite(nbytes) else 0, 0), written=True)
 
@@ -112,7 +113,7 @@ class _Watch(counting.Watcher):
         report(begun)
 
     def done(self, chunks: int, nbytes: float, *, written: bool) -> None:
-        """Told by whoever reads or writes."""
+        """Add what was read or written."""
         if written is not self._written:
             return
         with self._lock:
@@ -121,7 +122,7 @@ class _Watch(counting.Watcher):
             self._tell(min(round(self._nbytes), now.total_bytes), now.done_chunks + chunks)
 
     def finish(self) -> None:
-        """All is done."""
+        """Report that all is done."""
         with self._lock:
             self._tell(self._now.total_bytes, max(self._now.total_chunks, self._now.done_chunks))
 
@@ -134,12 +135,8 @@ class _Watch(counting.Watcher):
         self._report(self._now)
 
 
-def _silent(progress: Progress) -> None:
-    """Nobody asked."""
-
-
 def rate_text(now: Progress) -> str:
-    """``12.3 MB/s, 0:01:05 left``; nothing as long as nothing is known."""
+    """Return ``12.3 MB/s, 0:01:05 left``; nothing as long as nothing is known."""
     left = now.seconds_left
     if left is None or not now.rate:
         return ""

@@ -42,16 +42,11 @@ class Settings:
         """The number of threads meant by ``workers``; in a task of dask.distributed None is one, it is one of many."""
         if self.workers:
             return self.workers
-        if _is_in_task():
+        # A worker runs no tasks before the module has all its names, which another thread may be importing just now.
+        state = getattr(sys.modules.get("distributed.worker"), "thread_state", None)
+        if hasattr(state, "execution_state"):
             return 1
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _is_in_task() -> bool:
-    """Return whether the calling thread runs a task of a worker of dask.distributed."""
-    # A worker runs no tasks before the module has all its names, which another thread may be importing just now.
-    state = getattr(sys.modules.get("distributed.worker"), "thread_state", None)
-    return hasattr(state, "execution_state")
 
 
 DEFAULTS = Settings()

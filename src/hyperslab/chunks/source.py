@@ -146,7 +146,7 @@ class ChunkSource(ChunkReader):
         """Forget one chunk: it reads as the fill value."""
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
-        """Group commit: encode and write all, make all durable, make all visible.
+        """Commit a group: encode and write all, make all durable, make all visible.
 
         When the grid has an outer one, all the chunks lie in one outer chunk.
         """
@@ -183,6 +183,7 @@ class ChunkSource(ChunkReader):
     def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
         """Return a chunk and its stamp by one request; no chunk when the stamp is ``known``, neither when it was never
         written."""
+        # The stamp is taken before the cells: should they be newer, the next look finds another stamp and reads again.
         stamp = self.stamp(coords)
         return (None, stamp) if stamp is None or stamp == known else (self.read(coords), stamp)
 

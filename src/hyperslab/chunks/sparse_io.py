@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ _FEW = 64  # chunks that are written though they hold nothing, rather than askin
 
 
 def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DEFAULTS) -> Coo:
-    """The plan's cells as a list, of an array whose cells are ``fill`` (0-d) where no chunk was written.
+    """Return the plan's cells as a list, of an array whose cells are ``fill`` (0-d) where no chunk was written.
 
     The result has the fill value that all chunks have in common, else ``fill``. Unsupported for a plan of points;
     MemoryLimit where a chunk has to be made dense that is too large.
@@ -50,11 +49,16 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
     workers = min(settings.threads, -(-pieces // _BATCH))
     each_batch(work, batches(plan, _BATCH, _BATCH), workers)
     common = _common_fill([part for _, part in found], fill)
-    return _joined(plan.shape, [_placed(piece, part, common) for piece, part in found], common)
+    parts = [_placed(piece, part, common) for piece, part in found]
+    there = [part for part in parts if part is not None and part.nnz]
+    if not there:
+        return _empty(plan.shape, common)
+    coords = np.concatenate([part.coords for part in there], axis=1)
+    return Coo(plan.shape, coords, np.concatenate([part.data for part in there]), common).canonical()
 
 
 def reader_of(spec: ArraySpec) -> Callable[..., None]:
-    """:func:`.execute.read`, or what does the same of a sparse array."""
+    """Return :func:`.execute.read`, or what does the same of a sparse array."""
     return execute.read if spec.sparse is None else read_dense
 
 
@@ -66,7 +70,7 @@ def read_dense(
     settings: Settings = DEFAULTS,
     cache: BlockCache | None = None,
 ) -> None:
-    """:func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
+    """Do :func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
     if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > _LARGE:
         require(out.nbytes, settings.memory_limit)
         read(source, plan, fill, settings).put_into(out)
@@ -77,26 +81,22 @@ def read_dense(
 def _parts(
     source: ChunkSource, pieces: Sequence[Piece], dtype: np.dtype, fill: Numbers, settings: Settings
 ) -> Iterator[tuple[Piece, Coo | None]]:
-    """Each piece with its cells; None: they were never written."""
+    """Yield each piece with its cells; None: they were never written."""
     is_sparse = source.traits.reads_sparse
     reader: ChunkReader = source.fetch([piece.coords for piece in pieces]) if is_sparse else source
     for piece in pieces:
         if is_sparse:
-            listed = reader.read_coo(piece.coords)
-            yield piece, None if listed is None else listed.part(_cuts(piece.within)).astype(dtype)
+            cells = reader.read_coo(piece.coords)
+            within = () if Ellipsis in piece.within else piece.within  # the index of an array without axes
+            yield piece, None if cells is None else cells.part(within).astype(dtype)
             continue
         require(prod(source.grid.chunk_shape(piece.coords)) * dtype.itemsize, settings.memory_limit)
         block = source.read(piece.coords)
         yield piece, None if block is None else Coo.of_dense(block[piece.within].astype(dtype, copy=False), fill)
 
 
-def _cuts(index: Any) -> tuple[slice, ...]:
-    """An index of slices; that of an array without axes is the ellipsis."""
-    return () if Ellipsis in index else index
-
-
 def _common_fill(parts: Sequence[Coo | None], fill: Numbers) -> Numbers:
-    """The fill value of all chunks; that of the array where they differ, or some were never written."""
+    """Return the fill value of all chunks; that of the array where they differ, or some were never written."""
     fills = {None if part is None else part.fill.tobytes(): part for part in parts}
     if len(fills) != 1:
         return fill
@@ -105,7 +105,7 @@ def _common_fill(parts: Sequence[Coo | None], fill: Numbers) -> Numbers:
 
 
 def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
-    """Cells of one chunk where they stand in the result; None: all are the fill value."""
+    """Return the cells of one chunk where they stand in the result; None: all are the fill value."""
     if part is None:
         return None
     part = part.with_fill(common)
@@ -113,14 +113,6 @@ def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
         return part
     rows = [row * (cut.step or 1) + cut.start for row, cut in zip(part.coords, piece.out, strict=True)]
     return Coo(part.shape, np.array(rows, np.intp).reshape(part.coords.shape), part.data, part.fill)
-
-
-def _joined(shape: tuple[int, ...], parts: Sequence[Coo | None], fill: Numbers) -> Coo:
-    there = [part for part in parts if part is not None and part.nnz]
-    if not there:
-        return _empty(shape, fill)
-    coords = np.concatenate([part.coords for part in there], axis=1)
-    return Coo(shape, coords, np.concatenate([part.data for part in there]), fill).canonical()
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -146,8 +138,16 @@ def write(source: ChunkSource, box: Box, cells: Coo, fill: Numbers, settings: Se
     if 0 in cells.shape:
         return
     lists = dict(_lists(source.grid, box, cells.canonical()))
-    for coords in _others(source, box, lists, is_fill=bool(same_bits(cells.fill.reshape(1), fill).all())):
-        lists[coords] = _empty(tuple(cut.stop - cut.start for cut in source.grid.extent(coords)), cells.fill)
+    ranges = [
+        range(axis.find(cut.start), axis.find(cut.stop - 1) + 1)
+        for axis, cut in zip(source.grid.axes, box, strict=True)
+    ]
+    inside: Iterator[Coords] = product(*ranges)
+    if source.traits.lists_chunks and prod(map(len, ranges)) > _FEW and same_bits(cells.fill.reshape(1), fill).all():
+        inside = (at for at in source.stored_coords() if all(i in part for i, part in zip(at, ranges, strict=True)))
+    for coords in inside:
+        if coords not in lists:  # which holds nothing, and must say so
+            lists[coords] = _empty(tuple(cut.stop - cut.start for cut in source.grid.extent(coords)), cells.fill)
 
     def work(batch: list[Coords]) -> None:
         with source.lock(batch, settings.lock_timeout):
@@ -162,20 +162,8 @@ def _empty(shape: tuple[int, ...], fill: Numbers) -> Coo:
     return Coo(shape, np.empty((len(shape), 0), np.intp), np.empty(0, fill.dtype), fill)
 
 
-def _others(source: ChunkSource, box: Box, lists: dict[Coords, Coo], *, is_fill: bool) -> Iterator[Coords]:
-    """Chunks of the box that hold nothing and must say so."""
-    ranges = [
-        range(axis.find(cut.start), axis.find(cut.stop - 1) + 1)
-        for axis, cut in zip(source.grid.axes, box, strict=True)
-    ]
-    inside: Iterator[Coords] = product(*ranges)
-    if is_fill and source.traits.lists_chunks and prod(map(len, ranges)) > _FEW:
-        inside = (at for at in source.stored_coords() if all(i in part for i, part in zip(at, ranges, strict=True)))
-    return (coords for coords in inside if coords not in lists)
-
-
 def _lists(grid: Grid, box: Box, cells: Coo) -> Iterator[tuple[Coords, Coo]]:
-    """What falls into each chunk, of those into which something falls."""
+    """Yield what falls into each chunk, of those into which something falls."""
     if not cells.nnz:
         return
     places = [row + cut.start for row, cut in zip(cells.coords, box, strict=True)]
@@ -193,7 +181,8 @@ def _lists(grid: Grid, box: Box, cells: Coo) -> Iterator[tuple[Coords, Coo]]:
 
 
 def slabs(grid: Grid, box: Box, most: int) -> Iterator[Box]:
-    """The box in parts of whole chunks (shards), or what of them lies in it, of at most ``most`` cells if they can."""
+    """Yield the box in parts of whole chunks (shards), or what of them lies in it, of at most ``most`` cells if they
+    can."""
     cuts: list[list[slice]] = []
     for axis, cut in zip(reversed((grid.outer or grid).axes), reversed(box), strict=True):
         cuts.insert(0, list(_spans(axis, cut, most)))

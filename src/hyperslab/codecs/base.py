@@ -39,14 +39,10 @@ class ChunkLayout:
 
 
 class ArrayToArray(ABC):
-    """array -> array."""
+    """array -> array. ``cells``: what :meth:`encode` gives; dtype and shape may differ from what it takes."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def cells(self) -> ChunkLayout:
-        """What :meth:`encode` gives: dtype and shape may differ from what it takes."""
+    cells: ChunkLayout
 
     @abstractmethod
     def encode(self, array: Values) -> Values:
@@ -58,15 +54,12 @@ class ArrayToArray(ABC):
 
 
 class ArrayToBytes(ABC):
-    """array -> bytes. ``can_fill_array``: True if :meth:`decode_to` makes no array besides."""
+    """array -> bytes. ``can_fill_array``: True if :meth:`decode_to` makes no array besides. ``size``: the encoded size
+    where it is the same for every chunk, else None."""
 
     __slots__ = ()
     can_fill_array: ClassVar[bool] = False
-
-    @property
-    def size(self) -> int | None:
-        """The encoded size where it is the same for every chunk, else None."""
-        return None
+    size: int | None = None
 
     @abstractmethod
     def encode(self, array: Values) -> Buffer:

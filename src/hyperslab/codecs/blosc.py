@@ -19,7 +19,7 @@ import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 from hyperslab.model.dtypes import NumpyDType
@@ -29,7 +29,7 @@ from hyperslab.model.spec import Codec
 
 
 def decompress_snappy(data: Buffer, size: int) -> bytes:
-    """Raw Snappy of exactly ``size`` bytes; CorruptChunk otherwise. No more than those are ever held."""
+    """Decode raw Snappy of exactly ``size`` bytes; CorruptChunk otherwise. No more than those are ever held."""
     try:
         length, place = _varint(data)
         if length != size:
@@ -100,8 +100,8 @@ Decompress = Callable[[Buffer, int], Buffer]
 HEADER = Struct("<BBBBIII")
 _LENGTH = Struct("<i")
 _BYTES, _STORED, _BITS, _RESERVED, _WHOLE = 0x01, 0x02, 0x04, 0x08, 0x10
+# Both shuffles: how Blosc2 marks its own headers, which are longer and can tell it to do much else.
 _BOTH = _BYTES | _BITS
-"""Both shuffles: how Blosc2 marks its own headers, which are longer and can tell it to do much else."""
 _SPLIT_SIZE, _SPLIT_ITEMS = 16, 128
 
 
@@ -121,7 +121,7 @@ def decode_chunk(data: Buffer, out: memoryview, decompress: Decompress = decompr
 
 
 def used_bytes(data: Buffer) -> int:
-    """How many of its bytes a Blosc chunk needs, whose header was found sound: behind them is room to grow."""
+    """Return how many of its bytes a Blosc chunk needs, whose header was found sound: behind them is room to grow."""
     _, _, flags, typesize, nbytes, blocksize, stored = HEADER.unpack_from(data)
     if flags & _STORED or not nbytes:
         return int(stored)
@@ -137,7 +137,7 @@ def used_bytes(data: Buffer) -> int:
 
 
 def _streams(flags: int, typesize: int, blocksize: int) -> int:
-    """Streams of a whole block: one for each byte of an item where it is split."""
+    """Return how many streams a whole block has: one for each byte of an item where it is split."""
     split = not flags & _WHOLE and typesize <= _SPLIT_SIZE and blocksize // typesize >= _SPLIT_ITEMS
     return int(typesize) if split else 1
 
@@ -163,7 +163,7 @@ def _block(source: memoryview, place: int, size: int, streams: int, decompress: 
 
 
 def _unshuffled(block: bytes, typesize: int, flags: int) -> bytes:
-    """The block with its bytes, or bits, back in their items; a rest of less than an item stays as it is."""
+    """Return the block with its bytes, or bits, back in their items; a rest of less than an item stays as it is."""
     items = len(block) // typesize
     whole = items * typesize
     if flags & _BYTES and typesize > 1:
@@ -184,17 +184,8 @@ _VERSION = 2
 _SNAPPY = FORMATS.index("snappy")
 
 
+# Bytes of a block where none is asked for: it stays in a core's own cache while it is shuffled and compressed.
 _BLOCK = 128 << 10
-"""Bytes of a block where none is asked for: it stays in a core's own cache while it is shuffled and compressed."""
-
-
-def _block_of(cname: str, typesize: int) -> int:
-    """What to ask of the library for blocks of ``_BLOCK`` bytes; 0, its own choice, for slow compressors.
-
-    The quick compressors take each of up to 16 bytes of an item as a stream of its own, and the size asked for is that
-    of one stream. The library's choice, up to 1 MiB, takes twice the time to write for 0.3 % less to store.
-    """
-    return _BLOCK // (typesize if typesize <= 16 else 1) if cname in ("lz4", "blosclz") else 0
 
 
 class Blosc(BytesToBytes):
@@ -209,9 +200,12 @@ class Blosc(BytesToBytes):
         self._clevel = integer("blosc", config, "clevel", 5, 0, 9)
         itemsize = cells.numpy_dtype.itemsize if cells.nbytes is not None else 1
         self._typesize = integer("blosc", config, "typesize", max(itemsize, 1), 1, 2**31 - 1)
-        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1) or _block_of(
-            self._cname, self._typesize
-        )
+        self._blocksize = integer("blosc", config, "blocksize", 0, 0, 2**31 - 1)
+        if not self._blocksize and self._cname in ("lz4", "blosclz"):
+            # The quick compressors take each of up to 16 bytes of an item as a stream of its own, and the size asked
+            # for is that of one stream. The library's choice, up to 1 MiB, takes twice the time to write for 0.3 % less
+            # to store. It is kept for slow compressors.
+            self._blocksize = _BLOCK // (self._typesize if self._typesize <= 16 else 1)
         shuffle = config.get("shuffle", 1)
         shuffle = SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
         shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
@@ -220,13 +214,13 @@ class Blosc(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """One Blosc chunk; Invalid beyond 2 GiB or where the library lacks the compressor."""
+        """Return one Blosc chunk; Invalid beyond 2 GiB or where the library lacks the compressor."""
         size = len(data)
         if size > MAX_BYTES:
             raise Invalid(
                 f"blosc: a chunk of {size} bytes", remedy="smaller chunks (less than 2 GiB), or another codec"
             )
-        numcodecs_blosc = _numcodecs_blosc()
+        numcodecs_blosc = numcodecs_module("blosc")
         if self._cname not in numcodecs_blosc.list_compressors():
             raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
         shape = (self._word, self._clevel, self._shuffle, self._blocksize)
@@ -243,7 +237,7 @@ class Blosc(BytesToBytes):
             raise Invalid(f"blosc: {error}", remedy="another blocksize or typesize") from error
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The bytes of a chunk; CorruptChunk when its header does not fit."""
+        """Return the bytes of a chunk; CorruptChunk when its header does not fit."""
         found = check_header(data, size, ceiling(size, self._room, len(data)))
         out = np.empty(found, np.uint8).data
         self.decode_into(data, out)
@@ -261,7 +255,10 @@ class Blosc(BytesToBytes):
             # Old Blosc does not flag a block of few or large items, which is one stream; Blosc2 goes by the flag alone.
             items = 0 if data[2] & (_WHOLE | _STORED) else data[3]
             if library is None or items > _SPLIT_SIZE or int.from_bytes(data[8:12], "little") < _SPLIT_ITEMS * items:
-                _decode_by_numcodecs(data, out)
+                try:
+                    _run_single_threaded(numcodecs_module("blosc").decompress, data, out)
+                except (RuntimeError, ValueError) as error:
+                    raise damaged("blosc", error, len(out)) from error
             elif (found := library.decode_blosc(data, out)) != size:
                 raise damaged("blosc", f"error {found} of the Blosc library", size)
 
@@ -300,21 +297,6 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
 # -- numcodecs: writes every chunk, and decodes where the library of Blosc2 is missing -------------------------------
 
 
-def _decode_by_numcodecs(data: Buffer, out: memoryview) -> None:
-    try:
-        _run_single_threaded(_numcodecs_blosc().decompress, data, out)
-    except (RuntimeError, ValueError) as error:
-        raise damaged("blosc", error, len(out)) from error
-
-
-@cache
-def _numcodecs_blosc() -> Any:
-    """Return the module, which takes a tenth of a second to import."""
-    from numcodecs import blosc
-
-    return blosc
-
-
 def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) -> Buffer:
     """Call a function of numcodecs in this thread alone.
 
@@ -323,7 +305,7 @@ def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) ->
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    module = _numcodecs_blosc()
+    module = numcodecs_module("blosc")
     before = module.use_threads
     module.use_threads = False
     try:
@@ -333,7 +315,7 @@ def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) ->
 
 
 def check_header(data: Buffer, size: int | None, limit: int) -> int:
-    """The decoded size of a Blosc chunk whose header and block offsets are sound; CorruptChunk otherwise."""
+    """Return the decoded size of a Blosc chunk whose header and block offsets are sound; CorruptChunk otherwise."""
     stored = len(data)
     if stored < 16:
         raise CorruptChunk("blosc: the chunk is shorter than its header", expected="16 bytes or more", found=stored)
@@ -362,14 +344,14 @@ def check_header(data: Buffer, size: int | None, limit: int) -> int:
 
 
 def _extremes(data: Buffer, blocks: int) -> tuple[int, int]:
-    """The lowest and the highest of many offsets."""
+    """Return the lowest and the highest of many offsets."""
     offsets = np.frombuffer(data, "<u4", blocks, 16)
     return int(offsets.min()), int(offsets.max())
 
 
 _FEW = 32
+# Up to ``_FEW`` offsets are unpacked faster than NumPy is called.
 _OFFSETS = [Struct(f"<{blocks}I") for blocks in range(_FEW + 1)]
-"""Up to ``_FEW`` offsets are unpacked faster than NumPy is called."""
 
 
 def _refuse(code: int, first: int, stored: int) -> NoReturn:
@@ -383,7 +365,7 @@ def _refuse(code: int, first: int, stored: int) -> NoReturn:
 @cache
 def _readable_formats(library: libblosc2.LibBlosc2 | None) -> frozenset[int]:
     """Return the numbers in headers of the compressors that can be decoded; Snappy is by our own code."""
-    names = _numcodecs_blosc().list_compressors() if library is None else library.compressors
+    names = numcodecs_module("blosc").list_compressors() if library is None else library.compressors
     return frozenset(code for code, name in enumerate(FORMATS) if name in names or code == _SNAPPY)
 
 
@@ -391,7 +373,7 @@ def _readable_formats(library: libblosc2.LibBlosc2 | None) -> frozenset[int]:
 
 
 def container(dtype: NumpyDType, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
-    """What lies in chunks of plain cells in C order, to be compared; None for cells that are no plain bytes."""
+    """Return what lies in chunks of plain cells in C order, to be compared; None for cells that are no plain bytes."""
     if dtype.hasobject or dtype.kind == "T" or not dtype.itemsize:
         return None
     return str(np.lib.format.dtype_to_descr(dtype)), shape
@@ -424,6 +406,6 @@ def may_move(data: Buffer, size: int) -> bool:
     return data[2] >> 5 != _SNAPPY or bool(data[2] & _STORED)
 
 
-def same_settings(given: Config, other: Config) -> bool:
+def same_settings(config: Config, other: Config) -> bool:
     """Return whether two configurations name the same compressor, level and shuffle, as far as both name any."""
-    return all(given[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in given and key in other)
+    return all(config[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in config and key in other)

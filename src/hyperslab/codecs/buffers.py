@@ -6,8 +6,10 @@ Decoded bytes are exactly as many as the cells take, or at most :func:`ceiling` 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from math import prod
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 
 _MIB = 1 << 20
+# Where the size of what is decoded is not known beforehand it is bounded, so that a few damaged bytes cannot take all
+# memory: for cells of any length by so many bytes for each, and by so many times what is stored.
 _PER_CELL = 4096
 _RATIO = 256
 
@@ -25,7 +29,7 @@ MEMBERS = 1000
 
 
 def room(cells: ChunkLayout) -> int:
-    """Bytes that a stage of unknown size may take for these cells, whatever is stored.
+    """Return the bytes that a stage of unknown size may take for these cells, whatever is stored.
 
     Fixed cells: twice their size (no encoder grows data more) and 1 MiB. Variable ones: 64 MiB and 4 KiB per cell.
     """
@@ -36,7 +40,8 @@ def room(cells: ChunkLayout) -> int:
 
 
 def most_stored(cells: ChunkLayout) -> int | None:
-    """The most bytes that a chunk of these cells may be stored in, None for variable ones; more is not even read.
+    """Return the most bytes that a chunk of these cells may be stored in, None for variable ones; more is not even
+    read.
 
     No chain of codecs makes 16 times as much of a chunk.
     """
@@ -45,7 +50,7 @@ def most_stored(cells: ChunkLayout) -> int | None:
 
 
 def ceiling(size: int | None, room: int, stored: int) -> int:
-    """The most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
+    """Return the most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
     return size if size is not None else room + _RATIO * stored
 
 
@@ -56,14 +61,20 @@ def check_size(codec: str, data: Buffer, size: int | None) -> None:
 
 
 def wrong_size(codec: str, expected: int, found: object) -> NoReturn:
-    """The chunk decodes to more or fewer bytes than its cells take."""
+    """Raise CorruptChunk for a chunk that decodes to more or fewer bytes than its cells take."""
     raise CorruptChunk(f"{codec}: the chunk has a wrong size", expected=f"{expected} bytes", found=found)
 
 
 def damaged(codec: str, reason: object, size: int | None = None) -> CorruptChunk:
-    """The error for a stream that its library refuses."""
+    """Return the error for a stream that its library refuses."""
     expected = f"a sound {codec} stream" if size is None else f"a sound {codec} stream of {size} bytes"
     return CorruptChunk(f"{codec}: the chunk is damaged", expected=expected, found=str(reason) or "a broken stream")
+
+
+@cache
+def numcodecs_module(name: str) -> Any:
+    """Return a module of numcodecs on its first use: numcodecs takes a tenth of a second to import."""
+    return import_module(f"numcodecs.{name}")
 
 
 # -- cells as bytes: flat views, byte order ----------------------------------------------------------------------------
@@ -73,26 +84,27 @@ _ORDERED = "iufcmMU"
 
 
 def flat_bytes(array: Values) -> memoryview:
-    """The bytes of a C-contiguous array, as a view."""
+    """Return the bytes of a C-contiguous array, as a view."""
     if array.itemsize == 0:
         return memoryview(bytearray())
     return array.reshape(-1).view(np.uint8).data
 
 
 def contiguous(array: Values) -> Values:
-    """The same cells in C order, copied only when they are not; 0-d stays 0-d."""
+    """Return the same cells in C order, copied only when they are not; 0-d stays 0-d."""
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def from_bytes(data: Buffer, dtype: NumpyDType, shape: tuple[int, ...]) -> Values:
-    """Bytes as cells, without a copy (read-only where the bytes are); their number must fit."""
+    """Return the bytes as cells, without a copy (read-only where the bytes are); their number must fit."""
     if len(data) == 0:
         return np.empty(shape, dtype)
     return np.frombuffer(data, np.uint8).view(dtype).reshape(shape)
 
 
 def misordered(dtype: NumpyDType, endian: str) -> list[tuple[int, int]]:
-    """(offset, width) of each number of a cell whose bytes must be reversed to be in ``little`` or ``big`` order."""
+    """Return (offset, width) of each number of a cell whose bytes must be reversed to be in ``little`` or ``big``
+    order."""
     big = endian == "big"
     return [(offset, width) for offset, width, is_big in _numbers(dtype, 0) if is_big != big]
 
@@ -111,7 +123,7 @@ def reverse(array: Values, places: list[tuple[int, int]]) -> None:
 
 
 def _numbers(dtype: NumpyDType, offset: int) -> Iterator[tuple[int, int, bool]]:
-    """(offset, width, big-endian) of each number in one cell of ``dtype`` that has a byte order."""
+    """Yield (offset, width, big-endian) of each number in one cell of ``dtype`` that has a byte order."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         for index in range(int(np.prod(shape))):

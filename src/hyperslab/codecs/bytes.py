@@ -34,14 +34,9 @@ class Bytes(ArrayToBytes):
             )
         self._dtype = dtype
         self._shape = cells.shape
-        self._size = cells.nbytes
+        self.size: int = cells.nbytes
         endian = choice("bytes", config, "endian", "", ("", "little", "big"))
         self._places = misordered(dtype, endian) if endian else []
-
-    @property
-    def size(self) -> int:
-        """Encoded bytes."""
-        return self._size
 
     @property
     def as_in_memory(self) -> bool:
@@ -49,7 +44,7 @@ class Bytes(ArrayToBytes):
         return not self._places
 
     def encode(self, array: Values) -> Buffer:
-        """The cells' bytes; a view of ``array`` where nothing has to change."""
+        """Return the cells' bytes; a view of ``array`` where nothing has to change."""
         array = contiguous(array)
         if self._places:
             array = array.copy()
@@ -57,8 +52,8 @@ class Bytes(ArrayToBytes):
         return flat_bytes(array)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; a view of ``data`` where nothing has to change."""
-        check_size("bytes", data, self._size)
+        """Return the cells; a view of ``data`` where nothing has to change."""
+        check_size("bytes", data, self.size)
         array = from_bytes(data, self._dtype, self._shape)
         if self._places:
             array = array.copy()
@@ -66,8 +61,8 @@ class Bytes(ArrayToBytes):
         return array
 
     def decode_to(self, data: Buffer, out: Values) -> None:
-        """The cells, into ``out``."""
-        check_size("bytes", data, self._size)
+        """Decode the cells into ``out``."""
+        check_size("bytes", data, self.size)
         flat_bytes(out)[:] = data
         if self._places:
             reverse(out, self._places)
@@ -87,19 +82,14 @@ class Transpose(ArrayToArray):
         only("transpose", config, "order")
         self._order = _order(config.get("order"), len(cells.shape))
         self._inverse = tuple(int(axis) for axis in np.argsort(self._order))
-        self._cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The same cells, the shape permuted."""
-        return self._cells
+        self.cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
 
     def encode(self, array: Values) -> Values:
-        """A view."""
+        """Return a view."""
         return array.transpose(self._order)
 
     def decode(self, array: Values) -> Values:
-        """A view."""
+        """Return a view."""
         return array.transpose(self._inverse)
 
 
@@ -133,11 +123,11 @@ class Shuffle(BytesToBytes):
         self._width = integer("shuffle", config, "elementsize", default, 0, 2**31 - 1) or max(itemsize, 1)
 
     def encoded_size(self, size: int) -> int:
-        """The same."""
+        """Return the same."""
         return size
 
     def encode(self, data: Buffer) -> Buffer:
-        """Shuffled bytes."""
+        """Return shuffled bytes."""
         whole = len(data) // self._width * self._width
         if self._width == 1 or whole == 0:
             return data
@@ -148,7 +138,7 @@ class Shuffle(BytesToBytes):
         return out.data
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The bytes in their order."""
+        """Return the bytes in their order."""
         check_size("shuffle", data, size)
         if self._width == 1 or len(data) < self._width:
             return data
@@ -157,7 +147,7 @@ class Shuffle(BytesToBytes):
         return out
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """The bytes in their order, into ``out``."""
+        """Put the bytes in their order into ``out``."""
         check_size("shuffle", data, len(out))
         whole = len(data) // self._width * self._width
         if self._width == 1 or whole == 0:

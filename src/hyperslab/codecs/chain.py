@@ -57,19 +57,19 @@ class ViewedBytes(BytesToBytes):
         self._stored: NumpyDType = make(config, ChunkLayout(self._dtype, (0,))).cells.numpy_dtype
 
     def encoded_size(self, size: int) -> int | None:
-        """What the codec makes of so many cells."""
+        """Return what the codec makes of so many cells."""
         count, rest = divmod(size, self._dtype.itemsize)
         return None if rest else self._codec(count).cells.nbytes
 
     def encode(self, data: Buffer) -> Buffer:
-        """Bytes of the encoded array."""
+        """Return the bytes of the encoded array."""
         count, rest = divmod(len(data), self._dtype.itemsize)
         if rest:
             raise Invalid(f"{len(data)} bytes are no whole number of {self._dtype}", remedy="another order of filters")
         return flat_bytes(contiguous(self._codec(count).encode(from_bytes(data, self._dtype, (count,)))))
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """Bytes of the decoded array."""
+        """Return the bytes of the decoded array."""
         if size is None and self._stored.itemsize and self._dtype.kind != "b":
             size = len(data) // self._stored.itemsize * self._dtype.itemsize
         elif size is None:
@@ -119,7 +119,7 @@ class Chain:
         self._fills = serial if serial.can_fill_array and not arrays else None
 
     def encode(self, block: Values) -> Buffer:
-        """The stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""
+        """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""
         if block.shape != self._shape:
             raise Invalid(f"a block of shape {block.shape} for a chunk of shape {self._shape}")
         array = block if block.dtype == self._dtype else self._cast(block)
@@ -131,7 +131,8 @@ class Chain:
         return data
 
     def decode(self, data: Buffer) -> Values:
-        """The cells, in memory of their own or as a (perhaps read-only) view of ``data``; CorruptChunk if damaged."""
+        """Return the cells, in memory of their own or as a (perhaps read-only) view of ``data``; CorruptChunk if
+        damaged."""
         data = _plain(data)
         for codec, size in self._decoders:
             data = codec.decode(data, size)
@@ -171,7 +172,7 @@ class Chain:
             self._settle(out)
 
     def decoder(self, out: Values) -> Callable[[Buffer], None]:
-        """What decodes flat bytes into ``out``, again and again; what depends on ``out`` alone is done here."""
+        """Return what decodes flat bytes into ``out``, again and again; what depends on ``out`` alone is done here."""
         if out.shape != self._shape or out.dtype != self._dtype or not out.flags.c_contiguous:
             raise Invalid(
                 f"decoding {self._dtype} {self._shape} into {out.dtype} {out.shape}",
@@ -185,7 +186,7 @@ class Chain:
         return partial(self.decode_into, out=out, flat=flat)
 
     def _decode_elsewhere(self, data: Buffer, out: Values) -> None:
-        """Into memory of its own, then copied; or by the array -> bytes codec, if that can fill ``out``."""
+        """Decode into memory of its own, then copy; or have the array -> bytes codec fill ``out``, if it can."""
         if self._fills is None:
             out[...] = self.decode(data)
             return
@@ -313,5 +314,5 @@ VIEWING = {"astype": "decode_dtype", "delta": "dtype", "fixedscaleoffset": "dtyp
 
 
 def canonical(name: str) -> str:
-    """The registry's name for a codec, whatever its spelling."""
+    """Return the registry's name for a codec, whatever its spelling."""
     return ALIASES.get(name, name)

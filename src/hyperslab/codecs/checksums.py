@@ -27,7 +27,7 @@ _MODULUS = 65535
 
 
 def fletcher32(data: np.ndarray[Any, np.dtype[np.uint8]]) -> int:
-    """Fletcher-32 over big-endian 16-bit words, an odd last byte padded with a zero; sums modulo 65535.
+    """Return Fletcher-32 over big-endian 16-bit words, an odd last byte padded with a zero; sums modulo 65535.
 
     As H5_checksum_fletcher32 folds its sums, a sum that is a multiple of 65535 is 65535, and 0 only where all is zero.
     """
@@ -49,7 +49,7 @@ def fletcher32(data: np.ndarray[Any, np.dtype[np.uint8]]) -> int:
 
 
 def lookup3(data: np.ndarray[Any, np.dtype[np.uint8]], seed: int) -> int:
-    """Bob Jenkins' lookup3 (H5_checksum_lookup3), by numcodecs."""
+    """Return Bob Jenkins' lookup3 (H5_checksum_lookup3), by numcodecs."""
     from numcodecs.jenkins import jenkins_lookup3
 
     return int(jenkins_lookup3(data, seed))
@@ -79,16 +79,16 @@ class Checksum(BytesToBytes):
         self._at_end = at_end
 
     def encoded_size(self, size: int) -> int:
-        """Four bytes more."""
+        """Return four bytes more."""
         return size + 4
 
     def encode(self, data: Buffer) -> Buffer:
-        """The data with its checksum."""
+        """Return the data with its checksum."""
         digest = self._of(np.frombuffer(data, np.uint8)).to_bytes(4, "little")
         return b"".join((data, digest) if self._at_end else (digest, data))
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """A view of the data, once its checksum is found to be right; CorruptChunk otherwise."""
+        """Return a view of the data, once its checksum is found to be right; CorruptChunk otherwise."""
         if len(data) < 4:
             raise CorruptChunk(f"{self._name}: no room for the checksum", expected="4 bytes or more", found=len(data))
         view = memoryview(data)
@@ -101,7 +101,7 @@ class Checksum(BytesToBytes):
         return payload
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """The data, into ``out``."""
+        """Put the data into ``out``."""
         out[:] = self.decode(data, len(out))
 
 
@@ -109,7 +109,7 @@ CRC32C = Checksum("crc32c", crc32c, at_end=True)
 
 
 def make_checksum(name: str) -> Callable[[Config, ChunkLayout], Checksum]:
-    """The maker of a checksum of :data:`WORDS`; ``location`` is ``start`` or ``end``."""
+    """Return the maker of a checksum of :data:`WORDS`; ``location`` is ``start`` or ``end``."""
     of, default = WORDS[name]
 
     def make(config: Config, cells: ChunkLayout) -> Checksum:
@@ -120,13 +120,14 @@ def make_checksum(name: str) -> Callable[[Config, ChunkLayout], Checksum]:
 
 
 def make_jenkins(config: Config, cells: ChunkLayout) -> Checksum:
-    """Bob Jenkins' lookup3 at the end; ``initval`` seeds it, ``prefix`` (text or bytes) is hashed before the data."""
+    """Make Bob Jenkins' lookup3 at the end; ``initval`` seeds it, ``prefix`` (text or bytes) is hashed before the
+    data."""
     only("jenkins_lookup3", config, "initval", "prefix")
     seed = integer("jenkins_lookup3", config, "initval", 0, 0, 2**32 - 1)
-    given = config.get("prefix")
-    if given is not None and not isinstance(given, str | bytes):
-        raise Invalid(f"codec 'jenkins_lookup3': prefix={given!r}", remedy="text, or null")
-    prefix = np.frombuffer(given.encode() if isinstance(given, str) else given or b"", np.uint8)
+    value = config.get("prefix")
+    if value is not None and not isinstance(value, str | bytes):
+        raise Invalid(f"codec 'jenkins_lookup3': prefix={value!r}", remedy="text, or null")
+    prefix = np.frombuffer(value.encode() if isinstance(value, str) else value or b"", np.uint8)
 
     def of(data: Bytes8) -> int:
         return lookup3(np.concatenate((prefix, data)) if len(prefix) else data, seed)
@@ -148,7 +149,7 @@ class Digest:
     of: Callable[[Buffer], bytes]
 
     def check(self, data: Buffer, stored: Buffer) -> None:
-        """CorruptChunk with both values unless ``stored`` is the digest of ``data``."""
+        """Raise CorruptChunk with both values unless ``stored`` is the digest of ``data``."""
         found = self.of(data)
         if found != stored:
             raise CorruptChunk(f"{self.name}: wrong checksum", expected=bytes(stored).hex(), found=found.hex())
@@ -171,7 +172,7 @@ NUMBERS = {digest.name: number for number, digest in enumerate(DIGESTS)}
 
 
 def digest_number(name: str) -> int:
-    """The number of a checksum; Invalid names those that there are."""
+    """Return the number of a checksum; Invalid names those that there are."""
     if name not in NUMBERS:
         raise Invalid(f"checksum {name!r}", remedy=f"there are {', '.join(NUMBERS)}")
     return NUMBERS[name]

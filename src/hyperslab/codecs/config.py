@@ -6,7 +6,7 @@ Numbers may be spelled as strings (netCDF-C 4.9.3 writes ``{"id": "zlib", "level
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from hyperslab.errors import Invalid
 from hyperslab.model.dtypes import DataType, NumpyDType, describe
 
 Config = Mapping[str, Any]
+Kind = TypeVar("Kind")
 
 
 def only(codec: str, config: Config, *known: str) -> None:
@@ -25,13 +26,20 @@ def only(codec: str, config: Config, *known: str) -> None:
 
 
 def unfit(codec: str, kinds: str, dtype: DataType) -> Invalid:
-    """The error of a codec that is to store cells of another type than ``kinds``."""
-    said = f"codec {codec!r} works on {kinds}, not on {describe(dtype)}"
-    return Invalid(said, remedy="choose another codec for these cells")
+    """Return the error of a codec that is to store cells of another type than ``kinds``."""
+    message = f"codec {codec!r} works on {kinds}, not on {describe(dtype)}"
+    return Invalid(message, remedy="choose another codec for these cells")
+
+
+def require_type(codec: str, words: str, dtype: DataType, kind: type[Kind]) -> Kind:
+    """Return the type of cells that a codec works on; Invalid for one of another kind, which ``words`` name."""
+    if not isinstance(dtype, kind):
+        raise unfit(codec, words, dtype)
+    return dtype
 
 
 def integer(codec: str, config: Config, key: str, default: int, low: int, high: int) -> int:
-    """A whole number between ``low`` and ``high``; ``default`` where it is absent or null."""
+    """Return a whole number between ``low`` and ``high``; ``default`` where it is absent or null."""
     value = config.get(key)
     if value is None:
         return default
@@ -42,7 +50,7 @@ def integer(codec: str, config: Config, key: str, default: int, low: int, high: 
 
 
 def number(codec: str, config: Config, key: str, default: float | None = None) -> int | float:
-    """A finite number; ``default`` where it is absent (required when that is None)."""
+    """Return a finite number; ``default`` where it is absent (required when that is None)."""
     value = config.get(key, default)
     found = _number(value)
     if found is None:
@@ -51,7 +59,7 @@ def number(codec: str, config: Config, key: str, default: float | None = None) -
 
 
 def flag(codec: str, config: Config, key: str, default: bool) -> bool:
-    """true or false."""
+    """Return true or false."""
     value = config.get(key)
     if value is None:
         return default
@@ -61,7 +69,7 @@ def flag(codec: str, config: Config, key: str, default: bool) -> bool:
 
 
 def choice(codec: str, config: Config, key: str, default: str, words: Collection[str]) -> str:
-    """One of some words."""
+    """Return one of some words."""
     value = config.get(key)
     value = default if value is None else value
     if value not in words:
@@ -70,7 +78,7 @@ def choice(codec: str, config: Config, key: str, default: str, words: Collection
 
 
 def dtype(codec: str, config: Config, key: str, default: Any = None) -> NumpyDType:
-    """A NumPy dtype of fixed size, spelled as NumPy or Zarr v2 does, with or without byte order."""
+    """Return a NumPy dtype of fixed size, spelled as NumPy or Zarr v2 does, with or without byte order."""
     value = config.get(key)
     value = default if value is None else value
     try:

@@ -32,11 +32,11 @@ import numpy as np
 
 from hyperslab.codecs.base import Buffer
 
+# C-Blosc2 of blosc2 4.14, the oldest version that the damaged chunks of the tests were tried with.
 _OLDEST = (3, 3)
-"""C-Blosc2 of blosc2 4.14, the oldest version that the damaged chunks of the tests were tried with."""
 _NAMES = ("libblosc2.so", "libblosc2.dylib")
+# ``ZSTD_error_dstSize_tooSmall``, negated as functions return it (zstd_errors.h).
 _ZSTD_TOO_SMALL = -70
-"""``ZSTD_error_dstSize_tooSmall``, negated as functions return it (zstd_errors.h)."""
 
 
 class _DecompressionParameters(Structure):
@@ -60,9 +60,9 @@ class LibBlosc2:
 
     def __init__(self, library: CDLL) -> None:
         self.version = _version(library)
-        listed = library.blosc2_list_compressors
-        listed.restype = c_char_p
-        self.compressors = frozenset(str(listed(), "ascii").split(","))
+        list_compressors = library.blosc2_list_compressors
+        list_compressors.restype = c_char_p
+        self.compressors = frozenset(str(list_compressors(), "ascii").split(","))
         self._blosc = library.blosc2_decompress_ctx
         self._blosc.argtypes = (c_void_p, c_void_p, c_int32, c_void_p, c_int32)
         self._items = library.blosc2_getitem_ctx

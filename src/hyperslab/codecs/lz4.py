@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 from hyperslab.errors import CorruptChunk, Invalid
 
 _MAX = 0x7E000000
+# The block of no bytes at all, which numcodecs writes and refuses to read.
 _EMPTY = b"\0"
-"""The block of no bytes at all, which numcodecs writes and refuses to read."""
 
 
 class Lz4(BytesToBytes):
@@ -29,14 +26,14 @@ class Lz4(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """Size and block; Invalid beyond 2,113,929,216 bytes (LZ4_MAX_INPUT_SIZE)."""
+        """Return size and block; Invalid beyond 2,113,929,216 bytes (LZ4_MAX_INPUT_SIZE)."""
         if len(data) > _MAX:
             raise Invalid(f"lz4: a chunk of {len(data)} bytes", remedy="smaller chunks, or another codec")
-        stored: bytes = _numcodecs_lz4().compress(data, self._acceleration)
+        stored: bytes = numcodecs_module("lz4").compress(data, self._acceleration)
         return stored
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The content; CorruptChunk when it is not ``size`` bytes."""
+        """Return the content; CorruptChunk when it is not ``size`` bytes."""
         found = int.from_bytes(data[:4], "little")
         limit = min(ceiling(size, self._room, len(data)), _MAX)
         if found > limit:
@@ -53,26 +50,13 @@ class Lz4(BytesToBytes):
         if (found := int.from_bytes(data[:4], "little")) != size:
             wrong_size("lz4", size, found)
         library = libblosc2.load_library()
-        if library is None:
-            self._decode_by_numcodecs(data, out)
-        elif (got := library.decode_lz4(data, 4, out)) != size:
-            raise damaged("lz4", f"error {got} of the LZ4 library" if got < 0 else f"{got} bytes", size)
-
-    @staticmethod
-    def _decode_by_numcodecs(data: Buffer, out: memoryview) -> None:
-        if not len(out):
-            if data[4:] != _EMPTY:
-                raise damaged("lz4", "a block of no bytes that is not empty", 0)
-            return
-        try:
-            _numcodecs_lz4().decompress(data, out)
-        except (RuntimeError, ValueError) as error:
-            raise damaged("lz4", error, len(out)) from error
-
-
-@cache
-def _numcodecs_lz4() -> Any:
-    """Return the module, which takes a tenth of a second to import."""
-    from numcodecs import lz4
-
-    return lz4
+        if library is not None:
+            if (got := library.decode_lz4(data, 4, out)) != size:
+                raise damaged("lz4", f"error {got} of the LZ4 library" if got < 0 else f"{got} bytes", size)
+        elif size:
+            try:
+                numcodecs_module("lz4").decompress(data, out)
+            except (RuntimeError, ValueError) as error:
+                raise damaged("lz4", error, size) from error
+        elif data[4:] != _EMPTY:
+            raise damaged("lz4", "a block of no bytes that is not empty", 0)

@@ -36,31 +36,26 @@ class Filter(ArrayToArray):
             raise Invalid(f"codec {name!r} cannot turn {dtype} into {astype}", remedy=f"dtypes of the kinds {kinds}")
         self._memory = memory
         self._dtype = dtype
-        self._cells = ChunkLayout(astype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The cells in the encoded dtype."""
-        return self._cells
+        self.cells = ChunkLayout(astype, cells.shape)
 
     def encode(self, array: Values) -> Values:
-        """Numbers as they are stored."""
+        """Return numbers as they are stored."""
         with np.errstate(all="ignore"):
             found = self.forward(contiguous(array).view(self._dtype))
-            return found.astype(self._cells.numpy_dtype, copy=False)
+            return found.astype(self.cells.numpy_dtype, copy=False)
 
     def decode(self, array: Values) -> Values:
-        """Numbers as they were, as far as they can be restored."""
+        """Return numbers as they were, as far as they can be restored."""
         with np.errstate(all="ignore"):
             found = self.backward(contiguous(array)).astype(self._dtype, copy=False)
         return contiguous(found).view(self._memory)
 
     def forward(self, array: Values) -> Values:
-        """Cells of the dtype to encode -> numbers to be cast."""
+        """Return the cells of the dtype to encode -> numbers to be cast."""
         return array
 
     def backward(self, array: Values) -> Values:
-        """Stored numbers -> numbers to be cast."""
+        """Return stored numbers -> numbers to be cast."""
         return array
 
 
@@ -82,7 +77,7 @@ class Delta(Filter):
         super().__init__("delta", cells, dtype, read.dtype("delta", config, "astype", dtype.str), "iufc")
 
     def forward(self, array: Values) -> Values:
-        """Differences; integers wrap around."""
+        """Return differences; integers wrap around."""
         flat = array.reshape(-1)
         out = np.empty(flat.shape, self.cells.numpy_dtype)
         out[:1] = flat[:1]
@@ -90,7 +85,7 @@ class Delta(Filter):
         return out.reshape(array.shape)
 
     def backward(self, array: Values) -> Values:
-        """Running sums."""
+        """Return running sums."""
         out = np.empty(array.size, self._dtype)
         np.cumsum(array.reshape(-1), out=out)
         return out.reshape(array.shape)
@@ -110,11 +105,11 @@ class FixedScaleOffset(Filter):
             raise Invalid("codec 'fixedscaleoffset': scale=0", remedy="a scale other than zero")
 
     def forward(self, array: Values) -> Values:
-        """Scaled whole numbers."""
+        """Return scaled whole numbers."""
         return np.asarray(np.around((array - self._offset) * self._scale))
 
     def backward(self, array: Values) -> Values:
-        """x / scale + offset."""
+        """Return x / scale + offset."""
         return np.asarray(array / self._scale + self._offset)
 
 
@@ -130,7 +125,7 @@ class Quantize(Filter):
         self._scale = 2.0 ** math.ceil(math.log2(10.0**digits))
 
     def forward(self, array: Values) -> Values:
-        """Rounded numbers."""
+        """Return rounded numbers."""
         return np.asarray(np.around(self._scale * array) / self._scale)
 
 
@@ -149,7 +144,7 @@ class BitRound(Filter):
         self._drop = bits - read.integer("bitround", config, "keepbits", bits, 0, bits)
 
     def forward(self, array: Values) -> Values:
-        """Rounded numbers."""
+        """Return rounded numbers."""
         if self._drop == 0:
             return array
         native = array.astype(array.dtype.newbyteorder("="))
@@ -179,22 +174,17 @@ class PackBools(ArrayToArray):
         self._dtype = cells.numpy_dtype
         self._shape = cells.shape
         self._count = prod(cells.shape)
-        self._cells = ChunkLayout(np.dtype(np.uint8), (1 + -(-self._count // 8),))
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Bytes, one axis."""
-        return self._cells
+        self.cells = ChunkLayout(np.dtype(np.uint8), (1 + -(-self._count // 8),))
 
     def encode(self, array: Values) -> Values:
-        """Packed booleans."""
-        out = np.empty(self._cells.shape, np.uint8)
+        """Return packed booleans."""
+        out = np.empty(self.cells.shape, np.uint8)
         out[0] = -self._count % 8
         out[1:] = np.packbits(contiguous(array).reshape(-1).view(np.bool_))
         return out
 
     def decode(self, array: Values) -> Values:
-        """Booleans; CorruptChunk when the number of padding bits is wrong."""
+        """Return booleans; CorruptChunk when the number of padding bits is wrong."""
         padding = -self._count % 8
         if int(array[0]) != padding:
             raise CorruptChunk("packbits: wrong number of padding bits", expected=padding, found=int(array[0]))
@@ -223,14 +213,10 @@ class PackBits(ArrayToBytes):
         self._signed = dtype.kind in "imM"
         self._count = parts * prod(cells.shape)
         self._bits = self._count * (self._last - self._first + 1)
-
-    @property
-    def size(self) -> int:
-        """Encoded bytes."""
-        return -(-self._bits // 8) + (self._padding != "none")
+        self.size: int = -(-self._bits // 8) + (self._padding != "none")
 
     def encode(self, array: Values) -> Buffer:
-        """Packed bits."""
+        """Return packed bits."""
         components = self._little(np.frombuffer(flat_bytes(contiguous(array)), np.uint8))
         parts = [b""] if self._padding != "first_byte" else [bytes([-self._bits % 8])]
         for start in range(0, self._count, _SLAB):
@@ -240,7 +226,7 @@ class PackBits(ArrayToBytes):
         return b"".join(parts)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the size or the number of padding bits is wrong."""
+        """Return the cells; CorruptChunk when the size or the number of padding bits is wrong."""
         check_size("packbits", data, self.size)
         packed = np.frombuffer(data, np.uint8)
         if self._padding != "none":
@@ -266,7 +252,7 @@ class PackBits(ArrayToBytes):
         return np.packbits(bits, axis=1, bitorder="little")
 
     def _little(self, memory: Values) -> Any:
-        """Components, one a row, their lowest byte first; its own inverse."""
+        """Return components, one a row, their lowest byte first; its own inverse."""
         rows = memory.reshape(-1, self._width)
         return np.ascontiguousarray(rows[:, ::-1]) if is_big(self._dtype) else rows
 
@@ -301,7 +287,11 @@ class CastValue(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("cast_value", config, "data_type", "rounding", "out_of_range", "scalar_map")
-        source, target = _number_type(cells.numpy_dtype), _named_type(config.get("data_type"))
+        value = config.get("data_type")
+        name = value.get("name") if isinstance(value, Mapping) else value
+        if name not in _TYPES:
+            raise Unsupported(f"codec 'cast_value': data_type={value!r}", remedy="one of " + ", ".join(sorted(_TYPES)))
+        source, target = _number_type(cells.numpy_dtype), np.dtype(name)
         self._round = ROUNDINGS[choice("cast_value", config, "rounding", "nearest-even", ROUNDINGS)]
         self._range = choice("cast_value", config, "out_of_range", "error", ("error", "clamp", "wrap"))
         if self._range == "wrap" and target.kind == "f":
@@ -309,12 +299,7 @@ class CastValue(ArrayToArray):
         self._encode_map = _scalar_map(config.get("scalar_map"), "encode", source, target)
         self._decode_map = _scalar_map(config.get("scalar_map"), "decode", target, source)
         self._source, self._target = source, target
-        self._cells = ChunkLayout(target, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The cells in the target type."""
-        return self._cells
+        self.cells = ChunkLayout(target, cells.shape)
 
     def encode(self, array: Values) -> Values:
         """Cast; Invalid when a value does not fit."""
@@ -366,28 +351,24 @@ class CastValue(ArrayToArray):
             out = np.where(low | high, array.dtype.type(0), array).astype(target)
             out[low], out[high] = info.min, info.max
             return out
-        return _wrap(array, target)
-
-
-def _wrap(array: Values, target: NumpyDType) -> Values:
-    """Modulo the number of values of ``target``; OverflowError for infinities."""
-    if array.dtype.kind != "f":
-        return array.astype(target)
-    if np.isinf(array).any():
-        raise OverflowError(f"infinity does not fit into {target}")
-    modulus = 2.0 ** (8 * target.itemsize)
-    rest = np.fmod(array, modulus)
-    rest = np.where(rest < 0, rest + modulus, rest)
-    return np.where(rest == modulus, 0.0, rest).astype(np.uint64).astype(target)
+        # Modulo the number of values of ``target``; OverflowError for infinities.
+        if array.dtype.kind != "f":
+            return array.astype(target)
+        if np.isinf(array).any():
+            raise OverflowError(f"infinity does not fit into {target}")
+        modulus = 2.0 ** (8 * target.itemsize)
+        rest = np.fmod(array, modulus)
+        rest = np.where(rest < 0, rest + modulus, rest)
+        return np.where(rest == modulus, 0.0, rest).astype(np.uint64).astype(target)
 
 
 def _below(array: Values, bound: int) -> Values:
-    """Where exact values are less than ``bound`` (a power of two, negated, or 0)."""
+    """Return where exact values are less than ``bound`` (a power of two, negated, or 0)."""
     return np.asarray(array < (float(bound) if array.dtype.kind == "f" else bound))
 
 
 def _above(array: Values, bound: int) -> Values:
-    """Where exact values are more than ``bound`` (a power of two, less one)."""
+    """Return where exact values are more than ``bound`` (a power of two, less one)."""
     return np.asarray(array >= float(bound + 1) if array.dtype.kind == "f" else array > bound)
 
 
@@ -402,15 +383,10 @@ class ScaleOffset(ArrayToArray):
         if self._scale == 0:
             raise Invalid("codec 'scale_offset': scale=0", remedy="a scale other than zero")
         self._whole = dtype.kind in "iu"
-        self._cells = ChunkLayout(dtype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The same type and shape."""
-        return self._cells
+        self.cells = ChunkLayout(dtype, cells.shape)
 
     def encode(self, array: Values) -> Values:
-        """Scaled; Invalid where an integer overflows."""
+        """Return scaled numbers; Invalid where an integer overflows."""
         with np.errstate(all="ignore"):
             out = np.asarray((array - self._offset) * self._scale)
             if self._whole and not np.array_equal(out // self._scale + self._offset, array):
@@ -418,7 +394,7 @@ class ScaleOffset(ArrayToArray):
         return out
 
     def decode(self, array: Values) -> Values:
-        """Scaled back; CorruptChunk where a stored integer is no multiple of the scale."""
+        """Return scaled back; CorruptChunk where a stored integer is no multiple of the scale."""
         with np.errstate(all="ignore"):
             if not self._whole:
                 return np.asarray(array / self._scale + self._offset)
@@ -428,7 +404,8 @@ class ScaleOffset(ArrayToArray):
 
 
 def scalar(value: object, dtype: NumpyDType) -> object:
-    """A number in Zarr v3's spelling of fill values: a JSON number, ``NaN``, ``Infinity``, or the bits in hex."""
+    """Return a number in Zarr v3's spelling of fill values: a JSON number, ``NaN``, ``Infinity``, or the bits in
+    hex."""
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise TypeError(value)
@@ -458,10 +435,3 @@ def _number_type(dtype: NumpyDType) -> NumpyDType:
     if dtype.name not in _TYPES:
         raise Unsupported(f"casting and scaling cells of type {dtype}", remedy="integers, or floats of 16 to 64 bits")
     return dtype.newbyteorder("=")
-
-
-def _named_type(value: object) -> NumpyDType:
-    name = value.get("name") if isinstance(value, Mapping) else value
-    if name not in _TYPES:
-        raise Unsupported(f"codec 'cast_value': data_type={value!r}", remedy="one of " + ", ".join(sorted(_TYPES)))
-    return np.dtype(name)

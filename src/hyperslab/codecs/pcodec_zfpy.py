@@ -14,7 +14,7 @@ from hyperslab.errors import CorruptChunk, Invalid, MissingLibrary
 from hyperslab.model.cells import Values
 
 _TYPES = ("uint16", "uint32", "uint64", "int16", "int32", "int64", "float16", "float32", "float64")
-_PAGE = 262144
+_PAGE = 262144  # numbers of a page, the default of numcodecs' ``equal_pages_up_to``
 _MODES = 3
 _MAGIC = b"pco!"
 
@@ -23,17 +23,15 @@ class PCodec(ArrayToBytes):
     """Integers and floats of 16 to 64 bits; ``level`` 0 to 12. The chunk is one standalone stream of pco."""
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
-        only(
-            "pcodec",
-            config,
-            "level",
-            "mode_spec",
-            "delta_spec",
-            "paging_spec",
-            "delta_encoding_order",
-            "equal_pages_up_to",
-        )
-        self._library, self._standalone, self._wrapped = _load_pcodec()
+        specs = ("mode_spec", "delta_spec", "paging_spec")
+        only("pcodec", config, "level", *specs, "delta_encoding_order", "equal_pages_up_to")
+        try:
+            import pcodec
+            from pcodec import standalone, wrapped
+        except ImportError as error:
+            message = "codec 'pcodec' needs the library pcodec"
+            raise MissingLibrary(message, remedy="pip install 'hyperslab[codecs]'") from error
+        self._library, self._standalone, self._wrapped = pcodec, standalone, wrapped
         self._dtype = cells.numpy_dtype
         if self._dtype.name not in _TYPES or not self._dtype.isnative:  # numcodecs' readers take the machine's order
             raise unfit("pcodec", "native numbers of 16 to 64 bits", self._dtype)
@@ -47,13 +45,13 @@ class PCodec(ArrayToBytes):
         choice("pcodec", config, "paging_spec", "equal_pages_up_to", ("equal_pages_up_to",))
 
     def encode(self, array: Values) -> Buffer:
-        """One standalone pco stream."""
+        """Return one standalone pco stream."""
         native = contiguous(array).astype(self._dtype, copy=False).reshape(-1)
         compressed: bytes = self._standalone.simple_compress(native, self._settings())
         return compressed
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the stream holds another number or type of cells."""
+        """Return the cells; CorruptChunk when the stream holds another number or type of cells."""
         out = np.empty(self._shape, self._dtype)
         try:
             self._decode(bytes(data), out.reshape(-1))
@@ -104,7 +102,8 @@ class PCodec(ArrayToBytes):
 
 
 def _after_hint(stream: bytes) -> int:
-    """Where the header of a standalone stream begins: behind magic, version, common type and the hint of the count.
+    """Return where the header of a standalone stream begins: behind magic, version, common type and the hint of the
+    count.
 
     https://github.com/pcodec/pcodec/blob/main/docs/format.md, standalone format 2 and 3.
     """
@@ -116,20 +115,8 @@ def _after_hint(stream: bytes) -> int:
 
 
 def _either(owner: Any, new: str, old: str) -> Any:
-    """What pcodec 1 and pcodec 0.3 call by different names."""
+    """Return what pcodec 1 and pcodec 0.3 call by different names."""
     return getattr(owner, new, None) or getattr(owner, old)
-
-
-def _load_pcodec() -> tuple[Any, Any, Any]:
-    """The library and two parts of it, which pcodec 0.3 does not have as attributes."""
-    try:
-        import pcodec
-        from pcodec import standalone, wrapped
-    except ImportError as error:
-        raise MissingLibrary(
-            "codec 'pcodec' needs the library pcodec", remedy="pip install 'hyperslab[codecs]'"
-        ) from error
-    return pcodec, standalone, wrapped
 
 
 # -- zfpy: mostly with loss --------------------------------------------------------------------------------------------
@@ -146,7 +133,12 @@ class Zfpy(ArrayToBytes):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zfpy", config, "mode", "tolerance", "rate", "precision", "compression_kwargs")
-        self._library = _load_zfpy()
+        try:
+            import zfpy
+        except ImportError as error:
+            message = "codec 'zfpy' needs the library zfpy"
+            raise MissingLibrary(message, remedy="pip install 'hyperslab[codecs]'") from error
+        self._library = zfpy
         self._dtype = cells.numpy_dtype
         known = self._dtype.name in ("int32", "int64", "float32", "float64") and self._dtype.isnative
         if not known or not 1 <= len(cells.shape) <= 4:
@@ -159,7 +151,7 @@ class Zfpy(ArrayToBytes):
         self._settings = {key: number("zfpy", config, key, -1)} if key else {}
 
     def encode(self, array: Values) -> Buffer:
-        """One zfp stream with a full header."""
+        """Return one zfp stream with a full header."""
         native = contiguous(array).astype(self._dtype, copy=False)
         if native.size == 0:
             return b""
@@ -167,12 +159,13 @@ class Zfpy(ArrayToBytes):
         return compressed
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the header speaks of another shape or type."""
+        """Return the cells; CorruptChunk when the header speaks of another shape or type."""
         if prod(self._shape) == 0:
             return np.empty(self._shape, self._dtype)
         stream = bytes(data)
         self._check_header(stream)
-        room = self._room()
+        blocks = prod(-(-length // 4) for length in self._shape)
+        room = _HEADER + 64 + -(-blocks * self._block_bits() // 64) * 8
         if len(stream) > room:
             raise CorruptChunk("zfpy: the chunk is too long", expected=f"at most {room} bytes", found=len(stream))
         try:
@@ -199,17 +192,5 @@ class Zfpy(ArrayToBytes):
             raise CorruptChunk("zfpy: blocks are too long", expected=self._block_bits(), found=limits["minbits"])
 
     def _block_bits(self) -> int:
-        """The most bits that one block of 4 ** ndim cells takes: exponent, flags, bit planes and group tests."""
+        """Return the most bits that one block of 4 ** ndim cells takes: exponent, flags, bit planes and group tests."""
         return 64 + (1 << 2 * len(self._shape)) * (8 * self._dtype.itemsize + 2)
-
-    def _room(self) -> int:
-        blocks = prod(-(-length // 4) for length in self._shape)
-        return _HEADER + 64 + -(-blocks * self._block_bits() // 64) * 8
-
-
-def _load_zfpy() -> Any:
-    try:
-        import zfpy
-    except ImportError as error:
-        raise MissingLibrary("codec 'zfpy' needs the library zfpy", remedy="pip install 'hyperslab[codecs]'") from error
-    return zfpy

@@ -43,7 +43,7 @@ _LINES = {**dict.fromkeys(b"SVILFgp", 1), **dict.fromkeys(b"c", 2)}  # lines of 
 
 
 def scan(data: bytes, most: int) -> list[int]:
-    """Where the pickle makes dictionaries.
+    """Return where the pickle makes dictionaries.
 
     UnsafePickle for an operation that is none of data, for more than about ``most`` of them, for a pickle that is cut
     off and for bytes behind one.
@@ -70,7 +70,7 @@ def scan(data: bytes, most: int) -> list[int]:
 
 
 def _behind(data: bytes, at: int, most: int) -> int:
-    """Where the next operation is."""
+    """Return where the next operation is."""
     operation = data[at]
     if operation == _EMPTY_DICT:
         return at + 1
@@ -86,13 +86,10 @@ def _behind(data: bytes, at: int, most: int) -> int:
             if stop < 0:
                 return len(data)
         if operation == _PUT:
-            _require_near(_number(data[at + 1 : stop]), most)
+            digits = data[at + 1 : stop]
+            _require_near(int(digits) if digits.isdigit() and len(digits) < 10 else -1, most)
         return stop + 1
     raise UnsafePickle(f"a pickle with the operation 0x{operation:02x}, which data do not need")
-
-
-def _number(digits: bytes) -> int:
-    return int(digits) if digits.isdigit() and len(digits) < 10 else -1
 
 
 def _require_near(place: int, most: int) -> None:
@@ -142,7 +139,7 @@ def _field(kind: ScalarLayout, at: int, data: bytes) -> object:
 
 _NONE = type(None)
 _PLAIN = frozenset({str, int, float, bool, _NONE, bytes})
-_DEEPEST = 8
+_DEEPEST = 8  # levels of rows within rows: the layout of each is worked out by a call of its own
 _MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
 _FILLS = frozenset({str, int, float, bool, _NONE})
 
@@ -172,7 +169,7 @@ class Pickled:
 
 
 def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> Pickled:
-    """The array in a pickle that is to hold so many values (cells times fields).
+    """Return the array in a pickle that is to hold so many values (cells times fields).
 
     UnsafePickle for anything that is no array of references and plain values.
     """
@@ -180,11 +177,25 @@ def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> P
     array = _load(data, kinds, values, limits)
     if type(array) is not kinds.array:
         raise UnsafePickle(f"a pickle of {type(array).__name__}, not of an array")
-    return _checked(getattr(array, "state", None), kinds)
+    state = getattr(array, "state", None)
+    if type(state) is not tuple or len(state) != 5:
+        raise UnsafePickle("a pickled array without its five parts")
+    _, shape, dtype, fortran, cells = state
+    if type(shape) is not tuple or not all(type(n) is int and 0 <= n < 2**63 for n in shape) or len(shape) > 64:
+        raise UnsafePickle("a pickled array whose shape is no list of lengths")
+    if type(cells) is not list or len(cells) != prod(shape):
+        raise UnsafePickle(f"a pickled array of shape {shape} that does not list so many values"[:200])
+    if fortran is not False:
+        raise UnsafePickle("a pickled array in the order of Fortran", remedy="C order is read")
+    fields = _fields(dtype, kinds)
+    plain = _Plain(kinds, 100 * (len(cells) + 200))
+    columns = tuple(map(plain.cells, (cells,) if fields is None else _columns(cells, len(fields))))
+    _settle(columns, kinds)
+    return Pickled(fields, shape, columns)
 
 
 def fill_of_pickle(data: bytes, limits: PickleLimits = DEFAULTS) -> str | int | float | bool | None:
-    """The plain value in a pickle; UnsafePickle for anything else."""
+    """Return the plain value in a pickle; UnsafePickle for anything else."""
     found = _load(data, _StandIns(), 0, limits)
     if type(found) not in _FILLS:
         raise UnsafePickle(f"a pickled fill value that is {type(found).__name__}, no plain value")
@@ -285,7 +296,7 @@ class _StandIns:
         return made
 
     def new_mapping(self) -> object:
-        """An empty dictionary."""
+        """Return an empty dictionary."""
         made = object.__new__(self.mapping)
         made.items = {}
         return made
@@ -306,7 +317,7 @@ class _Reader(pickle.Unpickler):
         return found
 
     def persistent_load(self, place: object) -> object:
-        """A new dictionary: :func:`_load` put this in place of the operation that makes one."""
+        """Return a new dictionary: :func:`_load` put this in place of the operation that makes one."""
         return self._kinds.new_mapping()
 
 
@@ -325,23 +336,6 @@ def _load(data: bytes, kinds: _StandIns, values: int, limits: PickleLimits) -> A
         raise
     except Exception as error:
         raise UnsafePickle(f"a pickle that is no array of references: {type(error).__name__}: {error}"[:300]) from None
-
-
-def _checked(state: object, kinds: _StandIns) -> Pickled:
-    if type(state) is not tuple or len(state) != 5:
-        raise UnsafePickle("a pickled array without its five parts")
-    _, shape, dtype, fortran, values = state
-    if type(shape) is not tuple or not all(type(n) is int and 0 <= n < 2**63 for n in shape) or len(shape) > 64:
-        raise UnsafePickle("a pickled array whose shape is no list of lengths")
-    if type(values) is not list or len(values) != prod(shape):
-        raise UnsafePickle(f"a pickled array of shape {shape} that does not list so many values"[:200])
-    if fortran is not False:
-        raise UnsafePickle("a pickled array in the order of Fortran", remedy="C order is read")
-    fields = _fields(dtype, kinds)
-    plain = _Plain(kinds, 100 * (len(values) + 200))
-    columns = tuple(map(plain.cells, (values,) if fields is None else _columns(values, len(fields))))
-    _settle(columns, kinds)
-    return Pickled(fields, shape, columns)
 
 
 def _fields(dtype: object, kinds: _StandIns) -> tuple[str, ...] | None:
@@ -407,10 +401,10 @@ class _Plain:
             raise UnsafePickle("a pickled scalar of an unknown type")
         fields = []
         for name in state[3] if type(state[3]) is tuple else ():
-            said = state[4].items.get(name) if type(state[4]) is self.kinds.mapping and type(name) is str else None
-            if type(said) is not tuple or len(said) < 2 or type(said[1]) is not int:
+            place = state[4].items.get(name) if type(state[4]) is self.kinds.mapping and type(name) is str else None
+            if type(place) is not tuple or len(place) < 2 or type(place[1]) is not int:
                 raise UnsafePickle("a pickled row without the places of its fields")
-            fields.append((self._layout(said[0], depth + 1), said[1]))
+            fields.append((self._layout(place[0], depth + 1), place[1]))
         return ScalarLayout(dtype.code, state[1], tuple(fields))
 
 
@@ -433,7 +427,14 @@ def _settle(columns: tuple[list[Any], ...], kinds: _StandIns) -> None:
             references += column
         elif kinds.reference in types:
             references += [value for value in column if type(value) is kinds.reference]
-    _become_references(references)
+    # Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each.
+    if not _all_sound(references):
+        for value in references:
+            reference = _reference({key: getattr(value, key, None) for key in KEYS})
+            for key in KEYS:
+                setattr(value, key, getattr(reference, key))
+    for name, said in (("home", None), ("__class__", ObjectReference)):
+        deque(map(object.__setattr__, references, repeat(name), repeat(said)), 0)
 
 
 def _reference(items: dict[str, object]) -> ObjectReference:
@@ -444,17 +445,6 @@ def _reference(items: dict[str, object]) -> ObjectReference:
     if not isinstance(found, ObjectReference):
         raise UnsafePickle("a pickled array with a region, which is stored as JSON alone")
     return found
-
-
-def _become_references(stand_ins: list[object]) -> None:
-    """Make ObjectReferences of stand-ins, which have the same slots; for sound ones without a step of Python each."""
-    if not _all_sound(stand_ins):
-        for value in stand_ins:
-            reference = _reference({key: getattr(value, key, None) for key in KEYS})
-            for key in KEYS:
-                setattr(value, key, getattr(reference, key))
-    for name, said in (("home", None), ("__class__", ObjectReference)):
-        deque(map(object.__setattr__, stand_ins, repeat(name), repeat(said)), 0)
 
 
 def _all_sound(stand_ins: list[object]) -> bool:

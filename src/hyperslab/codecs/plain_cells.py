@@ -17,7 +17,7 @@ import numpy as np
 
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ChunkLayout
-from hyperslab.codecs.config import Config, only, unfit
+from hyperslab.codecs.config import Config, only, require_type, unfit
 from hyperslab.codecs.references import references_of, spelled
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.model.cells import Values
@@ -36,6 +36,7 @@ from hyperslab.model.dtypes import (
 )
 from hyperslab.model.refs import ObjectReference, RegionReference
 
+# What the plain values of fixed cells are, by the dtype's kind, and which of them is its zero.
 _FIXED: dict[str, tuple[frozenset[type], object]] = {
     "b": (frozenset({bool}), False),
     "i": (frozenset({int}), 0),
@@ -44,7 +45,6 @@ _FIXED: dict[str, tuple[frozenset[type], object]] = {
     "U": (frozenset({str}), ""),
     "S": (frozenset({bytes}), b""),
 }
-"""What the plain values of fixed cells are, by the dtype's kind, and which of them is its zero."""
 _CLASSES: dict[type, type] = {
     VlenString: str,
     VlenBytes: bytes,
@@ -74,12 +74,12 @@ class PlainCells:
                 raise unfit(codec, "text, numbers and references", kind)
 
     def columns(self, array: Values) -> list[list[object]]:
-        """The plain values of the cells, in C order; Invalid for a cell that is not of its type."""
+        """Return the plain values of the cells, in C order; Invalid for a cell that is not of its type."""
         parts = [array] if self.names is None else [array[name] for name in self.names]
         return [self._plain(part, kind) for part, kind in zip(parts, self._kinds, strict=True)]
 
     def cells(self, columns: Sequence[list[object]], shape: tuple[int, ...]) -> Values:
-        """The cells of plain values; CorruptChunk for a value that is none of the type."""
+        """Return the cells of plain values; CorruptChunk for a value that is none of the type."""
         if self.names is None:
             return self._column(columns[0], self._kinds[0]).reshape(shape)
         out = np.empty(shape, self.dtype)
@@ -102,7 +102,15 @@ class PlainCells:
 
     def _column(self, values: list[object], kind: DataType) -> Values:
         if isinstance(kind, np.dtype):
-            return self._fixed(values, kind)
+            allowed, zero = _FIXED[kind.kind]
+            cells: list[Any] = self._written(values, allowed, zero, kind)
+            width = kind.itemsize // (4 if zero == "" else 1)
+            if isinstance(zero, str | bytes) and max(map(len, cells), default=0) > width:
+                raise self._corrupt("a text that is too long", kind)
+            try:
+                return np.array(cells, kind)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise self._corrupt(str(error), kind) from None
         if isinstance(kind, ObjectRef | RegionRef):
             return self._references(values, kind)
         wanted = _CLASSES[type(kind)]
@@ -124,18 +132,6 @@ class PlainCells:
             for value in values
         ]
 
-    def _fixed(self, values: list[Any], kind: NumpyDType) -> Values:
-        allowed, zero = _FIXED[kind.kind]
-        values = self._written(values, allowed, zero, kind)
-        if isinstance(zero, str | bytes) and max(map(len, values), default=0) > kind.itemsize // (
-            4 if zero == "" else 1
-        ):
-            raise self._corrupt("a text that is too long", kind)
-        try:
-            return np.array(values, kind)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise self._corrupt(str(error), kind) from None
-
     def _references(self, values: list[Any], kind: DataType) -> Values:
         wanted = _CLASSES[type(kind)]
         written = values
@@ -154,7 +150,7 @@ class PlainCells:
         return _objects(written, np.dtype(object))
 
     def _written(self, values: list[Any], allowed: frozenset[type], zero: Any, kind: DataType) -> list[Any]:
-        """The values, zero in place of those that were never written."""
+        """Return the values, zero in place of those that were never written."""
         if set(map(type, values)) <= allowed:
             return values
         values = [zero if _never_written(value) else value for value in values]
@@ -162,8 +158,10 @@ class PlainCells:
             raise self._corrupt(f"a cell is {min(t.__name__ for t in wrong)}", kind)
         return values
 
-    def _corrupt(self, said: str, kind: DataType) -> CorruptChunk:
-        return CorruptChunk(f"{self._codec}: {said}"[:300], expected=f"cells of type {describe(kind)}", found="others")
+    def _corrupt(self, problem: str, kind: DataType) -> CorruptChunk:
+        return CorruptChunk(
+            f"{self._codec}: {problem}"[:300], expected=f"cells of type {describe(kind)}", found="others"
+        )
 
 
 def _kind(field: NumpyDType) -> DataType:
@@ -186,7 +184,7 @@ def _itself(value: object) -> object:
 
 
 def _objects(values: list[object], dtype: NumpyDType) -> Values:
-    """The values one by one: NumPy takes lists of them apart."""
+    """Return the values one by one: NumPy takes lists of them apart."""
     return np.fromiter(values, object, len(values)) if dtype.kind == "O" else np.array(values, dtype)
 
 
@@ -203,29 +201,24 @@ class IsoTime(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("iso_time", config, "dtype")
-        if not isinstance(cells.dtype, VlenString):
-            raise unfit("iso_time", "text", cells.dtype)
+        require_type("iso_time", "text", cells.dtype, VlenString)
         dtype = read.dtype("iso_time", config, "dtype")
         if dtype.kind not in "mM":
             raise Invalid(f"codec 'iso_time': dtype={dtype.str!r}", remedy="a dtype of times, such as '<M8[s]'")
-        self._cells = ChunkLayout(dtype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Times as they are stored."""
-        return self._cells
+        self.cells = ChunkLayout(dtype, cells.shape)
 
     def encode(self, array: Values) -> Values:
-        """Not offered."""
+        """Refuse to write: Unsupported."""
         raise Unsupported("writing times as text over cells of times", remedy="open with native=True to write them")
 
     def decode(self, array: Values) -> Values:
-        """The text of each cell."""
+        """Return the text of each cell."""
         return iso_texts(array)
 
 
 def iso_texts(times: Values) -> Values:
-    """The times as text: ``2020-01-31T12:00:00``, ``-P5D``, ``PT0.25S``; of a type without a unit the bare number."""
+    """Return the times as text: ``2020-01-31T12:00:00``, ``-P5D``, ``PT0.25S``; of a type without a unit the bare
+    number."""
     unit, count = np.datetime_data(times.dtype)
     native = times.astype(times.dtype.newbyteorder("="))  # datetime_as_string misreads others
     numbers = native.view(np.int64).reshape(-1).tolist()
@@ -272,20 +265,15 @@ class Categorize(ArrayToArray):
         self._text = cells.numpy_dtype
         self._words = np.array(["", *labels], self._text)
         self._places = {label: place for place, label in enumerate(labels, 1)}
-        self._cells = ChunkLayout(astype, cells.shape)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Integers."""
-        return self._cells
+        self.cells = ChunkLayout(astype, cells.shape)
 
     def encode(self, array: Values) -> Values:
-        """The place of each word among the labels."""
+        """Return the place of each word among the labels."""
         places = [self._places.get(word, 0) for word in array.reshape(-1).tolist()]
-        return np.array(places, self._cells.numpy_dtype).reshape(array.shape)
+        return np.array(places, self.cells.numpy_dtype).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """The words; CorruptChunk for a number that is no label."""
+        """Return the words; CorruptChunk for a number that is no label."""
         if array.size and (int(array.max()) >= len(self._words) or int(array.min()) < 0):
             found = (int(array.min()), int(array.max()))
             raise CorruptChunk("categorize: no such label", expected=f"0 to {len(self._words) - 1}", found=found)
@@ -298,20 +286,13 @@ class EnumMembers(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("enum_members", config)
-        if not isinstance(cells.dtype, Enum):
-            raise unfit("enum_members", "enumerations", cells.dtype)
-        self._kind = cells.dtype
-        self._cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
+        self._kind = require_type("enum_members", "enumerations", cells.dtype, Enum)
+        self.cells = ChunkLayout(cells.numpy_dtype, cells.shape, cells.fill_value)
         fill = 0 if cells.fill_value is None else int(cells.fill_value)
-        self._allowed = np.array([*dict(cells.dtype.members).values(), fill], cells.numpy_dtype)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """The whole numbers."""
-        return self._cells
+        self._allowed = np.array([*dict(self._kind.members).values(), fill], cells.numpy_dtype)
 
     def encode(self, array: Values) -> Values:
-        """The same cells; Invalid names one that is no member."""
+        """Return the same cells; Invalid names one that is no member."""
         wrong = array[~np.isin(array, self._allowed)]
         if wrong.size:
             members = ", ".join(f"{name} = {value}" for name, value in self._kind.members[:20])
@@ -319,5 +300,5 @@ class EnumMembers(ArrayToArray):
         return array
 
     def decode(self, array: Values) -> Values:
-        """The same cells."""
+        """Return the same cells."""
         return array

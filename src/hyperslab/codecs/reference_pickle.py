@@ -35,7 +35,7 @@ _STOP, _MARK, _NONE = b".", b"(", b"N"
 
 
 def pickled(columns: Sequence[list[object]], dtype: NumpyDType, shape: tuple[int, ...], protocol: int = 5) -> bytes:
-    """An array of objects, or of rows with objects, whose values these columns hold (one for each field)."""
+    """Return an array of objects, or of rows with objects, whose values these columns hold (one for each field)."""
     writer = _Writer(protocol)
     writer.array(columns, dtype, shape)
     return b"".join([*writer.parts, _STOP])
@@ -49,7 +49,7 @@ class _Writer:
         self._memory: dict[object, bytes] = {}
 
     def array(self, columns: Sequence[list[object]], dtype: NumpyDType, shape: tuple[int, ...]) -> None:
-        """``_reconstruct(ndarray, (0,), b"b")`` with the state of the array."""
+        """Write ``_reconstruct(ndarray, (0,), b"b")`` with the state of the array."""
         add = self.parts.append
         self.name("numpy.core.multiarray", "_reconstruct")
         self.name("numpy", "ndarray")
@@ -74,7 +74,7 @@ class _Writer:
         add(b"etb")
 
     def dtype(self, dtype: NumpyDType) -> None:
-        """``dtype(code, False, True)`` with the state of the dtype."""
+        """Write ``dtype(code, False, True)`` with the state of the dtype."""
         names = dtype.names
         code = f"V{dtype.itemsize}" if names else "O8" if dtype.kind == "O" else dtype.str[1:]
         self.name("numpy", "dtype")
@@ -89,7 +89,7 @@ class _Writer:
         self.parts.append(b"tb")
 
     def fields(self, dtype: NumpyDType) -> None:
-        """The dictionary of the fields: name, dtype and offset."""
+        """Write the dictionary of the fields: name, dtype and offset."""
         self.parts.append(b"}(")
         fields: Any = dtype.fields
         for name in dtype.names or ():
@@ -100,7 +100,7 @@ class _Writer:
         self.parts.append(b"u")
 
     def value(self, value: object) -> None:
-        """A cell, or a field of a row."""
+        """Write a cell, or a field of a row."""
         if not isinstance(value, ObjectReference):
             self.plain(value)
             return
@@ -112,7 +112,7 @@ class _Writer:
         self.parts.append(b"u")
 
     def name(self, module: str, name: str) -> None:
-        """A class or function."""
+        """Write a class or function."""
         key = (module, name)
         if key in self._memory:
             self.parts.append(self._memory[key])
@@ -123,12 +123,12 @@ class _Writer:
         self._memorize(key)
 
     def plains(self, *values: object) -> None:
-        """One after the other."""
+        """Write plain values one after the other."""
         for value in values:
             self.plain(value)
 
     def plain(self, value: object) -> None:
-        """Text, bytes, a number, a truth value, None, or a tuple of them; Invalid for anything else."""
+        """Write text, bytes, a number, a truth value, None, or a tuple of them; Invalid for anything else."""
         match value:
             case str():
                 self._text(value)
@@ -203,38 +203,37 @@ class ReferencePickle(ArrayToBytes):
         self._stored = cells.shape or (1,)
 
     def encode(self, array: Values) -> Buffer:
-        """The pickle; Invalid for a cell that is not of its type."""
+        """Return the pickle; Invalid for a cell that is not of its type."""
         return pickled(self._plain.columns(array), self._plain.stored, self._stored, self._protocol)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; UnsafePickle for anything but an array of references and plain values, CorruptChunk for an array
-        of another shape or with other fields."""
+        """Return the cells; UnsafePickle for anything but an array of references and plain values, CorruptChunk for an
+        array of another shape or with other fields."""
         fields = self._plain.names
         found = read_pickled(bytes(data), prod(self._stored) * len(fields or "1"))
         if found.shape not in (self._shape, self._stored):
             raise CorruptChunk("reference_pickle: wrong shape", expected=self._stored, found=str(found.shape)[:80])
         columns = found.columns
         if found.fields is None and fields is not None:  # rows as tuples in an array of objects
-            columns = _columns_of_rows(columns[0], len(fields))
+            count = len(fields)
+            empty = (0,) * count
+            rows = [row if type(row) is tuple else empty if row in (0, None) else (row,) for row in columns[0]]
+            if any(len(row) != count for row in rows):
+                message = "reference_pickle: a row has other fields"
+                raise CorruptChunk(message, expected=f"{count} fields", found="others")
+            columns = tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(count))
         elif found.fields != fields:
             raise CorruptChunk("reference_pickle: other fields", expected=fields, found=str(found.fields)[:80])
-        return self._plain.cells([self._as_text(column) for column in columns], self._shape)
-
-    @staticmethod
-    def _as_text(column: list[object]) -> list[object]:
-        """Return a structure within a row as JSON, since it has no type of its own here."""
-        if tuple not in set(map(type, column)):
-            return column
-        return [_json_of(value) if type(value) is tuple else value for value in column]
-
-
-def _columns_of_rows(rows: list[Any], count: int) -> tuple[list[Any], ...]:
-    """Return the fields of rows; a row that was never written is 0."""
-    empty = (0,) * count
-    rows = [row if type(row) is tuple else empty if row in (0, None) else (row,) for row in rows]
-    if any(len(row) != count for row in rows):
-        raise CorruptChunk("reference_pickle: a row has other fields", expected=f"{count} fields", found="others")
-    return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(count))
+        # A structure within a row becomes JSON, since it has no type of its own here.
+        return self._plain.cells(
+            [
+                [_json_of(value) if type(value) is tuple else value for value in column]
+                if tuple in set(map(type, column))
+                else column
+                for column in columns
+            ],
+            self._shape,
+        )
 
 
 def _json_of(value: tuple[object, ...]) -> str:

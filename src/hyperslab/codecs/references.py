@@ -7,7 +7,7 @@ mean is told in :mod:`~hyperslab.model.refs`; other keys of a reference are pass
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -29,25 +29,45 @@ from hyperslab.selection.region_bounds import checked
 
 
 _LARGEST = 2**63 - 1
+_KINDS = ("all", "none", "slices", "orthogonal", "points", "blocks")
 
 
 def region_of(document: object) -> Region:
-    """The region that a document spells; FormatError for any other document."""
+    """Return the region that a document spells; FormatError for any other document."""
     if not isinstance(document, dict):
         raise FormatError(f"a region is an object, not {type(document).__name__}")
-    kind = document.get("type")
-    read = _KINDS.get(kind) if isinstance(kind, str) else None
-    if read is None:
-        said = repr(kind[:40]) if isinstance(kind, str) else type(kind).__name__
-        raise FormatError(f"a region of an unknown type ({said})", remedy=f"known are {', '.join(_KINDS)}")
     try:
-        return checked(read(document))
+        return checked(_unchecked_region(document))
     except SelectionError as error:
         raise FormatError(f"a region that is not within its own shape: {error.said}") from None
 
 
+def _unchecked_region(document: dict[str, object]) -> Region:
+    match kind := document.get("type"):
+        case "all":
+            return Everything(_shape(document) if "shape" in document else None)
+        case "none":
+            return Nothing()
+        case "slices" | "orthogonal":
+            axes = _items(document, "axes")
+            if kind == "slices" and any(isinstance(axis, dict) and "index" in axis for axis in axes):
+                raise FormatError("a region of slices with a list of positions", remedy="its type is orthogonal")
+            return Product(tuple(map(_axis, axes)), _shape(document))
+        case "points":
+            return Points(tuple(_numbers(point, "point") for point in _items(document, "points")), _shape(document))
+        case "blocks":
+            blocks = []
+            for block in _items(document, "blocks"):
+                if not isinstance(block, list) or len(block) != 2:
+                    raise FormatError("a block of a region that is not [start, stop]")
+                blocks.append((_numbers(block[0], "start of a block"), _numbers(block[1], "stop of a block")))
+            return Blocks(tuple(blocks), _shape(document))
+    shown = repr(kind[:40]) if isinstance(kind, str) else type(kind).__name__
+    raise FormatError(f"a region of an unknown type ({shown})", remedy=f"known are {', '.join(_KINDS)}")
+
+
 def spelled_region(region: Region, *, scalar_as_one: bool = False) -> dict[str, object]:
-    """What :func:`region_of` reads. ``scalar_as_one``: an array without dimensions has the shape ``[1]`` there.
+    """Return what :func:`region_of` reads. ``scalar_as_one``: an array without dimensions has the shape ``[1]`` there.
 
     SelectionError when the region contradicts its shape.
     """
@@ -73,48 +93,6 @@ def _spelled_axis(axis: Steps | tuple[int, ...]) -> dict[str, object]:
     if isinstance(axis, Steps):
         return {"start": axis.start, "stop": axis.stop, "step": axis.step}
     return {"index": list(axis)}
-
-
-def _all(document: dict[str, object]) -> Region:
-    return Everything(_numbers(document["shape"], "shape") if "shape" in document else None)
-
-
-def _none(document: dict[str, object]) -> Region:
-    return Nothing()
-
-
-def _slices(document: dict[str, object]) -> Region:
-    axes = _items(document, "axes")
-    if any(isinstance(axis, dict) and "index" in axis for axis in axes):
-        raise FormatError("a region of slices with a list of positions", remedy="its type is orthogonal")
-    return Product(tuple(_axis(axis) for axis in axes), _shape(document))
-
-
-def _orthogonal(document: dict[str, object]) -> Region:
-    return Product(tuple(_axis(axis) for axis in _items(document, "axes")), _shape(document))
-
-
-def _points(document: dict[str, object]) -> Region:
-    return Points(tuple(_numbers(point, "point") for point in _items(document, "points")), _shape(document))
-
-
-def _blocks(document: dict[str, object]) -> Region:
-    blocks = []
-    for block in _items(document, "blocks"):
-        if not isinstance(block, list) or len(block) != 2:
-            raise FormatError("a block of a region that is not [start, stop]")
-        blocks.append((_numbers(block[0], "start of a block"), _numbers(block[1], "stop of a block")))
-    return Blocks(tuple(blocks), _shape(document))
-
-
-_KINDS: dict[str, Callable[[dict[str, object]], Region]] = {
-    "all": _all,
-    "none": _none,
-    "slices": _slices,
-    "orthogonal": _orthogonal,
-    "points": _points,
-    "blocks": _blocks,
-}
 
 
 def _shape(document: dict[str, object]) -> tuple[int, ...]:
@@ -152,31 +130,31 @@ KEYS = ("path", "source", "object_id", "source_object_id")
 _ALL = frozenset(KEYS)
 
 
-def reference_of(said: object) -> ObjectReference | RegionReference:
-    """The reference that an object spells: to a region where it has one. FormatError for anything else."""
-    if not isinstance(said, Mapping):
-        raise FormatError(f"a reference is an object, not {type(said).__name__}")
-    path = said.get("path")
+def reference_of(document: object) -> ObjectReference | RegionReference:
+    """Return the reference that an object spells: to a region where it has one. FormatError for anything else."""
+    if not isinstance(document, Mapping):
+        raise FormatError(f"a reference is an object, not {type(document).__name__}")
+    path = document.get("path")
     if not isinstance(path, str) or not path:
         raise FormatError(f"a reference with the path {str(path)[:40]!r}")
     path = path if path.startswith("/") else f"/{path}"
-    source = _text(said, "source") or "."
-    ids = _text(said, "object_id"), _text(said, "source_object_id")
-    region = said.get("region")
+    source = _text(document, "source") or "."
+    ids = _text(document, "object_id"), _text(document, "source_object_id")
+    region = document.get("region")
     if region is None:
         return ObjectReference(path, source, *ids)
     return RegionReference(path, region_of(region), source, *ids)
 
 
-def _text(said: Mapping[object, object], key: str) -> str | None:
-    value = said.get(key)
+def _text(document: Mapping[object, object], key: str) -> str | None:
+    value = document.get(key)
     if not (value is None or isinstance(value, str)):
         raise FormatError(f"a reference whose {key} is {type(value).__name__}, not text")
     return value
 
 
 def references_of(objects: Sequence[object]) -> list[ObjectReference | RegionReference]:
-    """:func:`reference_of` of each; faster for references to whole nodes, of which there may be very many."""
+    """Return :func:`reference_of` of each; faster for references to whole nodes, of which there may be very many."""
     plain = [said for said in objects if type(said) is dict and said.keys() == _ALL]
     if len(plain) < len(objects):
         return list(map(reference_of, objects))
@@ -195,19 +173,19 @@ def all_sound(paths: list[Any], sources: list[Any], *ids: list[Any]) -> bool:
 
 
 def spelled(reference: ObjectReference | RegionReference, *, scalar_as_one: bool = False) -> dict[str, object]:
-    """What :func:`reference_of` reads, with all keys; ids that are not known are None.
+    """Return what :func:`reference_of` reads, with all keys; ids that are not known are None.
 
     ``scalar_as_one``: arrays without dimensions have the shape ``[1]`` in regions, as in all documents of Zarr v2.
     """
-    said: dict[str, object] = {
+    document: dict[str, object] = {
         "source": reference.source,
         "path": reference.path,
         "object_id": reference.object_id,
         "source_object_id": reference.source_object_id,
     }
     if isinstance(reference, RegionReference):
-        said["region"] = spelled_region(reference.region, scalar_as_one=scalar_as_one)
-    return said
+        document["region"] = spelled_region(reference.region, scalar_as_one=scalar_as_one)
+    return document
 
 
 # -- reference_text: a path, or compact JSON where a path is not all; HDMF on Zarr v3 ----------------------------------
@@ -227,26 +205,21 @@ class ReferenceText(ArrayToArray):
         if not isinstance(cells.dtype, ObjectRef | RegionRef):
             raise unfit("reference_text", "references", cells.dtype)
         self._kind: ObjectRef | RegionRef = cells.dtype
-        self._cells = ChunkLayout(VlenString(), cells.shape, "")
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Text."""
-        return self._cells
+        self.cells = ChunkLayout(VlenString(), cells.shape, "")
 
     def encode(self, array: Values) -> Values:
-        """The text of each reference; Invalid for a cell that is none."""
+        """Return the text of each reference; Invalid for a cell that is none."""
         texts = [text_of(cell, self._kind) for cell in array.reshape(-1).tolist()]
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """The references; CorruptChunk for text that spells none."""
+        """Return the references; CorruptChunk for text that spells none."""
         texts = array.reshape(-1).tolist()
         return np.fromiter((of_text(text, self._kind) for text in texts), object, len(texts)).reshape(array.shape)
 
 
 def text_of(cell: Reference | None, kind: ObjectRef | RegionRef) -> str:
-    """A reference, or None, as text; Invalid for anything else."""
+    """Return a reference, or None, as text; Invalid for anything else."""
     if cell is None:
         return ""
     if not isinstance(cell, _CLASSES[type(kind)]):
@@ -255,14 +228,14 @@ def text_of(cell: Reference | None, kind: ObjectRef | RegionRef) -> str:
         )
     if isinstance(cell, ObjectReference) and cell.source == ".":
         return cell.path
-    said = spelled(cell)
-    kept = {"path", "source"} if isinstance(cell, ObjectReference) else set(said)
-    said = {key: said[key] for key in kept if said[key] is not None}
-    return json.dumps(said, separators=(",", ":"), sort_keys=True)
+    document = spelled(cell)
+    kept = {"path", "source"} if isinstance(cell, ObjectReference) else set(document)
+    document = {key: document[key] for key in kept if document[key] is not None}
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
 def of_text(text: str, kind: ObjectRef | RegionRef) -> Reference | None:
-    """The reference that a text spells, None for the empty one; CorruptChunk for any other text."""
+    """Return the reference that a text spells, None for the empty one; CorruptChunk for any other text."""
     if not text:
         return None
     try:
@@ -276,5 +249,5 @@ def of_text(text: str, kind: ObjectRef | RegionRef) -> Reference | None:
     return found
 
 
-def _corrupt(said: str, text: str, kind: ObjectRef | RegionRef) -> CorruptChunk:
-    return CorruptChunk(f"reference_text: {said}", expected=f"text of a {describe(kind)}", found=repr(text[:60]))
+def _corrupt(problem: str, text: str, kind: ObjectRef | RegionRef) -> CorruptChunk:
+    return CorruptChunk(f"reference_text: {problem}", expected=f"text of a {describe(kind)}", found=repr(text[:60]))

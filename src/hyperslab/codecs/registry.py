@@ -21,6 +21,7 @@ from hyperslab.model.spec import ArraySpec, Codec
 
 INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
 """How the index of a shard is stored unless its document says otherwise."""
+# Shards within shards: each level is a chain that is built beforehand, and a document may ask for any number of them.
 _NESTED = 8
 
 
@@ -40,7 +41,8 @@ def try_chain(spec: ArraySpec) -> None:
 
 
 def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
-    """``chunk_shape``, ``codecs``, ``index_codecs`` (little-endian with crc32c), ``index_location`` (``end``)."""
+    """Make the codec of ``chunk_shape``, ``codecs``, ``index_codecs`` (little-endian with crc32c), ``index_location``
+    (``end``)."""
     only("sharding_indexed", config, "chunk_shape", "codecs", "index_codecs", "index_location")
     shape = config.get("chunk_shape")
     if (
@@ -67,7 +69,8 @@ MAKERS: dict[str, Maker] = {**REGISTRY, "sharding_indexed": make_sharding}
 
 
 def as_codecs(value: object) -> tuple[Codec, ...]:
-    """Codecs from our own values, or from Zarr v3's JSON (an object with name and configuration, or a bare name)."""
+    """Return codecs from our own values, or from Zarr v3's JSON (an object with name and configuration, or a bare
+    name)."""
     if not isinstance(value, list | tuple):
         raise Invalid(f"codecs are {value!r}", remedy="a list")
     return tuple(_as_codec(item) for item in value)
@@ -87,7 +90,7 @@ def _as_codec(value: Any) -> Codec:
 
 
 def _depth(codecs: Sequence[Codec]) -> int:
-    """How many shards lie within each other."""
+    """Return how many shards lie within each other."""
     inner = [c.config.get("codecs", ()) for c in codecs if c.name == "sharding_indexed"]
     return max((1 + _depth(as_codecs(value)) for value in inner), default=0)
 
@@ -123,7 +126,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 
 
 def parse_codec(codec: Any, dtype: NumpyDType | None = None) -> tuple[Codec, ...]:
-    """The codecs that a user asks for, behind ``bytes`` (which formats add); Invalid lists what exists.
+    """Return the codecs that a user asks for, behind ``bytes`` (which formats add); Invalid lists what exists.
 
     ``codec`` is a word (names joined by ``+``, parameters after colons), None or ``"none"``, a ``Codec``, a dict (Zarr
     v3's ``name``/``configuration`` or numcodecs' ``id``), or a list of these. ``dtype`` decides the shuffle of Blosc.
@@ -154,11 +157,11 @@ def _with_inner(codec: Codec) -> Codec:
         return codec
     if not isinstance(codec.config.get("chunk_shape"), list | tuple):
         raise Invalid("codec 'sharding_indexed' has no chunk_shape", remedy="a length for each axis")
-    said = {"codecs": (), **codec.config}
+    config = {"codecs": (), **codec.config}
     chains: dict[str, object] = {
-        key: tuple(map(_with_inner, as_codecs(said[key]))) for key in ("codecs", "index_codecs") if key in said
+        key: tuple(map(_with_inner, as_codecs(config[key]))) for key in ("codecs", "index_codecs") if key in config
     }
-    return Codec(codec.name, {**said, **chains})
+    return Codec(codec.name, {**config, **chains})
 
 
 def _parse_word(word: str, itemsize: int) -> Codec:
@@ -175,15 +178,15 @@ def _parse_word(word: str, itemsize: int) -> Codec:
 
 def _complete(codec: Codec, itemsize: int) -> Codec:
     """Fill in what depends on the cells or has a better default for people than for documents."""
-    given = {key: value for key, value in codec.config.items() if value is not None}
+    parameters = {key: value for key, value in codec.config.items() if value is not None}
     match canonical(codec.name):
         case "blosc":
             shuffle = "bitshuffle" if itemsize == 1 else "shuffle"
-            return Codec("blosc", {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize} | given)
+            return Codec("blosc", {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize} | parameters)
         case "shuffle":
-            return Codec("shuffle", {"elementsize": itemsize} | given)
+            return Codec("shuffle", {"elementsize": itemsize} | parameters)
         case "zstd":
-            return Codec("zstd", {"level": 3, "checksum": False} | given)
+            return Codec("zstd", {"level": 3, "checksum": False} | parameters)
         case _:
             return codec
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from struct import Struct
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from google_crc32c import value as crc32c
@@ -48,7 +48,7 @@ class ShardIndex:
 
     @classmethod
     def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
-        """A checked index; FormatError when its codecs give no fixed size or the location is unknown."""
+        """Return a checked index; FormatError when its codecs give no fixed size or the location is unknown."""
         if location not in ("start", "end"):
             raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
         index = cls(counts, tuple(codecs), "start" if location == "start" else "end", most)
@@ -72,16 +72,24 @@ class ShardIndex:
         return self.chain.size or 0
 
     def parse(self, data: Buffer, total: int | None = None) -> Entries:
-        """The entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in it."""
+        """Return the entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in
+        it."""
         entries: Entries = self.chain.decode(data)
         if total is not None:
             bad = self.unsound(entries, total)
             if bad.any():
-                self._refuse(entries, total, bad)
+                place = tuple(int(i) for i in np.argwhere(bad)[0])
+                offset, length = (int(number) for number in entries[place])
+                first, limit = map(int, self._room(total))
+                if first <= offset and offset + length <= limit:
+                    what, expected = "is too long for its cells", f"at most {self.most} bytes"
+                else:
+                    what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
+                raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))
         return entries
 
     def find(self, shard: Buffer) -> Entries:
-        """The checked entries of a whole shard."""
+        """Return the checked entries of a whole shard."""
         total, size = len(shard), self.nbytes
         if total < size:
             raise CorruptChunk("the shard is shorter than its index", expected=f"at least {size} bytes", found=total)
@@ -89,7 +97,8 @@ class ShardIndex:
         return self.parse(view[:size] if self.location == "start" else view[total - size :], total)
 
     def cut(self, shard: Buffer, numbers: Sequence[int]) -> list[Part]:
-        """The stored bytes of inner chunks, by their numbers in C order, of a whole shard whose index is checked."""
+        """Return the stored bytes of inner chunks, by their numbers in C order, of a whole shard whose index is
+        checked."""
         view = memoryview(shard)
         total, size, few = len(view), self.nbytes, self._few
         if few is not None and total >= size:  # what find does, without its calls; it tells what is wrong
@@ -118,15 +127,15 @@ class ShardIndex:
         return Struct(f"<{2 * self.size}QI") if usual and self.size <= _FEW else None
 
     def render(self, entries: Entries) -> Buffer:
-        """The encoded index."""
+        """Return the encoded index."""
         return self.chain.encode(entries)
 
     def empty(self) -> Entries:
-        """Entries of a shard of which nothing is written."""
+        """Return entries of a shard of which nothing is written."""
         return np.full((*self.counts, 2), MISSING, np.dtype("<u8"))
 
     def join(self, parts: Sequence[Part], reserve: Callable[[int], memoryview] = _fresh) -> memoryview:
-        """The shard of all its inner chunks, in C order, one after another without gaps, and its index.
+        """Return the shard of all its inner chunks, in C order, one after another without gaps, and its index.
 
         It lies in the memory that ``reserve`` gives for its length, which may be longer.
         """
@@ -146,7 +155,8 @@ class ShardIndex:
         return shard
 
     def unsound(self, entries: Entries, total: int) -> Values:
-        """Which entries lead out of a shard of ``total`` bytes, over its index, or are longer than an inner chunk."""
+        """Return which entries lead out of a shard of ``total`` bytes, over its index, or are longer than an inner
+        chunk."""
         offsets, lengths = entries[..., 0], entries[..., 1]
         first, limit = self._room(total)
         bad = (offsets < first) | (offsets > limit) | (lengths > limit - np.minimum(offsets, limit))
@@ -155,19 +165,9 @@ class ShardIndex:
         return np.asarray(bad & ~((offsets == MISSING) & (lengths == MISSING)))
 
     def _room(self, total: int) -> tuple[np.uint64, np.uint64]:
-        """Where the inner chunks of a shard of ``total`` bytes lie: behind the index, or before it."""
+        """Return where the inner chunks of a shard of ``total`` bytes lie: behind the index, or before it."""
         at_start = self.location == "start"
         return np.uint64(self.nbytes if at_start else 0), np.uint64(total if at_start else total - self.nbytes)
-
-    def _refuse(self, entries: Entries, total: int, bad: Values) -> NoReturn:
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
-        offset, length = (int(number) for number in entries[place])
-        first, limit = map(int, self._room(total))
-        if first <= offset and offset + length <= limit:
-            what, expected = "is too long for its cells", f"at most {self.most} bytes"
-        else:
-            what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
-        raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))
 
 
 # -- shards encoded and decoded whole; formats read and write parts of one by the index alone -------------------------
@@ -183,13 +183,13 @@ class Sharding(ArrayToBytes):
     def __init__(self, cells: ChunkLayout, inner: Chain, index: ShardIndex) -> None:
         self._shape = cells.shape
         self._dtype = cells.numpy_dtype
-        self._fill = _fill_cell(cells)
+        self._fill = ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]
         self._omits = cells.fill_value is not None
         self._inner = inner
         self._index = index
 
     def encode(self, array: Values) -> Buffer:
-        """The shard: inner chunks and index, without gaps."""
+        """Return the shard: inner chunks and index, without gaps."""
         parts: list[Part] = []
         for _, slices in self._places():
             block = array[slices]
@@ -197,14 +197,14 @@ class Sharding(ArrayToBytes):
         return self._index.join(parts)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells of the whole shard; CorruptChunk when the index points outside."""
+        """Return the cells of the whole shard; CorruptChunk when the index points outside."""
         entries = self._index.find(data)
         out = np.empty(self._shape, self._dtype)
         self._decode(data, entries, out)
         return out
 
     def decode_to(self, data: Buffer, out: Values) -> None:
-        """The cells of the whole shard, into ``out``."""
+        """Decode the cells of the whole shard into ``out``."""
         self._decode(data, self._index.find(data), out)
 
     def _decode(self, data: Buffer, entries: Values, out: Values) -> None:
@@ -233,8 +233,3 @@ class Sharding(ArrayToBytes):
         fill = np.asarray(self._fill, self._dtype).tobytes()
         first = block[(0,) * block.ndim]
         return first.tobytes() == fill and contiguous(block).tobytes() == fill * block.size
-
-
-def _fill_cell(cells: ChunkLayout) -> Any:
-    """What a missing inner chunk reads as; without a fill value zero or empty."""
-    return ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]

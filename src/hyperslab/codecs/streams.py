@@ -19,6 +19,7 @@ from hyperslab.errors import Invalid, MemoryLimit
 # -- bz2 and lzma, by the standard library -----------------------------------------------------------------------------
 
 
+# Bytes that a dictionary of LZMA may take; that of preset 9, the largest, needs 65 MiB to decode.
 _MEMORY = 80 << 20
 
 
@@ -41,11 +42,12 @@ class Streams(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """One stream."""
+        """Return one stream."""
         return self._compress(data)
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The content; CorruptChunk when it is longer or shorter than ``size``, cut off, or followed by anything."""
+        """Return the content; CorruptChunk when it is longer or shorter than ``size``, cut off, or followed by
+        anything."""
         limit = ceiling(size, self._room, len(data))
         parts: list[bytes] = []
         found = 0
@@ -73,14 +75,14 @@ class Streams(BytesToBytes):
 
 
 def make_bz2(config: Config, cells: ChunkLayout) -> Streams:
-    """bzip2, ``level`` 1 to 9."""
+    """Make bzip2 of ``level`` 1 to 9."""
     only("bz2", config, "level")
     level = integer("bz2", config, "level", 1, 1, 9)
     return Streams("bz2", lambda data: bz2.compress(data, level), bz2.BZ2Decompressor, cells)
 
 
 def make_lzma(config: Config, cells: ChunkLayout) -> Streams:
-    """LZMA: ``format`` 1 (xz), 2 (the old .lzma) or 3 (raw, needs ``filters``); parameters as the module ``lzma``.
+    """Make LZMA: ``format`` 1 (xz), 2 (the old .lzma) or 3 (raw, needs ``filters``); parameters as the module ``lzma``.
 
     What needs more than 80 MiB to decode (preset 9 needs 65) is refused.
     """
@@ -136,13 +138,14 @@ class Deflate(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """One stream; the same bytes for the same data."""
+        """Return one stream; the same bytes for the same data."""
         if self._level in _ISAL_LEVEL:
             return isal_zlib.compress(data, _ISAL_LEVEL[self._level], self._wrapping)
         return zlib.compress(data, self._level, self._wrapping)
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The content; CorruptChunk when it is longer or shorter than ``size``, cut off, or followed by anything."""
+        """Return the content; CorruptChunk when it is longer or shorter than ``size``, cut off, or followed by
+        anything."""
         limit = ceiling(size, self._room, len(data))
         out, rest = self._stream(data, limit)
         if rest:
@@ -158,7 +161,7 @@ class Deflate(BytesToBytes):
         return out
 
     def _stream(self, data: Buffer, limit: int) -> tuple[bytes, bytes]:
-        """The first stream's content, at most one byte more than ``limit``, and what follows the stream."""
+        """Return the first stream's content, at most one byte more than ``limit``, and what follows the stream."""
         stream = isal_zlib.decompressobj(self._wrapping)
         try:
             out = stream.decompress(data, limit + 1)
@@ -175,12 +178,12 @@ class Deflate(BytesToBytes):
 
 
 def make_zlib(config: Config, cells: ChunkLayout) -> Deflate:
-    """zlib, ``level`` -1 to 9."""
+    """Make zlib of ``level`` -1 to 9."""
     only("zlib", config, "level")
     return Deflate("zlib", _ZLIB, integer("zlib", config, "level", 1, -1, 9), cells)
 
 
 def make_gzip(config: Config, cells: ChunkLayout) -> Deflate:
-    """gzip, ``level`` -1 to 9."""
+    """Make gzip of ``level`` -1 to 9."""
     only("gzip", config, "level")
     return Deflate("gzip", _GZIP, integer("gzip", config, "level", 1, -1, 9), cells)

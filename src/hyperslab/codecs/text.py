@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperslab.codecs.base import ArrayToArray, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, damaged
-from hyperslab.codecs.config import Config, only, unfit
+from hyperslab.codecs.config import Config, only, require_type, unfit
 from hyperslab.codecs.references import of_text, text_of
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.cells import Values
@@ -30,15 +30,15 @@ class Base64(BytesToBytes):
         only("base64", config)
 
     def encoded_size(self, size: int) -> int:
-        """A third more."""
+        """Return a third more."""
         return (size + 2) // 3 * 4
 
     def encode(self, data: Buffer) -> Buffer:
-        """Text without line breaks."""
+        """Return text without line breaks."""
         return b2a_base64(data, newline=False)
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The bytes; CorruptChunk at the first character that is not base64."""
+        """Return the bytes; CorruptChunk at the first character that is not base64."""
         try:
             out = a2b_base64(data, strict_mode=True)
         except (Error, ValueError) as error:
@@ -52,22 +52,16 @@ class Utf8Bytes(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("utf8_bytes", config)
-        if not isinstance(cells.dtype, VlenBytes):
-            raise unfit("utf8_bytes", "byte strings", cells.dtype)
-        self._cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Text of any length."""
-        return self._cells
+        require_type("utf8_bytes", "byte strings", cells.dtype, VlenBytes)
+        self.cells = ChunkLayout(VlenString(), cells.shape, _text(cells.fill_value))
 
     def encode(self, array: Values) -> Values:
-        """Text; Invalid for a cell that is not UTF-8."""
+        """Return text; Invalid for a cell that is not UTF-8."""
         texts = [_text(cell) for cell in array.reshape(-1).tolist()]
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """Bytes."""
+        """Return bytes."""
         cells = [str(cell).encode() for cell in array.reshape(-1).tolist()]
         return np.fromiter(cells, object, len(cells)).reshape(array.shape)
 
@@ -84,23 +78,17 @@ class FixedUtf8(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("fixed_utf8", config, "length", "truncate")
-        if not isinstance(cells.dtype, VlenString):
-            raise unfit("fixed_utf8", "text", cells.dtype)
+        require_type("fixed_utf8", "text", cells.dtype, VlenString)
         length = config.get("length")
         if type(length) is not int or not 0 < length < 2**28:
             raise Invalid(f"codec 'fixed_utf8': length={length!r}", remedy="a whole number of bytes")
         self._length = length
         self._truncate = bool(config.get("truncate"))
         fill = None if cells.fill_value is None else np.bytes_(str(cells.fill_value).encode()[:length])
-        self._cells = ChunkLayout(np.dtype(f"S{length}"), cells.shape, fill)
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Bytes of one width."""
-        return self._cells
+        self.cells = ChunkLayout(np.dtype(f"S{length}"), cells.shape, fill)
 
     def encode(self, array: Values) -> Values:
-        """The text as bytes; Invalid names the longest that does not fit."""
+        """Return the text as bytes; Invalid names the longest that does not fit."""
         encoded = [text.encode() for text in array.reshape(-1).tolist()]
         longest = max(encoded, key=len, default=b"")
         if len(longest) > self._length:
@@ -110,21 +98,17 @@ class FixedUtf8(ArrayToArray):
                     f"text of {len(longest)} bytes does not fit into cells of {self._length}: {shown!r}",
                     remedy=f"make the array with the attribute _nczarr_maxstrlen={len(longest)}, or truncate=True",
                 )
-            encoded = [_cut(text, self._length) for text in encoded]
-        return np.array(encoded, self._cells.numpy_dtype).reshape(array.shape)
+            # Cut between characters: half a one at the end is no UTF-8, and is left out.
+            encoded = [text[: self._length].decode(errors="ignore").encode() for text in encoded]
+        return np.array(encoded, self.cells.numpy_dtype).reshape(array.shape)
 
     def decode(self, array: Values) -> Values:
-        """The text; CorruptChunk where the bytes are no UTF-8."""
+        """Return the text; CorruptChunk where the bytes are no UTF-8."""
         try:
             texts = [cell.decode() for cell in array.reshape(-1).tolist()]
         except UnicodeDecodeError as error:
             raise CorruptChunk(f"fixed_utf8: {error}", expected="UTF-8", found=error.object[:20]) from None
         return np.array(texts, np.dtypes.StringDType()).reshape(array.shape)
-
-
-def _cut(text: bytes, length: int) -> bytes:
-    """The text up to so many bytes, without half a character at the end."""
-    return text[:length].decode(errors="ignore").encode() if len(text) > length else text
 
 
 # -- record_text: packed rows of fixed width, as HDMF on Zarr v3 stores them -------------------------------------------
@@ -149,18 +133,13 @@ class RecordText(ArrayToArray):
         stored = np.dtype(
             [(name, f"<U{self._widths[name]}" if name in self._kinds else fields[name][0]) for name in base.names]
         )
-        self._cells = ChunkLayout(stored, cells.shape)
+        self.cells = ChunkLayout(stored, cells.shape)
         fill = ArraySpec(shape=(), dtype=base, chunks=(), fill_value=cells.fill_value).fill_cell()
-        self._cells = ChunkLayout(stored, cells.shape, self.encode(fill)[()])
-
-    @property
-    def cells(self) -> ChunkLayout:
-        """Packed rows."""
-        return self._cells
+        self.cells = ChunkLayout(stored, cells.shape, self.encode(fill)[()])
 
     def encode(self, array: Values) -> Values:
-        """The packed rows; Invalid names a field that is too narrow for what is to be put there."""
-        out = np.empty(array.shape, self._cells.numpy_dtype)
+        """Return the packed rows; Invalid names a field that is too narrow for what is to be put there."""
+        out = np.empty(array.shape, self.cells.numpy_dtype)
         for name in out.dtype.names or ():
             kind = self._kinds.get(name)
             if kind is None:
@@ -172,7 +151,7 @@ class RecordText(ArrayToArray):
         return out
 
     def decode(self, array: Values) -> Values:
-        """The rows; CorruptChunk where a reference is spelled wrong."""
+        """Return the rows; CorruptChunk where a reference is spelled wrong."""
         out = np.empty(array.shape, self._memory)
         for name in out.dtype.names or ():
             kind = self._kinds.get(name)
@@ -185,15 +164,15 @@ class RecordText(ArrayToArray):
         return out
 
 
-def _widths(said: object, dtype: NumpyDType, wanted: set[str]) -> dict[str, int]:
+def _widths(widths: object, dtype: NumpyDType, wanted: set[str]) -> dict[str, int]:
     objects = {name for name in dtype.names or () if dtype[name].hasobject}
-    if not isinstance(said, Mapping) or set(said) != wanted or objects != wanted:
+    if not isinstance(widths, Mapping) or set(widths) != wanted or objects != wanted:
         raise Invalid(
-            f"codec 'record_text': widths={said!r:.200}", remedy=f"the characters of {', '.join(sorted(wanted))}"
+            f"codec 'record_text': widths={widths!r:.200}", remedy=f"the characters of {', '.join(sorted(wanted))}"
         )
-    if not all(type(width) is int and 0 < width < 2**28 for width in said.values()):
-        raise Invalid(f"codec 'record_text': widths={said!r:.200}", remedy="whole numbers of characters")
-    return dict(said)
+    if not all(type(width) is int and 0 < width < 2**28 for width in widths.values()):
+        raise Invalid(f"codec 'record_text': widths={widths!r:.200}", remedy="whole numbers of characters")
+    return dict(widths)
 
 
 def _field_text(cell: Any, kind: Kind, name: str) -> str:

@@ -23,7 +23,7 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
 
 _LENGTH = Struct("<I")
-_MAX = 2**32 - 1
+_MAX = 2**32 - 1  # lengths are stored as uint32
 
 
 class Vlen(ArrayToBytes):
@@ -40,7 +40,7 @@ class Vlen(ArrayToBytes):
         self._unpack = unpack
 
     def encode(self, array: Values) -> Buffer:
-        """All cells in C order; Invalid for a cell of another kind."""
+        """Return all cells in C order; Invalid for a cell of another kind."""
         parts = [_LENGTH.pack(self._count)]
         for cell in array.reshape(-1).tolist():
             try:
@@ -53,7 +53,7 @@ class Vlen(ArrayToBytes):
         return b"".join(parts)
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when the count or a length does not fit."""
+        """Return the cells; CorruptChunk when the count or a length does not fit."""
         items = [self._read(item) for item in self._split(memoryview(data))]
         if self._dtype.kind == "O":
             return np.fromiter(items, object, len(items)).reshape(self._shape)
@@ -88,28 +88,24 @@ class Vlen(ArrayToBytes):
 
 
 def make_utf8(config: Config, cells: ChunkLayout) -> Vlen:
-    """Text in UTF-8; cells are ``StringDType``."""
+    """Return text in UTF-8; cells are ``StringDType``."""
     only("vlen-utf8", config)
-    if not isinstance(cells.dtype, VlenString):
-        raise read.unfit("vlen-utf8", "strings", cells.dtype)
+    read.require_type("vlen-utf8", "strings", cells.dtype, VlenString)
     return Vlen("vlen-utf8", cells, str.encode, lambda item: str(item, "utf-8"))
 
 
 def make_bytes(config: Config, cells: ChunkLayout) -> Vlen:
-    """Byte strings; cells are ``bytes``."""
+    """Make the codec of byte strings; cells are ``bytes``."""
     only("vlen-bytes", config)
-    if not isinstance(cells.dtype, VlenBytes):
-        raise read.unfit("vlen-bytes", "byte strings", cells.dtype)
+    read.require_type("vlen-bytes", "byte strings", cells.dtype, VlenBytes)
     return Vlen("vlen-bytes", cells, lambda cell: bytes(memoryview(cell)), bytes)
 
 
 def make_array(config: Config, cells: ChunkLayout) -> Vlen:
-    """1-D arrays of ``dtype``; cells are ``ndarray``."""
+    """Make the codec of 1-D arrays of ``dtype``; cells are ``ndarray``."""
     only("vlen-array", config, "dtype")
-    if not isinstance(cells.dtype, VlenArray):
-        raise read.unfit("vlen-array", "arrays", cells.dtype)
-    stored = read.dtype("vlen-array", config, "dtype", cells.dtype.base.str)
-    memory = cells.dtype.base
+    memory = read.require_type("vlen-array", "arrays", cells.dtype, VlenArray).base
+    stored = read.dtype("vlen-array", config, "dtype", memory.str)
 
     def pack(cell: object) -> bytes:
         array = np.asarray(cell)
@@ -130,6 +126,7 @@ def make_array(config: Config, cells: ChunkLayout) -> Vlen:
 # executed. A chunk without axes is stored as one of shape ``[1]``, for peers cannot write it otherwise.
 
 
+# Bytes of a chunk: JSON is parsed as a whole, and what that takes is not known before.
 LIMIT = 64 << 20
 JSON_ZERO = b'[0,"<i8",[]]'
 """What peers store as the fill value of rows: the number 0."""
@@ -146,28 +143,33 @@ class Json2(ArrayToBytes):
         self._plain = PlainCells("json2", cells.dtype)
         self._shape = cells.shape
         self._dtype = self._plain.stored.str
-        self._write = _encoder(config)
+        flags: Any = {name: bool(config.get(name, default)) for name, default in _FLAGS.items()}
+        indent, separators = config.get("indent"), config.get("separators")
+        if separators is None:
+            separators = (",", ":") if indent is None else (", ", ": ")
+        pair = isinstance(separators, list | tuple) and len(separators) == 2
+        if not pair or not all(isinstance(part, str) for part in separators):
+            raise Invalid(f"codec 'json2': separators={separators!r}", remedy='a pair of texts such as [",", ":"]')
+        if not (indent is None or (isinstance(indent, int | str) and len(str(indent)) < 9)):
+            raise Invalid(f"codec 'json2': indent={indent!r}", remedy="null, a small number or text")
+        self._write = json.JSONEncoder(indent=indent, separators=(separators[0], separators[1]), **flags).encode
         self._strict = bool(config.get("strict", True))
 
     def encode(self, array: Values) -> Buffer:
-        """The JSON text; Invalid for a cell that JSON has no value for."""
+        """Return the JSON text; Invalid for a cell that JSON has no value for."""
         columns = self._plain.columns(array)
-        cells = columns[0] if self._plain.names is None else list(zip(*columns, strict=True))
+        items: list[Any] = columns[0] if self._plain.names is None else list(zip(*columns, strict=True))
         shape = self._shape or (1,)
-        items = _nested(cells, shape)
+        for length in reversed(shape[1:]):
+            items = [items[at : at + length] for at in range(0, len(items), length)] if length else []
         try:
             return self._write([*items, self._dtype, list(shape)]).encode(self._encoding)
         except (TypeError, ValueError) as error:
             raise Invalid(f"codec 'json2' cannot store these cells: {error}") from None
 
     def decode(self, data: Buffer) -> Values:
-        """The cells; CorruptChunk when they do not have the chunk's shape, or one of them is not of their type."""
-        cells = self._cells(self._parse(data))
-        names = self._plain.names
-        columns = [cells] if names is None else _columns(cells, len(names))
-        return self._plain.cells(columns, self._shape)
-
-    def _parse(self, data: Buffer) -> list[Any]:
+        """Return the cells; CorruptChunk when they do not have the chunk's shape, or one of them is not of their
+        type."""
         if len(data) > LIMIT:
             raise Unsupported(f"codec 'json2': a chunk of {len(data)} bytes", remedy=f"at most {LIMIT} bytes")
         try:
@@ -178,10 +180,7 @@ class Json2(ArrayToBytes):
         if not isinstance(found, list) or len(found) < 2 or found[-1] not in known:
             what = found[-1] if isinstance(found, list) and found else type(found).__name__
             raise CorruptChunk("json2: wrong shape", expected=list(self._shape), found=str(what)[:80])
-        return found[:-2]
-
-    def _cells(self, items: list[Any]) -> list[Any]:
-        """The cells of nested lists, in C order."""
+        items = found[:-2]
         shape = self._shape or (1,)
         for depth in range(len(shape)):
             if len(items) != prod(shape[: depth + 1]):
@@ -190,11 +189,13 @@ class Json2(ArrayToBytes):
                 if not all(isinstance(item, list) and len(item) == shape[depth + 1] for item in items):
                     raise CorruptChunk("json2: wrong nesting", expected=list(self._shape), found=f"axis {depth + 1}")
                 items = [cell for item in items for cell in item]
-        return items
+        names = self._plain.names
+        columns = [items] if names is None else _columns(items, len(names))
+        return self._plain.cells(columns, self._shape)
 
 
 def fill_of_json(data: Buffer) -> str | int | float | bool | None:
-    """The plain value that was encoded as a fill value; FormatError for anything else."""
+    """Return the plain value that was encoded as a fill value; FormatError for anything else."""
     try:
         found = json.loads(bytes(data[:LIMIT]))
     except (ValueError, RecursionError) as error:
@@ -205,28 +206,8 @@ def fill_of_json(data: Buffer) -> str | int | float | bool | None:
     return value
 
 
-def _encoder(config: Config) -> Callable[[Any], str]:
-    """Python's encoder with these parameters; Invalid for some that it does not take."""
-    flags: Any = {name: bool(config.get(name, default)) for name, default in _FLAGS.items()}
-    indent, separators = config.get("indent"), config.get("separators")
-    if separators is None:
-        separators = (",", ":") if indent is None else (", ", ": ")
-    pair = isinstance(separators, list | tuple) and len(separators) == 2
-    if not pair or not all(isinstance(part, str) for part in separators):
-        raise Invalid(f"codec 'json2': separators={separators!r}", remedy='a pair of texts such as [",", ":"]')
-    if not (indent is None or (isinstance(indent, int | str) and len(str(indent)) < 9)):
-        raise Invalid(f"codec 'json2': indent={indent!r}", remedy="null, a small number or text")
-    return json.JSONEncoder(indent=indent, separators=(separators[0], separators[1]), **flags).encode
-
-
-def _nested(cells: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    for length in reversed(shape[1:]):
-        cells = [cells[at : at + length] for at in range(0, len(cells), length)] if length else []
-    return cells
-
-
 def _columns(rows: list[object], count: int) -> list[list[object]]:
-    """The fields of rows; a row that was never written is 0."""
+    """Return the fields of rows; a row that was never written is 0."""
     empty = [0] * count
     rows = [empty if row == 0 or row is None else row for row in rows]
     if not all(isinstance(row, list) and len(row) == count for row in rows):

@@ -7,18 +7,17 @@ know beforehand how large their content is. Of frames that do not declare that, 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.errors import CorruptChunk, Unsupported
 
+# Bytes that are tried first for content of unknown size.
 _START = 1 << 16
-"""Bytes that are tried first for content of unknown size."""
 
 
 class Zstd(BytesToBytes):
@@ -33,12 +32,12 @@ class Zstd(BytesToBytes):
         self._room = room(cells)
 
     def encode(self, data: Buffer) -> Buffer:
-        """One frame that declares its content size."""
-        frame: bytes = _numcodecs_zstd().compress(data, self._level, self._checksum)
+        """Return one frame that declares its content size."""
+        frame: bytes = numcodecs_module("zstd").compress(data, self._level, self._checksum)
         return frame
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
-        """The content of all frames; CorruptChunk when it is not ``size`` bytes."""
+        """Return the content of all frames; CorruptChunk when it is not ``size`` bytes."""
         if size is not None:
             _read_size(data, size)
             out = np.empty(size, np.uint8).data
@@ -80,9 +79,9 @@ def _decode_up_to(library: libblosc2.LibBlosc2, data: Buffer, limit: int) -> Buf
 
 # -- by numcodecs, which decodes content of a known size, or of whatever size it has ----------------------------------
 
+# An empty frame that does not declare its size. Behind it numcodecs believes the size of ``out``, not that of the first
+# frame, and decodes several frames.
 _UNDECLARED = b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00"
-"""An empty frame that does not declare its size. Behind it numcodecs believes the size of ``out``, not that of the
-first frame, and decodes several frames."""
 
 
 def _decode_by_numcodecs(data: Buffer, out: memoryview, declared: int | None) -> None:
@@ -95,7 +94,7 @@ def _decode_by_numcodecs(data: Buffer, out: memoryview, declared: int | None) ->
             return
         data = _prefix(data)
     try:
-        _numcodecs_zstd().decompress(data, out)
+        numcodecs_module("zstd").decompress(data, out)
     except (RuntimeError, ValueError) as error:
         raise damaged("zstd", error, size) from error
 
@@ -112,7 +111,7 @@ def _stream_by_numcodecs(data: Buffer, limit: int) -> Buffer:
     if most > limit:
         raise Unsupported(f"zstd: content of unknown size, up to {most} bytes", remedy="pip install 'hyperslab[fast]'")
     try:
-        content: bytes = _numcodecs_zstd().decompress(_prefix(data))
+        content: bytes = numcodecs_module("zstd").decompress(_prefix(data))
     except (RuntimeError, ValueError) as error:
         raise damaged("zstd", error) from error
     return content
@@ -130,27 +129,19 @@ def _prefix(data: Buffer) -> bytes:
 @cache
 def _decodes_undeclared() -> bool:
     try:
-        _numcodecs_zstd().decompress(_UNDECLARED)
+        numcodecs_module("zstd").decompress(_UNDECLARED)
     except RuntimeError:
         return False
     return True
 
 
-@cache
-def _numcodecs_zstd() -> Any:
-    """Return the module, which takes a tenth of a second to import."""
-    from numcodecs import zstd
-
-    return zstd
-
-
 # -- headers of frames and blocks (RFC 8878, 3.1.1) --------------------------------------------------------------------
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
+# The last three bytes of a skippable frame's magic number; the first is 0x50 to 0x5f.
 _SKIPPABLE = b"\x2a\x4d\x18"
-"""The last three bytes of a skippable frame's magic number; the first is 0x50 to 0x5f."""
+# No block decodes to more bytes.
 _BLOCK = 128 << 10
-"""No block decodes to more bytes."""
 
 
 def _read_size(data: Buffer, limit: int) -> int | None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from hyperslab.array import Array as Cells
+from hyperslab.array.array import array_with
 from hyperslab.array.html import attributes, cells_html, definitions, dims_text, page, section, text
-from hyperslab.array.opened import array_with
 from hyperslab.bridges.extras import library
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.memory import require

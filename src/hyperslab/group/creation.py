@@ -17,7 +17,7 @@ from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.model.cells import Values, longest_text
+from hyperslab.model.cells import longest_text
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -53,7 +53,7 @@ class Wish:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wish:
-        """The wish of these arguments; Invalid for a name that none of them has."""
+        """Return the wish of these arguments; Invalid for a name that none of them has."""
         names = [field.name for field in fields(cls)]
         for name in options:
             if name not in names:
@@ -61,31 +61,29 @@ class Wish:
         return cls(**options).known()
 
     def known(self) -> Wish:
-        """The wish with data whose shape is known; that of a Quantity is its magnitude, with its units beside it."""
-        wish = self._measured()
-        if not wish.in_blocks:
-            return wish
+        """Return the wish with data whose shape is known; of a Quantity these are its magnitude, with its units beside
+        them."""
         from hyperslab.bridges.dask import known
-
-        return replace(wish, data=known(wish.data))
-
-    def _measured(self) -> Wish:
         from hyperslab.bridges.pint import plain
 
+        wish = self
         data, units = plain(self.data)
-        if units is None:
-            return self
-        said = self.units if self.units is not None else (self.attrs or {}).get("units")
-        if said not in (None, units):
-            message = f"units {said!r} for a Quantity of {units!r}"
-            raise Invalid(message, remedy=f"convert it, to({said!r}), or leave its units to say it")
-        return replace(self, data=data, units=units)
+        if units is not None:
+            other = self.units if self.units is not None else (self.attrs or {}).get("units")
+            if other not in (None, units):
+                message = f"units {other!r} for a Quantity of {units!r}"
+                raise Invalid(message, remedy=f"convert it, to({other!r}), or leave its units to say it")
+            wish = replace(self, data=data, units=units)
+        return replace(wish, data=known(wish.data)) if wish.in_blocks else wish
 
 
 def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
-    """The spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks it."""
+    """Return the spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks
+    it."""
     lists_cells = wish.lists_cells
-    data = wish.data if wish.data is None or wish.in_blocks or lists_cells else _cells(wish)
+    data = wish.data
+    if not (data is None or wish.in_blocks or lists_cells):
+        data = as_given(data, None if wish.dtype is None else as_data_type(wish.dtype))
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)
@@ -97,7 +95,10 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wish.shards is None else auto)
     shards = None
     if wish.shards is not None:
-        shards = _cut(wish.shards, shape, dims, auto_shards(shape, _plain(chunks), itemsize))
+        if any(isinstance(cut, tuple) for cut in chunks):
+            raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
+        whole = auto_shards(shape, tuple(cut for cut in chunks if isinstance(cut, int)), itemsize)
+        shards = _cut(wish.shards, shape, dims, whole)
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)
@@ -126,8 +127,8 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
 
 
 def room_for_text(session: OpenDataset, dtype: DataType, data: object) -> dict[str, Any]:
-    """The attributes that a format wants of an array of such text, where it has to know how long that is; none where
-    the data are not at hand."""
+    """Return the attributes that a format wants of an array of such text, where it has to know how long that is; none
+    where the data are not at hand."""
     is_bounded = session.format.traits.bounds_text and isinstance(dtype, VlenString)
     if not is_bounded or not isinstance(data, np.ndarray):
         return {}
@@ -144,10 +145,6 @@ def _widths(dtype: DataType, data: object) -> dict[str, dict[str, int]]:
     return {"widths": {name: max(map(len, map(str, cells)), default=0) for name, cells in columns.items()}}
 
 
-def _cells(wish: Wish) -> Values:
-    return as_given(wish.data, None if wish.dtype is None else as_data_type(wish.dtype))
-
-
 def _require_sparse(session: OpenDataset) -> None:
     if Feature.SPARSE not in session.format.features:
         remedy = "densify=True (--allow-loss when converting) stores all cells"
@@ -155,7 +152,7 @@ def _require_sparse(session: OpenDataset) -> None:
 
 
 def _fill(wish: Wish) -> object:
-    """What the cells of a sparse array are that are not listed."""
+    """Return what the cells of a sparse array are that are not listed."""
     from hyperslab.bridges.sparse import fill_of
 
     return fill_of(wish.data)[()] if wish.fill_value is None and wish.lists_cells else wish.fill_value
@@ -167,9 +164,9 @@ def _fitted(wish: Wish, auto: tuple[int, ...]) -> tuple[int, ...]:
     return fitted(wish.data.chunks, auto) if len(wish.data.chunks) == len(auto) else auto
 
 
-def _dtype(asked: Any, data: Any) -> object:
-    if asked is not None:
-        return asked
+def _dtype(dtype: Any, data: Any) -> object:
+    if dtype is not None:
+        return dtype
     if data is None:
         return np.dtype("f8")
     if data.dtype == object and not isinstance(data, np.ndarray):
@@ -195,18 +192,20 @@ def _dims(dims: Any, ndim: int) -> tuple[str | None, ...]:
     return names
 
 
-def _cut(asked: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...]) -> Chunks:
-    """Chunk lengths as asked: auto, one for all axes, per axis (-1 or None: the whole axis), or by dimension name."""
-    if isinstance(asked, str) and asked != "auto":
-        raise Invalid(f"chunks={asked!r}", remedy="give 'auto', lengths, or a mapping of dimension names to lengths")
-    if asked is None or asked is True or isinstance(asked, str):
-        return auto
-    if isinstance(asked, Mapping):
-        unknown = [name for name in asked if name not in dims]
-        if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
-        asked = [asked.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
-    cuts = (asked,) * len(shape) if isinstance(asked, int) else tuple(asked)
+def _cut(lengths: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...]) -> Chunks:
+    """Return chunk lengths: auto, one for all axes, per axis (-1 or None: the whole axis), or by dimension name."""
+    match lengths:
+        case None | True | "auto":
+            return auto
+        case str():
+            remedy = "give 'auto', lengths, or a mapping of dimension names to lengths"
+            raise Invalid(f"chunks={lengths!r}", remedy=remedy)
+        case Mapping():
+            unknown = [name for name in lengths if name not in dims]
+            if unknown:
+                raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
+            lengths = [lengths.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
+    cuts = (lengths,) * len(shape) if isinstance(lengths, int) else tuple(lengths)
     if len(cuts) != len(shape):
         raise Invalid(f"{len(cuts)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
     return tuple(_one_cut(cut, length) for cut, length in zip(cuts, shape, strict=True))
@@ -222,9 +221,3 @@ def _one_cut(cut: object, length: int) -> int | tuple[int, ...]:
     if not isinstance(cut, Iterable) or not all(isinstance(size, int | np.integer) for size in cut):
         raise Invalid(f"a chunk length of {cut!r}", remedy="chunk lengths are whole numbers, or tuples of them")
     return tuple(int(size) for size in cut)
-
-
-def _plain(chunks: Chunks) -> tuple[int, ...]:
-    if any(isinstance(cut, tuple) for cut in chunks):
-        raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
-    return tuple(cut for cut in chunks if isinstance(cut, int))

@@ -11,7 +11,6 @@ from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
 from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.chunks.plan import grouped
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.group.creation import Wish, array_spec
@@ -27,6 +26,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 # Copy what a node holds inside its dataset: specs, then the chunks as they are cut.
 
 
+# Chunks that are read before they are written together: so many are in memory at once.
 _BATCH = 16
 
 
@@ -38,7 +38,11 @@ def copy_content(session: OpenDataset, source: str, target: str) -> None:
         source, target = waiting.pop()
         spec = writer.node(source)
         if spec.is_array:
-            _copy_chunks(session, writer.chunks(source), writer.chunks(target))
+            stored, copied = writer.chunks(source), writer.chunks(target)
+            for batch in grouped(stored.stored_coords(), copied.grid, _BATCH):
+                blocks = ((place, stored.read(place)) for place in batch)
+                pairs = [(place, block) for place, block in blocks if block is not None]
+                copied.write_batch(pairs, durable=session.settings.durable)
         elif spec.is_group:
             below = [(child(source, name), child(target, name)) for name in writer.children(source)]
             for inner, copy in below:
@@ -54,20 +58,13 @@ def raise_if_incomplete(session: OpenDataset, path: str) -> None:
         raise Unsupported(message, url=session.url, node=path, remedy="copy it with a library of the format itself")
 
 
-def _copy_chunks(session: OpenDataset, source: ChunkSource, target: ChunkSource) -> None:
-    for batch in grouped(source.stored_coords(), target.grid, _BATCH):
-        blocks = ((place, source.read(place)) for place in batch)
-        pairs = [(place, block) for place, block in blocks if block is not None]
-        target.write_batch(pairs, durable=session.settings.durable)
-
-
 # -- ------------------------------------------------------------------------------------------------------------------
 # The dimensions that a group knows: declared ones, and those of its arrays; declaring a new one.
 
 
 def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
-    """Declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays, where
-    these have several the declared one.
+    """Return declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays,
+    where these have several the declared one.
 
     A dimension that is declared further out is as unlimited as it is there: the nearest group outward counts.
     """
@@ -77,17 +74,18 @@ def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
         for dim, size in zip(array.dims, array.shape, strict=True):
             if dim:
                 lengths.setdefault(dim, set()).add(size)
-    sizes = {dim: _length(found.get(dim), several) for dim, several in lengths.items()}
-    outer = _outward(session, path) if sizes.keys() - found.keys() else {}
-    for dim, size in sizes.items():
-        known = found.get(dim, outer.get(dim))
+    outer: dict[str, Dimension] = {}
+    if lengths.keys() - found.keys():
+        while path:
+            path, _ = split(path)
+            outer = _declared(session, path) | outer  # the nearest of each name
+    for dim, several in lengths.items():
+        declared = found.get(dim)
+        fixed = declared is not None and not declared.unlimited and declared.size in several
+        known = declared or outer.get(dim)
+        size = declared.size if declared is not None and fixed else max(several)
         found[dim] = Dimension(dim, size, known is not None and known.unlimited)
     return found
-
-
-def _length(declared: Dimension | None, several: set[int]) -> int:
-    is_limited = declared is not None and not declared.unlimited
-    return declared.size if declared is not None and is_limited and declared.size in several else max(several)
 
 
 def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:
@@ -111,15 +109,6 @@ def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dim
 def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
     spec = session.reader.node(path)
     return {dim.name: dim for dim in spec.dims} if spec.is_group else {}
-
-
-def _outward(session: OpenDataset, path: str) -> dict[str, Dimension]:
-    """What the groups around this one declare, the nearest of each name."""
-    found: dict[str, Dimension] = {}
-    while path:
-        path, _ = split(path)
-        found = _declared(session, path) | found
-    return found
 
 
 class Group(Closes, MutableMapping[str, "Group | Array"]):
@@ -197,14 +186,14 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- mapping ----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, name: str | Pointer) -> Group | Array:
-        """The node at a path, or what a link or reference leads to; NodeNotFound (a KeyError) or BrokenLink."""
+        """Return the node at a path, or what a link or reference leads to; NodeNotFound (a KeyError) or BrokenLink."""
         if not isinstance(name, str):
             return self._pointed(name)
         session, path, spec = follow(self._session, join(self._path, name))
         return Array(session, path, spec) if spec.is_array else Group(session, path)
 
     def _pointed(self, pointer: object) -> Group | Array:
-        """What a link or reference leads to; one that was read from another dataset leads on from there."""
+        """Return what a link or reference leads to; one that was read from another dataset leads on from there."""
         if not isinstance(pointer, Pointer):
             message = f"a group is indexed by names and references, not {type(pointer).__name__}"
             raise Invalid(message, url=self.url, node=self._path, remedy="name an array of it to index cells")
@@ -224,20 +213,19 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
                 return isinstance(name, Pointer) and self._pointed(name) is not None
             return self._session.reader.node(join(self._path, name)) is not None
         except NodeNotFound:
-            return "/" in str(name) and self._is_behind_a_link(str(name))
+            if "/" not in str(name):
+                return False
+            try:  # it may stand behind a link
+                return follow(self._session, join(self._path, str(name))) is not None
+            except HyperslabError:
+                return False
         except (BrokenLink, Invalid):
             return False
         except HyperslabError:
             return True
 
-    def _is_behind_a_link(self, name: str) -> bool:
-        try:
-            return follow(self._session, join(self._path, name)) is not None
-        except HyperslabError:
-            return False
-
     def __setitem__(self, name: str, value: Any) -> None:
-        """A new array of these cells; AlreadyExists when the name is taken."""
+        """Make a new array of these cells; AlreadyExists when the name is taken."""
         self.create_array(name, data=value)
 
     def __delitem__(self, name: str) -> None:
@@ -248,19 +236,20 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         writer.drop(path)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Name and group of each group right below; not of those that only links lead to, which may be above."""
+        """Yield name and group of each group right below; not of those that only links lead to, which may be above."""
         for name, node in self._nodes(linked=False):
             if isinstance(node, Group):
                 yield name, node
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Name and array of each array right below, and of those that links lead to; broken links are passed over."""
+        """Yield name and array of each array right below, and of those that links lead to; broken links are passed
+        over."""
         for name, node in self._nodes(linked=True):
             if isinstance(node, Array):
                 yield name, node
 
     def links(self) -> Iterator[tuple[str, Link]]:
-        """Name and link of each link right below; none is followed."""
+        """Yield name and link of each link right below; none is followed."""
         for name in self if Feature.LINKS in self._session.format.features else ():
             with suppress(HyperslabError):
                 if (link := self._session.reader.node(join(self._path, name))).is_link:
@@ -281,14 +270,16 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- making -----------------------------------------------------------------------------------------------------
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
-        """A new empty group; missing ones between are made too. AlreadyExists when the name is taken, ReadOnly."""
+        """Return a new empty group; missing ones between are made too. AlreadyExists when the name is taken,
+        ReadOnly."""
         writer, spec = self._session.writer(), GroupSpec(attrs=attrs_from(self._session, attrs or {}))
         with self._making(name) as path:
             writer.put(path, spec)
         return Group(self._session, path)
 
     def create_dimension(self, name: str, size: int | None = None) -> Dimension:
-        """A new dimension that arrays here and below can run along; without a size it is unlimited, and empty so far.
+        """Return a new dimension that arrays here and below can run along; without a size it is unlimited, and empty so
+        far.
 
         AlreadyExists when the group declares one of this name, Invalid for a name or length that cannot be, Unsupported
         when the format has no dimensions of its own.
@@ -296,7 +287,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return declare(self._session, self._path, name, size)
 
     def create_array(self, name: str, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
-        """A new array; cells read as the fill value until they are written.
+        """Return a new array; cells read as the fill value until they are written.
 
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
         dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
@@ -328,7 +319,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return array
 
     def create_link(self, name: str, target: object, source: str | None = None) -> None:
-        """A name that stands for another node.
+        """Make a name that stands for another node.
 
         ``target``: its path in the dataset ``source`` (a POSIX path from this one's root, this one where it is left
         out), or the node itself, or a reference to it, also of another open dataset. Unsupported in formats without
@@ -390,20 +381,21 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         return path
 
     def batch(self) -> AbstractContextManager[None]:
-        """Within the block each document is written once, and consolidated metadata at the end."""
+        """Write each document of the block once, and consolidated metadata at the end."""
         return self._session.writer().batch()
 
     # -- for others ------------------------------------------------------------------------------------------------
 
     def to_xarray(self, **options: Any) -> Any:
-        """The arrays right below as a lazy ``xarray.Dataset``; ``options`` as in ``xarray.open_dataset``: ``chunks={}``
-        gives dask arrays of the stored chunks."""
+        """Return the arrays right below as a lazy ``xarray.Dataset``; ``options`` as in ``xarray.open_dataset``:
+        ``chunks={}`` gives dask arrays of the stored chunks."""
         from hyperslab.bridges.xarray import open_lazy
 
         return open_lazy(self, **options)
 
     def to_datatree(self, **options: Any) -> Any:
-        """The group with all below it as a lazy ``xarray.DataTree``; ``options`` as in ``xarray.open_datatree``."""
+        """Return the group with all below it as a lazy ``xarray.DataTree``; ``options`` as in
+        ``xarray.open_datatree``."""
         from hyperslab.bridges.xarray import open_lazy_tree
 
         return open_lazy_tree(self, **options)
@@ -411,7 +403,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def tree(self) -> str:
-        """The tree of groups, arrays and links below, as text."""
+        """Return the tree of groups, arrays and links below, as text."""
         return tree_text(self._session, self._path)
 
     def __repr__(self) -> str:
@@ -436,6 +428,6 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
 
 
 def node_of(session: OpenDataset, pointer: Pointer) -> Group | Array:
-    """What a link or reference leads to that was read from this dataset."""
+    """Return what a link or reference leads to that was read from this dataset."""
     led, path, spec = resolve(session, pointer)
     return Array(led, path, spec) if spec.is_array else Group(led, path)

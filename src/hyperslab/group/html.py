@@ -18,7 +18,7 @@ MOST_OPEN = 20
 
 
 def group_html(session: OpenDataset, path: str) -> str:
-    """The page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
+    """Return the page of a group; groups below it fold, and past :data:`MOST_NODES` nodes the rest is only counted."""
     header = (
         f'<span class="hs-kind">hyperslab.Group</span> <span class="hs-name">/{text(path)}</span> '
         f'<span class="hs-soft">{text(session.format.name)} · {text(session.url)}</span>'
@@ -46,7 +46,7 @@ class _PageReader:
         self._left = MOST_NODES
 
     def contents(self, path: str) -> str:
-        """The sections of the group at ``path``, with those of the groups below."""
+        """Return the sections of the group at ``path``, with those of the groups below."""
         try:
             spec = self._session.reader.node(path)
             found = self._look(path)
@@ -55,14 +55,21 @@ class _PageReader:
         unlimited = [dim.name for dim in spec.dims if dim.unlimited] if spec.is_group else []
         declared = {dim.name: dim.size for dim in spec.dims} if spec.is_group else {}
         sizes = {**declared, **{dim: max(size, declared.get(dim, 0)) for dim, size in found.sizes.items()}}
-        dims = [_dim(dim, size, dim in unlimited) for dim, size in sizes.items()]
+        groups = [
+            f'<details><summary class="hs-name">{text(name)}/</summary>'
+            f"<div>{self.contents(child(path, name))}</div></details>"
+            for name in found.groups
+        ]
+        notes = {dim: " (unlimited)" if dim in unlimited else "" for dim in sizes}
+        dims = [f"<span><b>{text(dim)}</b>: {size:,}{notes[dim]}</span>" for dim, size in sizes.items()]
+        side_by_side = f'<div class="hs-dims">{" ".join(dims)}</div>' if dims else ""
         parts = [
-            section(f"Dimensions ({len(dims):,})", _beside(dims), opened=len(dims) <= MOST_OPEN),
+            section(f"Dimensions ({len(dims):,})", side_by_side, opened=len(dims) <= MOST_OPEN),
             _rows("Coordinates", found.coordinates),
             _rows("Arrays", found.arrays),
             _rows("Links and damaged nodes", found.others),
             f'<div class="hs-soft">… and {found.left_out:,} more</div>' if found.left_out else "",
-            _rows("Groups", [self._folded(path, name) for name in found.groups]),
+            _rows("Groups", groups),
             "" if spec.is_link else attributes(spec.attrs),
         ]
         return "".join(parts)
@@ -90,21 +97,9 @@ class _PageReader:
                 found.groups.append(name)
         return found
 
-    def _folded(self, path: str, name: str) -> str:
-        body = self.contents(child(path, name))
-        return f'<details><summary class="hs-name">{text(name)}/</summary><div>{body}</div></details>'
-
 
 def _rows(title: str, rows: list[str]) -> str:
     return section(f"{title} ({len(rows):,})", "".join(rows), opened=len(rows) <= MOST_OPEN)
-
-
-def _dim(name: str, size: int, unlimited: bool) -> str:
-    return f"<span><b>{text(name)}</b>: {size:,}{' (unlimited)' if unlimited else ''}</span>"
-
-
-def _beside(items: list[str]) -> str:
-    return f'<div class="hs-dims">{" ".join(items)}</div>' if items else ""
 
 
 def _bad(error: HyperslabError) -> str:
@@ -116,7 +111,7 @@ def _row(name: str, value: str) -> str:
 
 
 def _array(name: str, spec: ArraySpec) -> str:
-    """One line that unfolds to the array's cells and attributes."""
+    """Return one line that unfolds to the array's cells and attributes."""
     index = " hs-index" if spec.dims == (name,) else ""
     label = spec.attrs.get("long_name", spec.attrs.get("standard_name", ""))
     units = spec.units

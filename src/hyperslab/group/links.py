@@ -23,7 +23,7 @@ Found = tuple[OpenDataset, str, GroupSpec | ArraySpec]
 
 
 def follow(session: OpenDataset, path: str) -> Found:
-    """What ``path`` stands for; a link may stand for it, or for a group on the way to it.
+    """Return what ``path`` stands for; a link may stand for it, or for a group on the way to it.
 
     NodeNotFound where nothing is, BrokenLink for a link that leads to nothing or in a circle, ExternalLinkRefused.
     """
@@ -35,7 +35,7 @@ def follow(session: OpenDataset, path: str) -> Found:
 
 
 def follow_within(session: OpenDataset, path: str) -> tuple[str, GroupSpec | ArraySpec]:
-    """The same for what has to be in this dataset; Unsupported where it is in another one."""
+    """Return the same for what has to be in this dataset; Unsupported where it is in another one."""
     led, place, spec = follow(session, path)
     if led is not session:
         message = f"a link on the way leads to {led.url}"
@@ -44,24 +44,26 @@ def follow_within(session: OpenDataset, path: str) -> tuple[str, GroupSpec | Arr
 
 
 def resolve(session: OpenDataset, pointer: Pointer) -> Found:
-    """What a link or reference leads to that was read from this dataset; errors as for :func:`follow`."""
+    """Return what a link or reference leads to that was read from this dataset; errors as for :func:`follow`."""
     return _Hops().lead(session, pointer, None)
 
 
 def link_to(session: OpenDataset, target: object, source: str | None) -> Link:
-    """The link of this dataset to a path of dataset ``source``, or to a node or reference, also of another one."""
+    """Return the link of this dataset to a path of dataset ``source``, or to a node or reference, also of another
+    one."""
     if isinstance(target, str):
         return Link(target if target.startswith("/") else f"/{target}", source or ".")
     pointer = target if isinstance(target, Pointer) else getattr(target, "ref", None)
     if not isinstance(pointer, Link | ObjectReference) or source is not None:
-        said = f"a {type(target).__name__}" + ("" if source is None else f" in {source!r}")
-        raise Invalid(f"{said} is no target of a link", url=session.url, remedy="give a path, or a node")
+        what = f"a {type(target).__name__}" + ("" if source is None else f" in {source!r}")
+        raise Invalid(f"{what} is no target of a link", url=session.url, remedy="give a path, or a node")
     seen = seen_from(session, pointer)
     return seen if isinstance(seen, Link) else Link(seen.path, seen.source, seen.object_id, seen.source_object_id)
 
 
 def refuse_links_above(session: OpenDataset, path: str) -> None:
-    """Invalid where a group on the way to a new node is a link: what it leads to is changed under its own name."""
+    """Raise Invalid where a group on the way to a new node is a link: what it leads to is changed under its own
+    name."""
     folder, _ = split(path)
     while folder:
         with suppress(NodeNotFound):
@@ -79,7 +81,7 @@ class _Hops:
     within: set[tuple[int, str]] = field(default_factory=set)
 
     def follow(self, session: OpenDataset, path: str) -> Found:
-        """As :func:`follow`; also of what stands on the way."""
+        """Do as :func:`follow`, also of what stands on the way."""
         try:
             spec = session.reader.node(path)
         except NodeNotFound:
@@ -90,7 +92,7 @@ class _Hops:
         return self.lead(session, spec, path) if spec.is_link else (session, path, spec)
 
     def beyond(self, session: OpenDataset, path: str) -> Found | None:
-        """What stands behind the nearest linked ancestor of a path; None where there is none."""
+        """Return what stands behind the nearest linked ancestor of a path; None where there is none."""
         if Feature.LINKS not in session.format.features:
             return None
         folder, name = split(path)
@@ -119,33 +121,31 @@ class _Hops:
             self.within.discard(here)
 
     def lead(self, session: OpenDataset, pointer: Pointer, node: str | None) -> Found:
-        """What a pointer leads to that was read from this dataset, where it is the link ``node``."""
+        """Return what a pointer leads to that was read from this dataset, where it is the link ``node``."""
         self.count += 1
         if self.count > HOPS:
             message = f"more than {HOPS} links lead to one another"
             raise BrokenLink(message, url=session.url, node=node, remedy="remove one of them")
         try:
-            there = _dataset_of(session, pointer)
-            return self._target(there, pointer, path_within(pointer))
+            place = session.reader.place_of(pointer)
+            there = session if place is None else session.linked.get(session, place, _opening(session, place))
+            path = path_within(pointer)
+            found = self._at(there, path)
+            if found is not None:
+                return found
+            message = f"it leads to /{path} of {there.url}, where nothing is"
+            wanted = pointer.object_id
+            if wanted is None:
+                raise BrokenLink(message)
+            others = there.reader.paths_of(wanted)
+            found = self._at(there, others[0]) if len(others) == 1 else None
+            if found is None:
+                said = f"{len(others)} nodes have" if others else "nothing has"
+                raise BrokenLink(f"{message}; {said} the object_id {wanted}", remedy="link to what is meant")
+            warnings.warn(f"{message}; by the object_id {wanted} /{others[0]} is taken", UserWarning, stacklevel=2)
+            return found
         except HyperslabError as error:
             raise error.locate(url=session.url, node=node) from error.__cause__
-
-    def _target(self, there: OpenDataset, pointer: Pointer, path: str) -> Found:
-        """Return the node of the path; where nothing is there, the only one that has the identity of the target."""
-        found = self._at(there, path)
-        if found is not None:
-            return found
-        message = f"it leads to /{path} of {there.url}, where nothing is"
-        wanted = pointer.object_id
-        if wanted is None:
-            raise BrokenLink(message)
-        others = there.reader.paths_of(wanted)
-        found = self._at(there, others[0]) if len(others) == 1 else None
-        if found is None:
-            said = f"{len(others)} nodes have" if others else "nothing has"
-            raise BrokenLink(f"{message}; {said} the object_id {wanted}", remedy="link to what is meant")
-        warnings.warn(f"{message}; by the object_id {wanted} /{others[0]} is taken", UserWarning, stacklevel=2)
-        return found
 
     def _at(self, session: OpenDataset, path: str) -> Found | None:
         try:
@@ -154,14 +154,8 @@ class _Hops:
             return None
 
 
-def _dataset_of(session: OpenDataset, pointer: Pointer) -> OpenDataset:
-    """The dataset that a pointer leads to: this one, or another one, open for reading."""
-    place = session.reader.place_of(pointer)
-    return session if place is None else session.linked.get(session, place, _opening(session, place))
-
-
 def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]:
-    """What opens another dataset as this one is open, for reading alone."""
+    """Return what opens another dataset as this one is open, for reading alone."""
 
     def opening() -> OpenDataset:
         from hyperslab import api
@@ -184,21 +178,16 @@ def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]
 
 
 def _near(session: OpenDataset, path: str) -> str | None:
-    """What was probably meant: a name like the first one that is missing, in the nearest group that is there."""
+    """Return what was probably meant: a name like the first one that is missing, in the nearest group that is there."""
     group, name = split(path)
-    while group and not _is_there(session, group):
-        group, name = split(group)
-    try:
-        return nearest(name, session.reader.children(group))
-    except HyperslabError:
-        return None
-
-
-def _is_there(session: OpenDataset, path: str) -> bool:
-    try:
-        session.reader.node(path)
-    except NodeNotFound:
-        return False
-    except HyperslabError:
-        return True
-    return True
+    while True:
+        try:
+            if group:
+                session.reader.node(group)
+            return nearest(name, session.reader.children(group))
+        except NodeNotFound:
+            if not group:
+                return None
+            group, name = split(group)
+        except HyperslabError:
+            return None

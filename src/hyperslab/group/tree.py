@@ -16,13 +16,16 @@ from hyperslab.model.spec import ArraySpec
 
 
 def tree_text(session: OpenDataset, path: str) -> str:
-    """One line per node below ``path``."""
+    """Return one line per node below ``path``."""
     return "\n".join([f"/{path}", *flattened(_lines(session, path, ""))])
 
 
 def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
     names = list(session.reader.children(path))
-    hidden = _hidden(session, path)
+    # What lies right below and its format does not show, with the reason; without a name where none leads to it.
+    omitted = session.reader.omitted(path)
+    problems = [problem for problem in omitted if problem.node != path or problem.kind == NAME_PROBLEM]
+    hidden = {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in problems}
     for i, name in enumerate([*names, *hidden]):
         last = i == len(names) + len(hidden) - 1
         place = child(path, name)
@@ -32,16 +35,8 @@ def _lines(session: OpenDataset, path: str, indent: str) -> Generator[Any]:
             yield _lines(session, place, indent + ("    " if last else "│   "))
 
 
-def _hidden(session: OpenDataset, path: str) -> dict[str, str]:
-    """Return what lies right below a group and its format does not show, with the reason; without a name where it has
-    none that leads to it."""
-    found = session.reader.omitted(path)
-    below = (problem for problem in found if problem.node != path or problem.kind == NAME_PROBLEM)
-    return {"" if problem.node == path else split(problem.node)[1]: problem.message for problem in below}
-
-
 def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:
-    """What stands behind a name, and whether there is more below it."""
+    """Return what stands behind a name, and whether there is more below it."""
     try:
         spec = session.reader.node(path)
     except HyperslabError as error:
@@ -52,6 +47,6 @@ def _describe(session: OpenDataset, path: str) -> tuple[str, bool]:
 
 
 def array_text(spec: ArraySpec) -> str:
-    """What follows the name of an array: its dimensions, its type and what is to be known besides."""
+    """Return what follows the name of an array: its dimensions, its type and what is to be known besides."""
     notes = (" sparse" if spec.sparse else "") + (f" !! {spec.problem}" if spec.problem else "")
     return f" ({shape_text(spec.dims, spec.shape)}) {describe(spec.dtype)}{notes}"

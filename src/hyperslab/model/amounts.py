@@ -16,12 +16,12 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 chunk``, ``2,000 chunks``."""
+    """Return a text such as ``1 chunk`` or ``2,000 chunks``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size_text(nbytes: int | None) -> str:
-    """``1.7 MiB``; the power of two for what no unit is large enough for, ``?`` for None."""
+    """Return a text such as ``1.7 MiB``; the power of two for what no unit is large enough for, ``?`` for None."""
     if nbytes is None:
         return "?"
     power = max(nbytes.bit_length() - 1, 0) // 10
@@ -31,7 +31,7 @@ def size_text(nbytes: int | None) -> str:
 
 
 def shape_text(dims: Iterable[str | None], shape: Iterable[int]) -> str:
-    """``time: 240, 37``: the length of each dimension, behind its name where it has one."""
+    """Return a text such as ``time: 240, 37``: the length of each dimension, behind its name where it has one."""
     return ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in zip(dims, shape, strict=True))
 
 

@@ -25,7 +25,19 @@ MOST_LEVELS = 64
 def equal(a: Any, b: Any) -> bool:
     """Return whether two attribute values are the same in type, dtype and value; NaN equals NaN."""
     if isinstance(a, np.ndarray | np.generic) or isinstance(b, np.ndarray | np.generic):
-        return _equal_arrays(a, b)
+        if type(a) is not type(b):
+            return False
+        x, y = np.asarray(a), np.asarray(b)
+        if tag_of(x.dtype) != tag_of(y.dtype):
+            return False
+        if x.dtype == object and y.dtype == object:
+            pairs = zip(x.reshape(-1), y.reshape(-1), strict=False)
+            return x.shape == y.shape and all(equal(one, other) for one, other in pairs)
+        if x.dtype.kind == "T" or y.dtype.kind == "T":  # variable-length text has no byte order to drop
+            return x.dtype == y.dtype and bool(np.array_equal(x, y))
+        if x.dtype.newbyteorder("=") != y.dtype.newbyteorder("=") or x.shape != y.shape:
+            return False
+        return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fcmM"))
     match a:
         case dict() if isinstance(b, dict):
             return list(a) == list(b) and all(equal(a[k], b[k]) for k in a)
@@ -36,24 +48,8 @@ def equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def _equal_arrays(a: object, b: object) -> bool:
-    if type(a) is not type(b):
-        return False
-    x, y = np.asarray(a), np.asarray(b)
-    if tag_of(x.dtype) != tag_of(y.dtype):
-        return False
-    if x.dtype == object and y.dtype == object:
-        pairs = zip(x.reshape(-1), y.reshape(-1), strict=False)
-        return x.shape == y.shape and all(equal(one, other) for one, other in pairs)
-    if x.dtype.kind == "T" or y.dtype.kind == "T":  # variable-length text has no byte order to drop
-        return x.dtype == y.dtype and bool(np.array_equal(x, y))
-    if x.dtype.newbyteorder("=") != y.dtype.newbyteorder("=") or x.shape != y.shape:
-        return False
-    return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fcmM"))
-
-
 def untagged(value: object) -> object:
-    """A value of a user type as plain NumPy has it: numbers, ``np.void`` cells; any other as it is."""
+    """Return a value of a user type as plain NumPy has it: numbers, ``np.void`` cells; any other as it is."""
     if isinstance(value, np.ndarray | np.generic) and tag_of(value.dtype) is not None:
         plain = np.asarray(value)
         return plain.astype(object) if plain.dtype.hasobject else plain.view(without_tag(value.dtype))[()]

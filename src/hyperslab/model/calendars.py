@@ -45,8 +45,8 @@ _ISO = re.compile(
     r"(?:(?:[ tT]\s*|\s+)(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?P<fraction>\.\d*)?)?)?)?)?)?"
     r"\s*(?P<zone>z|Z|UTC|GMT|(?P<sign>[+-])(?P<zone_hour>\d{1,2}):?(?P<zone_minute>\d{2})?)?\s*"
 )
+# ISO 8601's basic format: ``20200228``, ``20200228T0630``.
 _COMPACT = re.compile(r"\s*(\d{4})(\d{2})(\d{2})(?:[tT](\d{2})(?:(\d{2})(\d{2})?)?)?\s*")
-"""ISO 8601's basic format: ``20200228``, ``20200228T0630``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class Moment:
     resolution: str = "instant"
 
     def start(self, calendar: str) -> int | None:
-        """The instant at which it begins; None when the calendar has no such date."""
+        """Return the instant at which it begins; None when the calendar has no such date."""
         number = day_number(self.year, self.month, self.day, calendar)
         if date_of(number, calendar) != (self.year, self.month, self.day):
             return None
         return number * DAY + self.nanosecond
 
     def stop(self, calendar: str) -> int:
-        """The instant at which the year, month, day ... ends (the first one after it)."""
+        """Return the instant at which the year, month, day ... ends (the first one after it)."""
         if self.resolution == "year":
             return day_number(self.year + 1, 1, 1, calendar) * DAY + self.nanosecond
         if self.resolution == "month":
@@ -78,14 +78,14 @@ class Moment:
 
 
 def calendar_name(spelling: str | None) -> str | None:
-    """One of `CALENDARS` for any of CF's spellings (none means ``standard``); None for an unknown one."""
+    """Return one of `CALENDARS` for any of CF's spellings (none means ``standard``); None for an unknown one."""
     name = (spelling or "standard").rstrip("\0").strip().lower()
     name = _SPELLINGS.get(name, name)
     return name if name in CALENDARS else None
 
 
 def unit_length(unit: str, calendar: str) -> int | None:
-    """Nanoseconds of a unit of time; months and years are the calendar's where all are equal, else UDUNITS's."""
+    """Return nanoseconds of a unit of time; months and years are the calendar's where all are equal, else UDUNITS's."""
     name = unit.strip().lower()
     if name in ("month", "months", "year", "years", "common_year", "common_years"):
         days = {"noleap": 365, "all_leap": 366, "360_day": 360}.get(calendar)
@@ -97,7 +97,8 @@ def unit_length(unit: str, calendar: str) -> int | None:
 
 
 def parse_moment(text: str) -> Moment | None:
-    """ISO 8601 text, also partial (``2013``, ``2013-01``, ``2013-01-05T12``) and with a time zone; None if it is none.
+    """Parse ISO 8601 text, also partial (``2013``, ``2013-01``, ``2013-01-05T12``) and with a time zone; None if it is
+    none.
 
     Without a zone it is UTC. CF's epochs (``1-1-1 0:0:0``) are read as well, and dates without hyphens (``20130105``).
     """
@@ -120,7 +121,7 @@ def parse_moment(text: str) -> Moment | None:
 
 
 def day_number(year: int, month: int, day: int, calendar: str) -> int:
-    """Days from 1970-01-01 of the calendar to a date (for the real ones: of the Gregorian calendar)."""
+    """Return days from 1970-01-01 of the calendar to a date (for the real ones: of the Gregorian calendar)."""
     if calendar in _MONTHS:
         table = _MONTHS[calendar]
         return (year - 1970) * table[12] + table[month - 1] + day - 1
@@ -133,7 +134,7 @@ def day_number(year: int, month: int, day: int, calendar: str) -> int:
 
 
 def date_of(number: int, calendar: str) -> tuple[int, int, int]:
-    """Year, month and day of a day number; the inverse of `day_number`."""
+    """Return year, month and day of a day number; the inverse of `day_number`."""
     if calendar in _MONTHS:
         table = _MONTHS[calendar]
         year, rest = divmod(number, table[12])
@@ -149,7 +150,7 @@ def date_of(number: int, calendar: str) -> tuple[int, int, int]:
 
 
 def iso_text(instant: int, calendar: str) -> str:
-    """An instant as ISO 8601 text: the date alone at midnight, else with the time."""
+    """Return an instant as ISO 8601 text: the date alone at midnight, else with the time."""
     number, rest = divmod(instant, DAY)
     year, month, day = date_of(number, calendar)
     text = f"{year:04d}-{month:02d}-{day:02d}"

@@ -12,17 +12,17 @@ Values = np.ndarray
 
 
 def as_type(values: Values, dtype: NumpyDType) -> Values:
-    """The same values as ``dtype``; themselves where they are that already. Fields are taken one by one.
+    """Return the same values as ``dtype``; themselves where they are that already. Fields are taken one by one.
 
     References become text, none at all is empty text; bytes that become text are UTF-8, as are those of text.
     """
     if values.dtype == dtype:
         return values
     if values.dtype == object and dtype.kind in "TUS":
-        told: list[Any] = [as_bytes(cell) for cell in values.reshape(-1)]
+        texts: list[Any] = [as_bytes(cell) for cell in values.reshape(-1)]
         if dtype.kind != "S":
-            told = [cell.decode() for cell in told]
-        return np.array(told, dtype).reshape(values.shape)
+            texts = [cell.decode() for cell in texts]
+        return np.array(texts, dtype).reshape(values.shape)
     if (values.dtype.kind, dtype.kind) in (("S", "T"), ("U", "S")):
         return as_type(values.astype(object), dtype)
     if values.dtype.kind == "c" and dtype.names == ("r", "i"):
@@ -35,7 +35,7 @@ def as_type(values: Values, dtype: NumpyDType) -> Values:
 
 
 def as_bytes(cell: object) -> bytes:
-    """The bytes of a cell of bytes, text or references: UTF-8, and none where there is nothing."""
+    """Return the bytes of a cell of bytes, text or references: UTF-8, and none where there is nothing."""
     return cell if isinstance(cell, bytes) else b"" if cell is None else str(cell).encode()
 
 
@@ -72,7 +72,8 @@ def same_type(expected: DataType, found: DataType, *, any_order: bool = False) -
 
 
 def _layout(dtype: NumpyDType) -> object:
-    """A type without what formats spell differently: n bytes of text or n chars, the byte order within fields."""
+    """Return a type without what formats spell differently: n bytes of text or n chars, the byte order within
+    fields."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return ("S", shape[0]) if base == np.dtype("S1") and len(shape) == 1 else (_layout(base), shape)
@@ -85,12 +86,12 @@ def _layout(dtype: NumpyDType) -> object:
 
 
 def _native(dtype: NumpyDType) -> NumpyDType:
-    """In this machine's byte order; objects have none, and lose their tag by asking for one."""
+    """Return a type in this machine's byte order; objects have none, and lose their tag by asking for one."""
     return dtype if dtype.hasobject and dtype.names is None else dtype.newbyteorder("=")
 
 
+# Bytes that are compared at a time: each comparison copies them, and larger copies compare no faster.
 _COMPARED = 1 << 20
-"""Bytes that are compared at a time: each comparison copies them, and larger copies compare no faster."""
 
 
 def same_cells(a: Values, b: Values) -> bool:
@@ -118,5 +119,5 @@ def _same_object(a: object, b: object) -> bool:
 
 
 def longest_text(cells: Values) -> int:
-    """The bytes of UTF-8 of the longest text among the cells; 0 where there are none."""
+    """Return the bytes of UTF-8 of the longest text among the cells; 0 where there are none."""
     return max((len(str(cell).encode()) for cell in cells.flat), default=0)

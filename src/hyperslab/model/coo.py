@@ -36,7 +36,7 @@ class Coo:
 
     @classmethod
     def of_dense(cls, cells: Numbers, fill: object) -> Self:
-        """The cells that differ from ``fill`` by a bit, in C order."""
+        """Return the cells that differ from ``fill`` by a bit, in C order."""
         value = np.asarray(fill, cells.dtype).reshape(())
         places = np.nonzero(~same_bits(cells.reshape(-1), value))[0]
         found = np.unravel_index(places, cells.shape) if cells.shape else ()
@@ -52,13 +52,13 @@ class Coo:
             out[...] = self.data[0]
 
     def dense(self) -> Numbers:
-        """All cells, in memory of their own."""
+        """Return all cells, in memory of their own."""
         out: Numbers = np.empty(self.shape, self.dtype)
         self.put_into(out)
         return out
 
     def part(self, cuts: Sequence[slice]) -> Self:
-        """The cells of a box (slices with a start, a stop and any step above 0) as an array of their own."""
+        """Return the cells of a box (slices with a start, a stop and any step above 0) as an array of their own."""
         inside = np.ones(self.nnz, bool)
         for row, cut in zip(self.coords, cuts, strict=True):
             inside &= (row >= cut.start) & (row < cut.stop)
@@ -70,45 +70,41 @@ class Coo:
         return type(self)(shape, coords, self.data[inside], self.fill)
 
     def reshaped(self, shape: tuple[int, ...]) -> Self:
-        """The same cells under a shape that has other axes of length 1 and is the same else."""
+        """Return the same cells under a shape that has other axes of length 1 and is the same else."""
         rows = iter(row for row, size in zip(self.coords, self.shape, strict=True) if size != 1)
         none = np.zeros(self.nnz, np.intp)
         coords = np.array([none if size == 1 else next(rows) for size in shape], np.intp)
         return type(self)(shape, coords.reshape(len(shape), self.nnz), self.data, self.fill)
 
     def with_fill(self, fill: Numbers) -> Self:
-        """The same cells as a list of those that are not ``fill``: long, where that is another."""
+        """Return the same cells as a list of those that are not ``fill``: long, where that is another."""
         if same_bits(self.fill.reshape(1), fill).all():
             return self
         return type(self).of_dense(self.dense(), fill)
 
     def astype(self, dtype: NumpyDType) -> Self:
-        """The same values as cells of another type."""
+        """Return the same values as cells of another type."""
         if self.dtype == dtype:
             return self
         return type(self)(self.shape, self.coords, self.data.astype(dtype), self.fill.astype(dtype))
 
     def canonical(self) -> Self:
-        """In C order, duplicates added up, without cells that are the fill value to the bit."""
+        """Return the cells in C order, duplicates added up, without cells that are the fill value to the bit."""
         order = np.lexsort(self.coords[::-1]) if self.shape else np.arange(self.nnz)
         coords, data = self.coords[:, order], self.data[order]
         starts = np.ones(data.size, bool)
         starts[1:] = (coords[:, 1:] != coords[:, :-1]).any(axis=0)
         if not starts.all():
-            coords, data = coords[:, starts], _added(data, np.flatnonzero(starts))
+            if data.dtype.kind not in "biufc":
+                message = f"two values of {data.dtype} for one cell of a sparse array"
+                raise Invalid(message, remedy="give one value per cell")
+            coords, data = coords[:, starts], np.add.reduceat(data, np.flatnonzero(starts), dtype=data.dtype)
         kept = ~same_bits(data, self.fill)
         return type(self)(self.shape, coords[:, kept], data[kept], self.fill)
 
 
-def _added(data: Numbers, starts: Numbers) -> Numbers:
-    if data.dtype.kind not in "biufc":
-        raise Invalid(f"two values of {data.dtype} for one cell of a sparse array", remedy="give one value per cell")
-    added: Numbers = np.add.reduceat(data, starts, dtype=data.dtype)
-    return added
-
-
 def same_bits(cells: Numbers, value: Numbers) -> Numbers:
-    """Which cells of a 1-d array are ``value`` to the bit: NaN is itself, and 0.0 is not -0.0."""
+    """Return which cells of a 1-d array are ``value`` to the bit: NaN is itself, and 0.0 is not -0.0."""
     if not cells.dtype.itemsize:
         return np.ones(cells.size, bool)
     size = cells.dtype.itemsize

@@ -8,14 +8,14 @@ import numpy as np
 
 from hyperslab.errors import Problem
 from hyperslab.model.attrs import Attrs, equal, untagged
-from hyperslab.model.cells import Values, same_type
+from hyperslab.model.cells import same_type
 from hyperslab.model.dtypes import describe
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 
 def differences(path: str, expected: Node, found: Node, *, dims: bool = True, either: bool = False) -> list[Problem]:
-    """How ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both.
+    """Return how ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both.
 
     A value of JSON, which has no type, and one of a type without a name may have got one in ``found``, and with
     ``either`` lost it there.
@@ -56,7 +56,7 @@ def _type_differences(path: str, expected: GroupSpec, found: GroupSpec) -> Itera
 
 
 def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: bool) -> list[Problem]:
-    """Attributes that are gone, new, or of another type or value."""
+    """Return attributes that are gone, new, or of another type or value."""
     problems = [Problem(path, "attribute", f"no attribute {name!r}") for name in expected if name not in found]
     problems += [Problem(path, "attribute", f"new attribute {name!r}") for name in found if name not in expected]
     shared = ((name, expected[name], found[name]) for name in expected if name in found)
@@ -72,7 +72,7 @@ def _shown(value: object) -> str:
 
 
 def _same_attribute(expected: object, found: object) -> bool:
-    """Equal in type and value, as far as formats tell types of attributes apart.
+    """Return equal in type and value, as far as formats tell types of attributes apart.
 
     A value without a type (a number of JSON), or without a named one, may have got one; a list of one number may have
     become that number, and text of a fixed length text of any.
@@ -80,15 +80,11 @@ def _same_attribute(expected: object, found: object) -> bool:
     if equal(expected, found) or equal(expected, untagged(found)):
         return True
     if isinstance(expected, np.ndarray) and isinstance(found, np.ndarray | np.generic):
-        return _same_typed(expected, found)
+        if expected.dtype.kind in "UT" and found.dtype.kind in "UT" and expected.shape in (found.shape, (1,)):
+            return expected.reshape(-1).tolist() == np.asarray(found).reshape(-1).tolist()
+        is_number = expected.shape == (1,) and found.shape == () and expected.dtype.kind in "biufc"
+        return is_number and equal(expected[0], np.asarray(found)[()])
     if isinstance(expected, np.ndarray | np.generic | str) or not isinstance(found, np.ndarray | np.generic):
         return False
     values = list(expected) if isinstance(expected, list | tuple) else [expected]
     return equal(values, np.asarray(found).reshape(-1).tolist())
-
-
-def _same_typed(expected: Values, found: Values | np.generic) -> bool:
-    if expected.dtype.kind in "UT" and found.dtype.kind in "UT" and expected.shape in (found.shape, (1,)):
-        return expected.reshape(-1).tolist() == np.asarray(found).reshape(-1).tolist()
-    is_number = expected.shape == (1,) and found.shape == () and expected.dtype.kind in "biufc"
-    return is_number and equal(expected[0], np.asarray(found)[()])

@@ -34,7 +34,7 @@ class ScaleIndex:
 
 
 def scale_value(start: float, step: float, position: int) -> float:
-    """``start + position * step``, rounded to the decimals that the two are written with."""
+    """Return ``start + position * step``, rounded to the decimals that the two are written with."""
     return round(start + position * step, max(_decimals(start), _decimals(step)))
 
 
@@ -98,7 +98,8 @@ class CFTime:
 
 
 def cf_time(values: Values, units: str, calendar: str | None) -> CFTime | None:
-    """The index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no times."""
+    """Return the index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no
+    times."""
     match = _UNITS.fullmatch(units)
     name = calendar_name(calendar)
     if match is None or name is None or values.ndim != 1 or values.dtype.kind not in "iuf":
@@ -122,7 +123,8 @@ class Coordinate:
 
 
 def fitted(index: Index, size: int) -> Index | None:
-    """The index of a dimension that has another size now: a rule goes on, a list is cut; None where it is too short."""
+    """Return the index of a dimension that has another size now: a rule goes on, a list is cut; None where it is too
+    short."""
     match index:
         case ScaleIndex() | TimeScale():
             return replace(index, size=size)

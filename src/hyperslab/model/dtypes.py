@@ -103,7 +103,7 @@ _OBJECT = np.dtype(object)
 
 
 def numpy_dtype(dtype: DataType) -> NumpyDType:
-    """The dtype that cells of this type have in memory."""
+    """Return the dtype that cells of this type have in memory."""
     match dtype:
         case np.dtype():
             return dtype
@@ -123,7 +123,8 @@ def numpy_dtype(dtype: DataType) -> NumpyDType:
 
 @lru_cache(maxsize=256)
 def _plain(dtype: NumpyDType) -> NumpyDType:
-    """The dtype without tags, also of its fields. Dtypes with and without tags are equal, and so is what this gives."""
+    """Return the dtype without tags, also of its fields. Dtypes with and without tags are equal, and so is what this
+    gives."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((_plain(base), shape))
@@ -138,7 +139,8 @@ _TAG = "hyperslab"
 
 
 def tagged(dtype: NumpyDType, kind: Extension) -> NumpyDType:
-    """The dtype with the type that its cells are of: for attributes and fields, whose values are plain NumPy arrays.
+    """Return the dtype with the type that its cells are of: for attributes and fields, whose values are plain NumPy
+    arrays.
 
     The tag rides in NumPy's metadata of the dtype. It goes with arrays and ``np.void`` cells, their copies and pickles,
     not with the scalars of other kinds; dtypes with and without it are equal to NumPy.
@@ -147,14 +149,14 @@ def tagged(dtype: NumpyDType, kind: Extension) -> NumpyDType:
 
 
 def tag_of(dtype: NumpyDType) -> Extension | None:
-    """The type that :func:`tagged` gave to the dtype."""
-    said: Mapping[str, Any] = dtype.metadata or {}
-    kind = said.get(_TAG)
+    """Return the type that :func:`tagged` gave to the dtype."""
+    metadata: Mapping[str, Any] = dtype.metadata or {}
+    kind = metadata.get(_TAG)
     return kind if isinstance(kind, Extension) else None
 
 
 def without_tag(dtype: NumpyDType) -> NumpyDType:
-    """The dtype itself; that of a structured one's fields stay tagged."""
+    """Return the dtype itself; that of a structured one's fields stay tagged."""
     if tag_of(dtype) is None:
         return dtype
     fields: Mapping[str, Any] = dtype.fields or {}
@@ -163,7 +165,7 @@ def without_tag(dtype: NumpyDType) -> NumpyDType:
 
 
 def tagged_fields(dtype: NumpyDType) -> Iterator[tuple[str, Extension]]:
-    """The fields of a structured dtype whose cells are of a tagged type, by name."""
+    """Yield the fields of a structured dtype whose cells are of a tagged type, by name."""
     fields: Mapping[str, Any] = dtype.fields or {}
     for name in dtype.names or ():
         if (kind := tag_of(fields[name][0].base)) is not None:
@@ -178,7 +180,7 @@ def is_fixed(dtype: DataType) -> bool:
 
 
 def describe(dtype: DataType) -> str:
-    """A short name for people: ``float32``, ``>i2``, ``string``, ``enum<uint8>`` …"""
+    """Return a short name for people: ``float32``, ``>i2``, ``string``, ``enum<uint8>`` …"""
     match dtype:
         case np.dtype(names=names) if names is not None and dtype.hasobject:
             fields = (f"{name}: {describe(tag_of(dtype[name]) or dtype[name])}" for name in names)
@@ -199,20 +201,24 @@ def describe(dtype: DataType) -> str:
             return "object reference" if isinstance(dtype, ObjectRef) else "region reference"
 
 
+_WORDS: dict[str | type, DataType] = {
+    **dict.fromkeys((str, "string", "str"), VlenString()),
+    **dict.fromkeys((bytes, "bytes"), VlenBytes()),
+    "object reference": ObjectRef(),
+    "region reference": RegionRef(),
+}
+
+
 def as_data_type(value: Any) -> DataType:
-    """What users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``,
+    """Return what users pass as ``dtype=``: our types, anything NumPy takes, ``str`` (variable-length text), ``bytes``,
     ``"object reference"`` and ``"region reference"``.
 
     An aligned structured dtype is packed, for no format stores padding. WrongType for anything else.
     """
     if isinstance(value, Extension):
         return value
-    if value is str or (isinstance(value, str) and value in ("string", "str")):
-        return VlenString()
-    if isinstance(value, str) and value in ("object reference", "region reference"):
-        return ObjectRef() if value.startswith("object") else RegionRef()
-    if value is bytes or (isinstance(value, str) and value == "bytes"):
-        return VlenBytes()
+    if isinstance(value, str | type) and value in _WORDS:
+        return _WORDS[value]
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError) as error:
@@ -224,7 +230,7 @@ def as_data_type(value: Any) -> DataType:
 
 
 def small(name: str) -> NumpyDType:
-    """The dtype of one of :data:`SMALL`; MissingLibrary where ml_dtypes is not installed, or too old for it."""
+    """Return the dtype of one of :data:`SMALL`; MissingLibrary where ml_dtypes is not installed, or too old for it."""
     try:
         dtype: NumpyDType = np.dtype(getattr(import_module("ml_dtypes"), name))
         return dtype
@@ -233,7 +239,7 @@ def small(name: str) -> NumpyDType:
 
 
 def packed(dtype: NumpyDType) -> NumpyDType:
-    """The same fields without padding between them; tags stay."""
+    """Return the same fields without padding between them; tags stay."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((packed(base), shape))
@@ -244,6 +250,6 @@ def packed(dtype: NumpyDType) -> NumpyDType:
 
 
 def with_tag_of(source: NumpyDType, dtype: NumpyDType) -> NumpyDType:
-    """The dtype with the tag that ``source`` has, if any."""
+    """Return the dtype with the tag that ``source`` has, if any."""
     kind = tag_of(source)
     return dtype if kind is None else tagged(dtype, kind)

@@ -10,13 +10,13 @@ _SHOWN = 20
 
 
 def nearest(name: Any, known: Iterable[object]) -> str | None:
-    """A remedy: the name that is most alike; None where none is."""
+    """Return a remedy: the name that is most alike; None where none is."""
     near = get_close_matches(str(name), [str(each) for each in known if each is not None], 1)
     return f"did you mean {near[0]!r}?" if near else None
 
 
 def meant(name: Any, known: Iterable[object]) -> str:
-    """A remedy: the name that is most alike, else those that there are, the first of many."""
+    """Return a remedy: the name that is most alike, else those that there are, the first of many."""
     names = [str(each) for each in known if each is not None]
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return nearest(name, names) or f"there are {', '.join(names[:_SHOWN]) or 'none'}{more}"

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def flattened(walk: Generator[object]) -> Iterator[Any]:
-    """What a generator gives, in order, and in the place of each generator among that, what this one gives.
+    """Yield what a generator gives, in order, and in the place of each generator among that, what this one gives.
 
     ``yield walk(child)`` then means ``yield from walk(child)``, without a limit of depth.
     """

@@ -15,7 +15,7 @@ def is_name(name: str) -> bool:
 
 
 def check_name(name: str) -> str:
-    """One path segment; refuses empty, ``.``, ``..``, and names with slash, backslash or NUL."""
+    """Return one path segment; refuses empty, ``.``, ``..``, and names with slash, backslash or NUL."""
     if not is_name(name):
         raise Invalid(
             f"{name!r} is not a name",
@@ -25,12 +25,12 @@ def check_name(name: str) -> str:
 
 
 def normalize(path: str) -> str:
-    """``"/a//b/"`` -> ``"a/b"``; each segment is checked."""
+    """Turn ``"/a//b/"`` into ``"a/b"``; each segment is checked."""
     return "/".join(check_name(part) for part in path.split("/") if part)
 
 
 def join(base: str, path: str) -> str:
-    """``path`` below ``base`` (an absolute ``/x`` starts at the root)."""
+    """Return ``path`` below ``base`` (an absolute ``/x`` starts at the root)."""
     tail = normalize(path)
     if path.startswith("/") or not base:
         return tail
@@ -38,12 +38,12 @@ def join(base: str, path: str) -> str:
 
 
 def child(group: str, name: str) -> str:
-    """The path (or key) of ``name`` right below ``group``, both known to be sound: nothing is checked."""
+    """Return the path (or key) of ``name`` right below ``group``, both known to be sound: nothing is checked."""
     return f"{group}/{name}" if group else name
 
 
 def split(path: str) -> tuple[str, str]:
-    """``"a/b/c"`` -> ``("a/b", "c")``."""
+    """Split ``"a/b/c"`` into ``("a/b", "c")``."""
     parent, _, name = path.rpartition("/")
     return parent, name
 
@@ -54,12 +54,12 @@ def is_within(path: str, group: str) -> bool:
 
 
 def relative(path: str, group: str) -> str:
-    """``path`` as seen from ``group``, which it is within."""
+    """Return ``path`` as seen from ``group``, which it is within."""
     return path[len(group) :].lstrip("/")
 
 
 def outward(group: str) -> Iterator[str]:
-    """A group and those around it, the nearest first, the root last."""
+    """Yield a group and those around it, the nearest first, the root last."""
     yield group
     while group:
         group, _ = split(group)

@@ -24,7 +24,7 @@ class ResolvesReferences(ABC):
 
     @abstractmethod
     def resolve(self, reference: Pointer) -> Any:
-        """The group or array that it points at."""
+        """Return the group or array that it points at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class ObjectReference:
     home: ResolvesReferences | None = field(default=None, compare=False, repr=False)
 
     def resolve(self) -> Any:
-        """The group or array that it points at; BrokenLink where there is none, Invalid when it was read nowhere."""
+        """Return the group or array that it points at; BrokenLink where there is none, Invalid when it was read
+        nowhere."""
         return _resolve(self)
 
     def __str__(self) -> str:
@@ -74,12 +75,12 @@ class RegionReference:
     home: ResolvesReferences | None = field(default=None, compare=False, repr=False)
 
     def resolve(self) -> Any:
-        """The array whose cells it points at; errors as for :meth:`ObjectReference.resolve`."""
+        """Return the array whose cells it points at; errors as for :meth:`ObjectReference.resolve`."""
         return _resolve(self)
 
     def read(self) -> Any:
-        """The cells: an array of the region's shape for slices and orthogonal ones, else 1-D; only the chunks that
-        hold them are decoded. RegionOutOfBounds when the array has become too small."""
+        """Return the cells: an array of the region's shape for slices and orthogonal ones, else 1-D; only the chunks
+        that hold them are decoded. RegionOutOfBounds when the array has become too small."""
         return self.resolve().read_region(self.region)
 
     @property
@@ -104,7 +105,8 @@ DEEPEST = 1000
 
 
 def path_within(pointer: Pointer) -> str:
-    """The path of a pointer's target in its dataset; ``..`` is taken for what it says as long as it stays inside.
+    """Return the path of a pointer's target in its dataset; ``..`` is taken for what it says as long as it stays
+    inside.
 
     ExternalLinkRefused where it leads out, BrokenLink where it is no path of a node, or one that is far too long.
     """
@@ -127,7 +129,7 @@ def path_within(pointer: Pointer) -> str:
 
 
 def _said(path: str, source: str) -> str:
-    """For people: the path, behind the dataset that it is in where that is another one."""
+    """Return for people the path, behind the dataset that it is in where that is another one."""
     return f"{'' if source in ('', '.') else source}/{path.lstrip('/')}"
 
 

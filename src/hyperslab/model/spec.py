@@ -66,7 +66,7 @@ class GroupSpec:
     is_link: ClassVar[Literal[False]] = False
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -106,12 +106,13 @@ class ArraySpec:
         return numpy_dtype(self.dtype)
 
     def fill_cell(self) -> Values:
-        """What unwritten cells read as, as a 0-d array: the fill value, or the type's zero when there is none."""
+        """Return what unwritten cells read as, as a 0-d array: the fill value, or the type's zero when there is
+        none."""
         cell = np.zeros((), self.numpy_dtype)
         if self.fill_value is not None:
             cell[()] = self.fill_value
         elif cell.dtype.names is not None:
-            fields = self.dtype.base if isinstance(self.dtype, Compound) else self.numpy_dtype
+            fields = self.dtype.base if isinstance(self.dtype, Compound) else cell.dtype
             for name, kind in tagged_fields(fields):
                 if cell.dtype[name].hasobject:
                     _empty(cell[name].reshape(-1), kind)
@@ -120,7 +121,7 @@ class ArraySpec:
         return cell
 
     def filled(self, shape: tuple[int, ...] | None = None) -> Values:
-        """Cells that were never written, in an array of this shape (that of the whole)."""
+        """Return the cells that were never written, in an array of this shape (that of the whole)."""
         return np.full(self.shape if shape is None else shape, self.fill_cell(), self.numpy_dtype)
 
     @property
@@ -144,18 +145,12 @@ class ArraySpec:
         return None
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with some fields changed. Labels follow a new shape, and go where they cannot."""
+        """Return a copy with some fields changed. Labels follow a new shape, and go where they cannot."""
         if self.indexes and "shape" in changes and "indexes" not in changes:
-            changes["indexes"] = self._fitted(changes["shape"])
+            sizes = {name: size for name, size in zip(self.dims, changes["shape"], strict=False) if name is not None}
+            cut = {name: fitted(index, sizes[name]) for name, index in self.indexes.items() if name in sizes}
+            changes["indexes"] = {name: index for name, index in cut.items() if index is not None}
         return replace(self, **changes)
-
-    def _fitted(self, shape: tuple[int, ...]) -> dict[str, Index]:
-        found = {}
-        for name, size in zip(self.dims, shape, strict=False):
-            index = fitted(self.indexes[name], size) if name is not None and name in self.indexes else None
-            if name is not None and index is not None:
-                found[name] = index
-        return found
 
 
 Node = GroupSpec | ArraySpec | Link

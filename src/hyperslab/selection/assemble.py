@@ -21,7 +21,8 @@ NOTHING = Range(0, 0, 1)
 
 
 def array_part(positions: Values, dims: Sequence[int]) -> Part:
-    """The part of an index array whose dimensions are result dimensions ``dims``; those of length 1 are dropped."""
+    """Return the part of an index array whose dimensions are result dimensions ``dims``; those of length 1 are
+    dropped."""
     if positions.size == 1:
         return Range(int(positions.item()), 1, 1), ()
     kept = tuple(dim for dim, size in zip(dims, positions.shape, strict=True) if size != 1)
@@ -29,7 +30,7 @@ def array_part(positions: Values, dims: Sequence[int]) -> Part:
 
 
 def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = False) -> Selection:
-    """The selection of these parts (one per axis of the array) with the result ``shape``."""
+    """Return the selection of these parts (one per axis of the array) with the result ``shape``."""
     if 0 in shape:
         return Selection(Region((NOTHING,) * len(parts), void=not parts), shape)
     uses = Counter(dim for _, dims in parts for dim in dims)
@@ -39,21 +40,13 @@ def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = Fa
     layout = list(together)
     for axis, (what, dims) in enumerate(parts):
         if axis in coupled:
-            axes.append(PositionList(_along(what, dims, together, shape)))
+            positions = what.positions if isinstance(what, Range) else what
+            spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
+            axes.append(PositionList(np.broadcast_to(spaced, [shape[dim] for dim in together]).reshape(-1)))
             continue
         layout += dims
         axes.append(what if isinstance(what, Range) else PositionList(what.reshape(-1)))
-    return _arranged(Region(tuple(axes), coupled), layout, shape, scalar)
-
-
-def _along(what: Range | Values, dims: tuple[int, ...], together: list[int], shape: tuple[int, ...]) -> Values:
-    """One coupled axis's positions, repeated over all coupled result dimensions."""
-    positions = steps(what) if isinstance(what, Range) else what
-    spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
-    return np.broadcast_to(spaced, [shape[dim] for dim in together]).reshape(-1)
-
-
-def _arranged(region: Region, layout: list[int], shape: tuple[int, ...], scalar: bool) -> Selection:
+    region = Region(tuple(axes), coupled)
     new = [dim for dim in range(len(shape)) if dim not in layout]
     longer = [dim for dim in layout if shape[dim] != 1]
     repeated = any(shape[dim] != 1 for dim in new)
@@ -66,13 +59,9 @@ def _arranged(region: Region, layout: list[int], shape: tuple[int, ...], scalar:
     return Selection(region, shape, scalar, middle, order, stretch if repeated else None)
 
 
-def steps(axis: Range) -> Values:
-    """The positions of a range."""
-    return axis.start + axis.step * np.arange(axis.count, dtype=np.int64)
-
-
 def provenance(selection: Selection) -> list[tuple[int, ...]]:
-    """Per axis of the region, the result dimensions over which it varies (none of length 1); inverse of `assemble`."""
+    """Return for each axis of the region the result dimensions over which it varies (none of length 1); inverse of
+    `assemble`."""
     middle = selection.middle if selection.middle is not None else selection.shape
     order = selection.order if selection.middle is not None else tuple(range(len(middle)))
     dims = iter([(order.index(place), size) for place, size in enumerate(middle) if size != 1])

@@ -37,19 +37,19 @@ class CoordinateAxis:
     slack: float = 0.0
 
     def at(self, position: int) -> Number:
-        """The number of one position."""
+        """Return the number of one position."""
         raise NotImplementedError
 
     def rank(self, number: Number) -> int:
-        """How many positions come before ``number`` in the direction of the trend."""
+        """Return how many positions come before ``number`` in the direction of the trend."""
         raise NotImplementedError
 
     def same(self, position: int) -> Values:
-        """All positions with the same number, in order."""
+        """Return all positions with the same number, in order."""
         return np.array([position])
 
     def nearest(self, number: Number) -> int:
-        """The position of the closest number; of two the larger one, as pandas has it."""
+        """Return the position of the closest number; of two the larger one, as pandas has it."""
         place = self.rank(number)
         if place == self.size:
             return place - 1
@@ -59,28 +59,30 @@ class CoordinateAxis:
         return place - 1 if before < here or (before == here and self.trend < 0) else place
 
     def gap(self, position: int) -> Number:
-        """The smaller distance to the neighbours that differ; infinite without any."""
+        """Return the smaller distance to the neighbours that differ; infinite without any."""
         here = self.at(position)
         near = [abs(self.at(place) - here) for place in (position - 1, position + 1) if 0 <= place < self.size]
         return min((distance for distance in near if distance > 0), default=inf)
 
     def spacing(self, number: Number, grain: NumpyDType) -> float:
-        """The distance of two neighbouring floats at ``number``, in the coarser of ``grain`` and the stored type."""
+        """Return the distance of two neighbouring floats at ``number``, in the coarser of ``grain`` and the stored
+        type."""
         coarse = max(grain, self.grain, key=lambda dtype: float(np.finfo(dtype).eps))
         return ldexp(float(np.finfo(coarse).eps), frexp(float(number))[1] - 1) if number else 0.0
 
     def resolution(self) -> int:
-        """Index in `RESOLUTIONS` of the coarsest one, from the day on, that tells all times (pandas's rule)."""
+        """Return the index in `RESOLUTIONS` of the coarsest one, from the day on, that tells all times (pandas's
+        rule)."""
         raise NotImplementedError
 
     def show(self, position: int) -> str:
-        """One position's number for people."""
+        """Return one position's number for people."""
         number = self.at(position)
         return f"{number}" if self.calendar is None else iso_text(number, self.calendar)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computed(CoordinateAxis):
+class ComputedAxis(CoordinateAxis):
     """``start + i * step``."""
 
     start: Number
@@ -109,7 +111,7 @@ class Computed(CoordinateAxis):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed(CoordinateAxis):
+class StoredAxis(CoordinateAxis):
     """``values * tick + offset``: whole numbers; or float ``values`` as they are."""
 
     values: Values
@@ -121,7 +123,7 @@ class Listed(CoordinateAxis):
         return float(value) if self.values.dtype.kind == "f" else int(value) * self.tick + self.offset
 
     def rank(self, number: Number) -> int:
-        sought, between = self._sought(number)
+        sought, between = self._locate(number)
         if self.trend >= 0:
             return int(np.searchsorted(self.values, sought, "right" if between else "left"))
         return self.size - int(np.searchsorted(self.values[::-1], sought, "right"))
@@ -132,7 +134,7 @@ class Listed(CoordinateAxis):
     def nearest(self, number: Number) -> int:
         if self.trend:
             return CoordinateAxis.nearest(self, number)
-        sought, between = self._sought(number)
+        sought, between = self._locate(number)
         equal = np.flatnonzero(self.values == sought)
         if equal.size and not between:
             return int(equal[0])
@@ -156,8 +158,8 @@ class Listed(CoordinateAxis):
     def show(self, position: int) -> str:
         return f"{self.values[position]}" if self.calendar is None else CoordinateAxis.show(self, position)
 
-    def _sought(self, number: Number) -> tuple[Number, bool]:
-        """What to seek among the values; True when the number lies behind it, before the next tick."""
+    def _locate(self, number: Number) -> tuple[Number, bool]:
+        """Return what to seek among the values; True when the number lies behind it, before the next tick."""
         if self.values.dtype.kind == "f" or not isinstance(number, int):
             return number, False
         ticks, rest = divmod(number - self.offset, self.tick)
@@ -165,27 +167,27 @@ class Listed(CoordinateAxis):
         return min(max(ticks, low), high), bool(rest) or ticks > high
 
 
-def listed(index: FloatLabels) -> Listed:
-    """The ruler of floats that are names."""
+def axis_of_floats(index: FloatLabels) -> StoredAxis:
+    """Return the axis of floats that are names."""
     coordinate = Coordinate(np.array(index.values, _DOUBLE))
-    return Listed(size=index.size, trend=coordinate.trend, values=coordinate.values)
+    return StoredAxis(size=index.size, trend=coordinate.trend, values=coordinate.values)
 
 
-def ruler_of(index: ScaleIndex | TimeScale | CFTime | Coordinate) -> CoordinateAxis:
-    """The ruler of an index of numbers or times."""
+def axis_of_index(index: ScaleIndex | TimeScale | CFTime | Coordinate) -> CoordinateAxis:
+    """Return the axis of an index of numbers or times."""
     match index:
         case ScaleIndex(start=start, step=step, size=size):
-            return Computed(size=size, trend=1 if step > 0 else -1, start=float(start), step=float(step))
+            return ComputedAxis(size=size, trend=1 if step > 0 else -1, start=float(start), step=float(step))
         case TimeScale(start=start, step=step, size=size):
             first, stride = _nanoseconds(start), _nanoseconds(step)
             calendar = "proleptic_gregorian"
-            return Computed(size=size, trend=1 if stride > 0 else -1, calendar=calendar, start=first, step=stride)
+            return ComputedAxis(size=size, trend=1 if stride > 0 else -1, calendar=calendar, start=first, step=stride)
         case CFTime():
             return _counted(index)
         case Coordinate(values=values) if values.dtype.kind == "M":
             values = _within_ticks(values)
             unit, count = np.datetime_data(values.dtype)
-            return Listed(
+            return StoredAxis(
                 size=values.size,
                 trend=index.trend,
                 calendar="proleptic_gregorian",
@@ -194,11 +196,11 @@ def ruler_of(index: ScaleIndex | TimeScale | CFTime | Coordinate) -> CoordinateA
             )
         case Coordinate(values=values):
             grain = values.dtype if values.dtype.kind == "f" else _DOUBLE
-            return Listed(size=values.size, trend=index.trend, grain=grain, values=values)
+            return StoredAxis(size=values.size, trend=index.trend, grain=grain, values=values)
 
 
-def _counted(index: CFTime) -> Listed:
-    """Times as stored whole numbers of the unit; float ones as whole microseconds."""
+def _counted(index: CFTime) -> StoredAxis:
+    """Return times as stored whole numbers of the unit; float ones as whole microseconds."""
     moment = parse_moment(index.epoch)
     offset = (moment.start(index.calendar) if moment else None) or 0
     unit = unit_length(index.unit, index.calendar) or 1
@@ -210,7 +212,7 @@ def _counted(index: CFTime) -> Listed:
         whole = np.rint(known.astype("f8") * (unit / 1000))
         values, tick = np.where(np.isnan(whole), _INT64[0], whole), 1000
     values = values.astype("i8", copy=False)
-    return Listed(
+    return StoredAxis(
         size=values.size,
         trend=index.trend,
         calendar=index.calendar,
@@ -222,14 +224,14 @@ def _counted(index: CFTime) -> Listed:
 
 
 def _within_ticks(values: Values) -> Values:
-    """Times of a unit of fixed length, a nanosecond or longer, in native byte order."""
+    """Return times of a unit of fixed length, a nanosecond or longer, in native byte order."""
     unit = np.datetime_data(values.dtype)[0]
     fixed = values.dtype.newbyteorder("=") if unit in _TICKS else np.dtype("M8[D]" if unit in "YM" else "M8[ns]")
     return np.ascontiguousarray(values, fixed)
 
 
 def _nanoseconds(value: np.datetime64 | np.timedelta64) -> int:
-    """An exact count of nanoseconds, which may reach beyond int64."""
+    """Return an exact count of nanoseconds, which may reach beyond int64."""
     unit, count = np.datetime_data(value.dtype)
     if unit not in _TICKS:
         value = value.astype("M8[D]")

@@ -18,7 +18,7 @@ _KINDS = f"positions are ints, slices, `...`, None and arrays of ints or boolean
 
 
 def plain_items(key: object, shape: Shape) -> list[object]:
-    """The key's items in plain form, one for each axis: missing ones are filled with whole slices.
+    """Return the key's items in plain form, one for each axis: missing ones are filled with whole slices.
 
     ``...`` stays before the slices that it stands for (NumPy lets it part advanced indices), None stays a new axis,
     a boolean array of n > 0 dimensions becomes n integer arrays.
@@ -37,7 +37,9 @@ def plain_items(key: object, shape: Shape) -> list[object]:
             filled += [item] + [WHOLE] * (len(shape) - used)
             axis += len(shape) - used
         elif isinstance(item, np.ndarray) and item.dtype == bool and item.ndim:
-            filled += _nonzero(item, axis, shape)
+            if any(side not in (0, length) for side, length in zip(item.shape, shape[axis:], strict=False)):
+                raise unfit_mask(item, axis, shape)
+            filled += item.nonzero()
             axis += item.ndim
         else:
             filled.append(item)
@@ -46,7 +48,7 @@ def plain_items(key: object, shape: Shape) -> list[object]:
 
 
 def split_fields(key: object) -> tuple[object, object]:
-    """The field name, or list of names, that leads the key of a structured array (None: none), and the rest."""
+    """Return the field name, or list of names, that leads the key of a structured array (None: none), and the rest."""
     first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
     if isinstance(first, str) or (isinstance(first, list) and first and all(isinstance(name, str) for name in first)):
         return first, rest
@@ -54,31 +56,31 @@ def split_fields(key: object) -> tuple[object, object]:
 
 
 def too_many(used: int, shape: Shape) -> SelectionError:
-    """The error of a key with more indices than dimensions."""
-    said = f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}"
-    return SelectionError(said, remedy="give one for each dimension at the most")
+    """Return the error of a key with more indices than dimensions."""
+    message = f"too many indices: the array has {len(shape)} dimensions, the key selects along {used}"
+    return SelectionError(message, remedy="give one for each dimension at the most")
 
 
 def several_ellipses() -> SelectionError:
-    """The error of a key with more than one ``...``."""
+    """Return the error of a key with more than one ``...``."""
     return SelectionError("a key has a single ellipsis ('...')", remedy="write the other ones as slices, ':'")
 
 
 def wrapped(position: int, axis: int, length: int) -> int:
-    """A position that may be negative, as one that is not; ``SelectionError`` out of bounds."""
+    """Return a position that may be negative, as one that is not; ``SelectionError`` out of bounds."""
     if -length <= position < length:
         return position + length if position < 0 else position
     raise out_of_bounds(position, axis, length)
 
 
 def out_of_bounds(position: int, axis: int, length: int) -> SelectionError:
-    """The error of a position that an axis does not have."""
+    """Return the error of a position that an axis does not have."""
     remedy = f"positions go from {-length} to {length - 1}" if length else "the axis has no cells"
     return SelectionError(f"index {position} is out of bounds for axis {axis} with size {length}", remedy=remedy)
 
 
 def wrapped_many(positions: Values, axis: int, length: int) -> Values:
-    """The same for an integer array."""
+    """Return the same for an integer array."""
     if positions.size:
         low, high = int(positions.min()), int(positions.max())
         if low < -length or high >= length:
@@ -88,8 +90,8 @@ def wrapped_many(positions: Values, axis: int, length: int) -> Values:
     return positions
 
 
-def sliced(item: slice, length: int) -> Range:
-    """The range of a slice of positions along an axis of this length."""
+def slice_range(item: slice, length: int) -> Range:
+    """Return the range of a slice of positions along an axis of this length."""
     try:
         start, stop, step = item.indices(length)
     except (TypeError, ValueError) as error:
@@ -99,14 +101,15 @@ def sliced(item: slice, length: int) -> Range:
 
 
 def bad_slice(error: TypeError | ValueError) -> Invalid:
-    """The error of a slice whose step is zero (a ValueError) or whose bounds are no ints (a TypeError), as NumPy's."""
+    """Return the error of a slice whose step is zero (a ValueError) or whose bounds are no ints (a TypeError), as
+    NumPy's."""
     if isinstance(error, TypeError):
         return WrongType("slice bounds are ints or None", remedy=_LABELS)
     return zero_step()
 
 
 def zero_step() -> Invalid:
-    """The error of a slice whose step is zero."""
+    """Return the error of a slice whose step is zero."""
     return Invalid("a slice step is not zero", remedy="leave it out, or give another")
 
 
@@ -126,10 +129,6 @@ def _plain(item: Any) -> object:
             return index(item)
         except TypeError:
             pass
-    return _plain_array(item)
-
-
-def _plain_array(item: object) -> object:
     try:
         array = np.asarray(item)
     except ValueError:
@@ -143,14 +142,7 @@ def _plain_array(item: object) -> object:
     return array.astype(np.int64, copy=False) if array.ndim else int(array)
 
 
-def _nonzero(mask: Values, axis: int, shape: Shape) -> tuple[Values, ...]:
-    """A mask as one integer array per axis; like NumPy it may have no cells along an axis that has some."""
-    if any(side not in (0, length) for side, length in zip(mask.shape, shape[axis:], strict=False)):
-        raise unfit_mask(mask, axis, shape)
-    return mask.nonzero()
-
-
 def unfit_mask(mask: Values, axis: int, shape: Shape) -> SelectionError:
-    """The error of a mask whose lengths are not those of the axes from ``axis`` on."""
-    said = f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}"
-    return SelectionError(said, remedy="give a mask of the lengths of its axes")
+    """Return the error of a mask whose lengths are not those of the axes from ``axis`` on."""
+    message = f"a mask of shape {mask.shape} does not fit axes {axis}... of an array of shape {shape}"
+    return SelectionError(message, remedy="give a mask of the lengths of its axes")

@@ -1,4 +1,4 @@
-"""Labels as users write them -> the numbers that a ruler is asked for."""
+"""Labels as users write them -> the numbers that an axis is asked for."""
 
 from __future__ import annotations
 
@@ -34,31 +34,37 @@ def is_label(item: object) -> bool:
 
 
 def seek(label: Any, calendar: str | None, dim: str) -> LabelQuery:
-    """The number of a plain coordinate (``calendar`` None), or the instants of a date or time stamp.
+    """Return the number of a plain coordinate (``calendar`` None), or the instants of a date or time stamp.
 
     A float on a time axis counts seconds since 1970; datetimes without a zone are UTC. ``LabelError`` for a label
     of another kind.
     """
     if isinstance(label, np.ndarray) and not label.ndim:
         label = label[()]
-    if isinstance(label, float | np.floating) and isfinite(value := float(label)) and _is_near(value, calendar):
+    if isinstance(label, float | np.floating) and isfinite(value := float(label)):
         grain = label.dtype if isinstance(label, np.floating) else _DOUBLE
-        number = value if calendar is None else round(value * 10**6) * 1000
-        return LabelQuery(number, grain=grain)
+        if calendar is None:
+            return LabelQuery(value, grain=grain)
+        if abs(value) < _LARGEST:
+            return LabelQuery(round(value * 10**6) * 1000, grain=grain)
     if calendar is not None:
-        return _seek_time(label, calendar, dim)
+        moment = _moment(label, calendar)
+        first = moment.start(calendar) if moment is not None else None
+        if moment is None or first is None:
+            raise LabelError(
+                f"{dim} has times of the calendar {calendar}, {label!r} is none",
+                remedy="give ISO 8601 text, datetimes, cftime objects of the calendar or seconds since 1970 as floats",
+            )
+        stop = None if moment.resolution == "instant" else moment.stop(calendar)
+        return LabelQuery(first, stop, RESOLUTIONS.index(moment.resolution))
     whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.timedelta64)
     if whole and abs(int(label)) < _LARGEST:
         return LabelQuery(int(label))
     raise LabelError(f"{dim} has numbers, {label!r} is none of them", remedy="give a finite number")
 
 
-def _is_near(number: float, calendar: str | None) -> bool:
-    return calendar is None or abs(number) < _LARGEST
-
-
 def span_of(tolerance: object, calendar: str | None) -> object:
-    """A tolerance as a distance of numbers: a number as it is; a timedelta on time axes, in nanoseconds."""
+    """Return a tolerance as a distance of numbers: a number as it is; a timedelta on time axes, in nanoseconds."""
     if calendar is not None:
         if isinstance(tolerance, np.timedelta64 | timedelta):
             return int(np.timedelta64(tolerance).astype("m8[ns]").astype("i8"))
@@ -68,18 +74,6 @@ def span_of(tolerance: object, calendar: str | None) -> object:
     raise WrongType(f"a tolerance of {tolerance!r}", remedy=f"on this dimension it is {wanted}")
 
 
-def _seek_time(label: object, calendar: str, dim: str) -> LabelQuery:
-    moment = _moment(label, calendar)
-    first = moment.start(calendar) if moment is not None else None
-    if moment is None or first is None:
-        raise LabelError(
-            f"{dim} has times of the calendar {calendar}, {label!r} is none",
-            remedy="give ISO 8601 text, datetimes, cftime objects of the calendar or seconds since 1970 as floats",
-        )
-    stop = None if moment.resolution == "instant" else moment.stop(calendar)
-    return LabelQuery(first, stop, RESOLUTIONS.index(moment.resolution))
-
-
 def _moment(label: Any, calendar: str) -> Moment | None:
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")
@@ -87,7 +81,11 @@ def _moment(label: Any, calendar: str) -> Moment | None:
         case str():
             return parse_moment(label)
         case np.datetime64():
-            return None if np.isnat(label) else _of_datetime64(label)
+            if np.isnat(label):
+                return None
+            day = label.astype("M8[D]")
+            nanosecond = int((label - day).astype("m8[ns]").astype("i8")) if label.dtype != day.dtype else 0
+            return Moment(*date_of(int(day.astype("i8")), "proleptic_gregorian"), nanosecond % DAY)
         case datetime():
             label = label.astimezone(UTC) if label.tzinfo is not None else label
             return _of_fields(label)
@@ -103,12 +101,6 @@ def _of_fields(time: Any) -> Moment:
     seconds = (time.hour * 60 + time.minute) * 60 + time.second
     nanosecond = (seconds * 10**6 + time.microsecond) * 1000 + getattr(time, "nanosecond", 0)
     return Moment(time.year, time.month, time.day, nanosecond)
-
-
-def _of_datetime64(time: np.datetime64) -> Moment:
-    day = time.astype("M8[D]")
-    nanosecond = int((time - day).astype("m8[ns]").astype("i8")) if time.dtype != day.dtype else 0
-    return Moment(*date_of(int(day.astype("i8")), "proleptic_gregorian"), nanosecond % DAY)
 
 
 def _is_cftime(item: object) -> bool:

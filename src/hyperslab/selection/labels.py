@@ -4,7 +4,7 @@ xarray's meaning. Ints in ``[]`` are always positions. Which index a dimension h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -12,10 +12,9 @@ import numpy as np
 
 from hyperslab.errors import Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.model.amounts import is_whole_number
-from hyperslab.model.cells import Values
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
-from hyperslab.selection.coordinate_axes import listed, ruler_of
+from hyperslab.selection.coordinate_axes import axis_of_floats, axis_of_index
 from hyperslab.selection.label_query import is_label
 from hyperslab.selection.lookup import FloatNames, Lookup, Names, NumberLabels
 
@@ -25,7 +24,7 @@ _PLAIN = (int, type(None))
 
 
 def resolve_key(key: object, dims: Dims, index_of: IndexOf) -> object:
-    """A key of ``[]`` with its labels replaced by positions; the same object when it has none.
+    """Return a key of ``[]`` with its labels replaced by positions; the same object when it has none.
 
     On a dimension without an index a label is left alone, for NumPy's error.
     """
@@ -59,7 +58,7 @@ def resolve_sel(
     method: Literal["nearest"] | None = None,
     tolerance: object = None,
 ) -> tuple[object, ...]:
-    """The positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
+    """Return the positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
 
     Slices include their stop and need not meet labels on a sorted coordinate; a date such as ``"2013-01"`` selects the
     whole period. On a dimension without labels the item is positional, as in xarray.
@@ -96,12 +95,15 @@ def _is_stride(step: Any) -> bool:
 
 
 def _width(item: object) -> int:
-    """Axes that an item of a key takes."""
-    if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
-        return 0
-    if isinstance(item, list) and item and not _has_labels(item):
-        item = np.asarray(item)
-    return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
+    """Return how many axes an item of a key takes."""
+    match item:
+        case None | bool() | np.bool_():
+            return 0
+        case list() if item and not _has_labels(item):
+            return _width(np.asarray(item))
+        case np.ndarray() if item.dtype == bool:
+            return item.ndim
+    return 0 if item is Ellipsis else 1
 
 
 def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:
@@ -110,27 +112,24 @@ def _lookup(dim: str | None, index_of: IndexOf) -> Lookup | None:
 
 
 def lookup_of(dim: str, index: Index) -> Lookup | None:
-    """What finds the positions of labels of a dimension; None where its cells are no labels (compounds, truth)."""
+    """Return what finds the positions of labels of a dimension; None where its cells are no labels (compounds,
+    truth)."""
     match index:
         case Labels():
-            return Names(index.names, 0, dim, positional=True)
+            return Names(dim, index.names, 0, positional=True)
         case FloatLabels():
-            return FloatNames(listed(index), dim)
-        case Coordinate() if index.values.dtype.kind in "USTO":
-            return Names(tuple(_text(index.values)), index.trend, dim)
+            return FloatNames(dim, axis_of_floats(index))
+        case Coordinate() if index.values.dtype.kind == "S":
+            return Names(dim, tuple(value.decode("utf-8", "replace") for value in index.values.tolist()), index.trend)
+        case Coordinate() if index.values.dtype.kind in "UTO":
+            return Names(dim, tuple(f"{value}" for value in index.values.tolist()), index.trend)
         case Coordinate() if index.values.dtype.kind not in "iufM":
             return None
-    return NumberLabels(ruler_of(index), dim)
-
-
-def _text(values: Values) -> Iterable[str]:
-    if values.dtype.kind == "S":
-        return (value.decode("utf-8", "replace") for value in values.tolist())
-    return (f"{value}" for value in values.tolist())
+    return NumberLabels(dim, axis_of_index(index))
 
 
 def _positions(item: object, lookup: Lookup) -> object:
-    """One labelled item of ``[]``."""
+    """Return one labelled item of ``[]``."""
     match item:
         case slice():
             if isinstance(item.start, int) or isinstance(item.stop, int):
@@ -145,35 +144,31 @@ def _positions(item: object, lookup: Lookup) -> object:
 
 
 def _selected(item: Any, lookup: Lookup, method: str | None, tolerance: object) -> object:
-    """One item of ``sel`` on a dimension that has labels."""
+    """Return one item of ``sel`` on a dimension that has labels."""
     if isinstance(item, slice):
-        if isinstance(lookup, Names) and lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
+        if lookup.positional and type(item.start) in _PLAIN and type(item.stop) in _PLAIN:
             return item
         if method is not None:
             raise Unsupported("method with a slice", remedy="slices take whole ranges; leave the method out")
-        return _between(item, lookup)
+        step = item.step
+        if step is not None and not is_whole_number(step):
+            raise WrongType(f"a slice step of {step!r}", remedy="the step of a slice of labels counts cells: an int")
+        if step is None or step >= 0:
+            return slice(*lookup.between(item.start, item.stop), step)
+        low, high = lookup.between(item.stop, item.start)
+        return slice(high - 1, low - 1 if low else None, step) if low < high else slice(0, 0, step)
     many = np.ndim(item) if not isinstance(item, str | bytes) else 0
     if isinstance(item, bool | np.bool_) or (many and np.asarray(item).dtype == bool):
         return item
-    if isinstance(lookup, Names) and lookup.positional and isinstance(item, int | np.integer):
+    if lookup.positional and isinstance(item, int | np.integer):
         return item
     if method is not None:
         return _each(item, lambda label: lookup.nearest(label, tolerance))
     return _each(item, lookup.exact) if many else lookup.chosen(item)
 
 
-def _between(item: slice, lookup: Lookup) -> slice:
-    step = item.step
-    if step is not None and not is_whole_number(step):
-        raise WrongType(f"a slice step of {step!r}", remedy="the step of a slice of labels counts cells: an int")
-    if step is None or step >= 0:
-        return slice(*lookup.between(item.start, item.stop), step)
-    low, high = lookup.between(item.stop, item.start)
-    return slice(high - 1, low - 1 if low else None, step) if low < high else slice(0, 0, step)
-
-
 def _each(item: Any, find: Callable[[Any], Any]) -> object:
-    """The position of a label, or an int64 array of the same shape for an array or list of labels."""
+    """Return the position of a label, or an int64 array of the same shape for an array or list of labels."""
     if isinstance(item, list):
         nested = any(isinstance(label, list | np.ndarray) for label in item)
         labels = np.asarray(item) if nested else item

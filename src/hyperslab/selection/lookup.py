@@ -1,4 +1,4 @@
-"""Labels -> positions along one dimension: numbers and times on a ruler, and names.
+"""Labels -> positions along one dimension: numbers and times on a axis, and names.
 
 Both kinds answer the same questions: `exact`, `chosen` (what ``sel`` means), `nearest`, `bound` (of a slice in ``[]``)
 and `between` (a slice of ``sel``). ``LabelError`` names the neighbours of a label that no cell has.
@@ -6,223 +6,231 @@ and `between` (a slice of ``sel``). ``LabelError`` names the neighbours of a lab
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import LabelError, SelectionError, WrongType
 from hyperslab.model.cells import Values
 from hyperslab.model.guessing import meant
-from hyperslab.selection.coordinate_axes import Computed, CoordinateAxis, Listed
+from hyperslab.selection.coordinate_axes import ComputedAxis, CoordinateAxis, StoredAxis
 from hyperslab.selection.label_query import LabelQuery, seek, span_of
 
 Where = int | slice | Values
 
 
-class Lookup(Protocol):
-    """The labels of one dimension."""
+@dataclass(frozen=True, slots=True)
+class Lookup(ABC):
+    """The labels of the dimension ``dim``."""
 
+    dim: str
+
+    @abstractmethod
     def exact(self, label: object) -> Where:
-        """The position with this label; a slice or an array when several have it."""
-        ...
+        """Return the position with this label; a slice or an array when several have it."""
 
     def chosen(self, label: object) -> Where:
-        """The same for ``sel``: a date coarser than the coordinate's resolution selects the whole period."""
-        ...
+        """Do the same for ``sel``: a date coarser than the coordinate's resolution selects the whole period."""
+        return self.exact(label)
 
+    @abstractmethod
     def nearest(self, label: object, tolerance: object) -> int:
-        """The position with the closest label, within ``tolerance`` unless that is None."""
-        ...
+        """Return the position with the closest label, within ``tolerance`` unless that is None."""
 
+    @abstractmethod
     def bound(self, label: object, *, stop: bool) -> int:
-        """The bound of a slice in ``[]``, which must be a label; one step past a computed scale may be a ``stop``."""
-        ...
+        """Return the bound of a slice in ``[]``, which must be a label; one step past a computed scale may be a
+        ``stop``."""
 
+    @abstractmethod
     def stride(self, step: Any) -> int:
-        """A step of a slice in ``[]`` given as a distance of labels, as a number of cells."""
-        ...
+        """Turn a step of a slice in ``[]``, a distance of labels, into a number of cells."""
 
     def between(self, start: Any, stop: Any) -> tuple[int, int]:
-        """First position and the one after the last of the cells from ``start`` to ``stop``, both included."""
-        ...
+        """Return the first position and the one after the last of the cells from ``start`` to ``stop``, both
+        included."""
+        low = 0 if start is None else self._edge(start, end=False)
+        return low, self.size if stop is None else self._edge(stop, end=True)
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Return the length of the dimension."""
+
+    @property
+    def positional(self) -> bool:
+        """Return whether an int in ``sel`` is a position, since no label is a number."""
+        return False
+
+    @abstractmethod
+    def _edge(self, label: object, *, end: bool) -> int:
+        """Return a bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class NumberLabels:
+class NumberLabels(Lookup):
     """Labels that are numbers or times."""
 
-    ruler: CoordinateAxis
-    dim: str
+    axis: CoordinateAxis
+
+    @property
+    def size(self) -> int:
+        return self.axis.size
 
     def exact(self, label: object) -> Where:
-        sought = seek(label, self.ruler.calendar, self.dim)
-        return _together(self.ruler.same(self._required(label, sought)))
+        query = seek(label, self.axis.calendar, self.dim)
+        return _together(self.axis.same(self._required(label, query)))
 
     def chosen(self, label: object) -> Where:
-        if self.ruler.calendar is None or not isinstance(label, str | bytes):
+        if self.axis.calendar is None or not isinstance(label, str | bytes):
             return self.exact(label)
-        sought = seek(label, self.ruler.calendar, self.dim)
-        if sought.resolution >= self.ruler.resolution():
-            return _together(self.ruler.same(self._required(label, sought)))
-        return self._period(label, sought)
+        query = seek(label, self.axis.calendar, self.dim)
+        if query.resolution >= self.axis.resolution():
+            return _together(self.axis.same(self._required(label, query)))
+        axis = self.axis
+        if not axis.trend:
+            inside = [i for i in range(axis.size) if query.first <= axis.at(i) < query.stop]
+            return np.array(inside, np.int64)
+        low = self._border(query, far=axis.trend < 0, end=False)
+        high = self._border(query, far=axis.trend > 0, end=True)
+        if low == high and low in (0, axis.size):
+            raise self._missing(label, query)
+        return slice(low, high)
 
     def nearest(self, label: object, tolerance: object) -> int:
-        ruler = self.ruler
-        if not ruler.trend:
+        axis = self.axis
+        if not axis.trend:
             raise LabelError(f"{self.dim} is not sorted", remedy='method="nearest" takes a sorted coordinate')
-        number = seek(label, ruler.calendar, self.dim).first
-        if not ruler.size:
+        number = seek(label, axis.calendar, self.dim).first
+        if not axis.size:
             raise LabelError(f"{self.dim} has no cells", remedy="append some first")
-        place = ruler.nearest(number)
-        if len(ruler.same(place)) > 1:
+        place = axis.nearest(number)
+        if len(axis.same(place)) > 1:
             raise LabelError(
-                f"{self.dim} {ruler.show(place)} stands at several positions", remedy="leave the method out"
+                f"{self.dim} {axis.show(place)} stands at several positions", remedy="leave the method out"
             )
-        if tolerance is not None and abs(ruler.at(place) - number) > span_of(tolerance, ruler.calendar):
-            said = f"{self.dim} {label} is further than {tolerance} from its neighbour {ruler.show(place)}"
-            raise LabelError(said, remedy="give a larger tolerance, or that label")
+        if tolerance is not None and abs(axis.at(place) - number) > span_of(tolerance, axis.calendar):
+            message = f"{self.dim} {label} is further than {tolerance} from its neighbour {axis.show(place)}"
+            raise LabelError(message, remedy="give a larger tolerance, or that label")
         return place
 
     def bound(self, label: object, *, stop: bool) -> int:
-        ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
-        place = self._find(sought)
+        axis, query = self.axis, seek(label, self.axis.calendar, self.dim)
+        place = self._find(query)
         if place is not None:
-            return int(ruler.same(place)[0])
-        if stop and isinstance(ruler, Computed):
-            end = ruler.at(ruler.size)
-            if abs(end - sought.first) <= self._tolerance(ruler.size, sought):
-                return ruler.size
-        raise self._missing(label, sought)
+            return int(axis.same(place)[0])
+        if stop and isinstance(axis, ComputedAxis):
+            end = axis.at(axis.size)
+            if abs(end - query.first) <= self._tolerance(axis.size, query):
+                return axis.size
+        raise self._missing(label, query)
 
     def stride(self, step: Any) -> int:
-        ruler = self.ruler
-        distance = span_of(step, ruler.calendar)
-        cells = round(distance / ruler.step) if isinstance(ruler, Computed) else 0
-        if not isinstance(ruler, Computed) or not cells or abs(cells * ruler.step - distance) > 1e-6 * abs(ruler.step):
+        axis = self.axis
+        distance = span_of(step, axis.calendar)
+        cells = round(distance / axis.step) if isinstance(axis, ComputedAxis) else 0
+        if not isinstance(axis, ComputedAxis) or not cells or abs(cells * axis.step - distance) > 1e-6 * abs(axis.step):
             raise SelectionError(f"{self.dim} has no step of which {step} is a multiple", remedy="give an int")
         return cells
 
-    def between(self, start: Any, stop: Any) -> tuple[int, int]:
-        low = 0 if start is None else self._edge(start, end=False)
-        return low, self.ruler.size if stop is None else self._edge(stop, end=True)
-
     def _edge(self, label: object, *, end: bool) -> int:
-        """A bound of ``sel``: before all cells that the label includes, or after them (``end``)."""
-        ruler, sought = self.ruler, seek(label, self.ruler.calendar, self.dim)
-        if ruler.trend:
-            far = sought.stop is not None and end == (ruler.trend > 0)
-            return self._border(sought, far=far, end=end)
-        places = ruler.same(self._required(label, sought))
+        axis, query = self.axis, seek(label, self.axis.calendar, self.dim)
+        if axis.trend:
+            far = query.stop is not None and end == (axis.trend > 0)
+            return self._border(query, far=far, end=end)
+        places = axis.same(self._required(label, query))
         if not isinstance(_together(places), int | slice):
             raise _scattered(self.dim, label)
         return int(places[-1]) + 1 if end else int(places[0])
 
-    def _border(self, sought: LabelQuery, *, far: bool, end: bool) -> int:
-        """Where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far`` one."""
-        edge = sought._replace(first=sought.stop) if far else sought
+    def _border(self, query: LabelQuery, *, far: bool, end: bool) -> int:
+        """Return where a sorted coordinate is cut at the near edge of a period, which belongs to it, or the ``far``
+        one."""
+        edge = query._replace(first=query.stop) if far else query
         place = self._find(edge)
-        if place is None or (far and 4 * abs(self.ruler.at(place) - sought.stop) > sought.stop - sought.first):
-            return self.ruler.rank(edge.first)
-        places = self.ruler.same(place)
+        if place is None or (far and 4 * abs(self.axis.at(place) - query.stop) > query.stop - query.first):
+            return self.axis.rank(edge.first)
+        places = self.axis.same(place)
         return int(places[-1]) + 1 if end != far else int(places[0])
 
-    def _period(self, label: object, sought: LabelQuery) -> Where:
-        ruler = self.ruler
-        if not ruler.trend:
-            inside = [i for i in range(ruler.size) if sought.first <= ruler.at(i) < sought.stop]
-            return np.array(inside, np.int64)
-        low = self._border(sought, far=ruler.trend < 0, end=False)
-        high = self._border(sought, far=ruler.trend > 0, end=True)
-        if low == high and low in (0, ruler.size):
-            raise self._missing(label, sought)
-        return slice(low, high)
-
-    def _required(self, label: object, sought: LabelQuery) -> int:
-        place = self._find(sought)
+    def _required(self, label: object, query: LabelQuery) -> int:
+        place = self._find(query)
         if place is None:
-            raise self._missing(label, sought)
+            raise self._missing(label, query)
         return place
 
-    def _find(self, sought: LabelQuery) -> int | None:
-        """The position of ``sought.first`` within the tolerance of floats."""
-        if not self.ruler.size:
+    def _find(self, query: LabelQuery) -> int | None:
+        """Return the position of ``query.first`` within the tolerance of floats."""
+        if not self.axis.size:
             return None
-        place = self.ruler.nearest(sought.first)
-        off = abs(self.ruler.at(place) - sought.first)
-        return place if not off or off <= self._tolerance(place, sought) else None
+        place = self.axis.nearest(query.first)
+        off = abs(self.axis.at(place) - query.first)
+        return place if not off or off <= self._tolerance(place, query) else None
 
-    def _tolerance(self, place: int, sought: LabelQuery) -> float:
-        """How far a float may be off: 1e-6 of a step or 4 spacings of the coarser float type, at most 0.25 step."""
-        ruler, gap = self.ruler, self.ruler.gap(place)
+    def _tolerance(self, place: int, query: LabelQuery) -> float:
+        """Return how far a float may be off: 1e-6 of a step or 4 spacings of the coarser float type, at most 0.25
+        step."""
+        axis, gap = self.axis, self.axis.gap(place)
         step = 0.0 if gap == inf else 1e-6 * gap
-        if ruler.calendar is None:
-            slack = 4 * ruler.spacing(sought.first, sought.grain or ruler.grain)
-        elif sought.grain is not None:
-            slack = max(4 * ruler.slack, 1000.0, 4 * CoordinateAxis.spacing(ruler, sought.first, sought.grain))
+        if axis.calendar is None:
+            slack = 4 * axis.spacing(query.first, query.grain or axis.grain)
+        elif query.grain is not None:
+            slack = max(4 * axis.slack, 1000.0, 4 * CoordinateAxis.spacing(axis, query.first, query.grain))
         else:
-            slack, step = 4 * ruler.slack, 0.0
+            slack, step = 4 * axis.slack, 0.0
         return float(min(max(step, slack), 0.25 * gap))
 
-    def _begins_within(self, place: int, sought: LabelQuery) -> bool:
-        """Return whether the label is a period, such as a year, with cells from ``place`` on, but none at its
-        beginning.
-        """
-        ruler = self.ruler
-        if ruler.trend <= 0 or place == ruler.size or sought.stop is None:
-            return False
-        return bool(ruler.at(place) < sought.stop and sought.resolution < ruler.resolution())
-
-    def _missing(self, label: object, sought: LabelQuery) -> LabelError:
-        ruler, shown, number = self.ruler, f"{self.dim} {label}", sought.first
-        if not ruler.size:
+    def _missing(self, label: object, query: LabelQuery) -> LabelError:
+        axis, shown, number = self.axis, f"{self.dim} {label}", query.first
+        if not axis.size:
             return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
         remedy = 'sel(..., method="nearest") takes the closest cell'
-        if not ruler.trend:
-            return LabelError(
-                f"{shown} is not there; the closest is {ruler.show(ruler.nearest(number))}", remedy=remedy
-            )
-        place = ruler.rank(number)
-        if self._begins_within(place, sought):
+        if not axis.trend:
+            return LabelError(f"{shown} is not there; the closest is {axis.show(axis.nearest(number))}", remedy=remedy)
+        place = axis.rank(number)
+        begins = axis.trend > 0 and place < axis.size and query.stop is not None and axis.at(place) < query.stop
+        if begins and query.resolution < axis.resolution():  # a period, such as a year, without its beginning
             remedy = f"sel(...) takes {label!r} for the whole period"
         if place == 0:
-            return LabelError(f"{shown} lies beyond the first cell, {ruler.show(0)}", remedy=remedy)
-        if place == ruler.size:
-            return LabelError(f"{shown} lies beyond the last cell, {ruler.show(place - 1)}", remedy=remedy)
-        return LabelError(f"{shown} lies between {ruler.show(place - 1)} and {ruler.show(place)}", remedy=remedy)
+            return LabelError(f"{shown} lies beyond the first cell, {axis.show(0)}", remedy=remedy)
+        if place == axis.size:
+            return LabelError(f"{shown} lies beyond the last cell, {axis.show(place - 1)}", remedy=remedy)
+        return LabelError(f"{shown} lies between {axis.show(place - 1)} and {axis.show(place)}", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class FloatNames(NumberLabels):
     """Labels that are floats, each the name of a cell: a float is one of them within 4 spacings, or none."""
 
-    ruler: Listed
+    axis: StoredAxis
 
-    def _find(self, sought: LabelQuery) -> int | None:
-        """The position of the label itself, else of the only one within 4 spacings of the coarser float type."""
-        distance = np.abs(self.ruler.values - sought.first)
-        slack = 4 * self.ruler.spacing(sought.first, sought.grain or self.ruler.grain)
+    def _find(self, query: LabelQuery) -> int | None:
+        """Return the position of the label itself, else of the only one within 4 spacings of the coarser float type."""
+        distance = np.abs(self.axis.values - query.first)
+        slack = 4 * self.axis.spacing(query.first, query.grain or self.axis.grain)
         places = np.flatnonzero(distance == 0) if not distance.all() else np.flatnonzero(distance <= slack)
         return int(places[0]) if len(places) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Names(Lookup):
     """Labels that are words."""
 
     names: tuple[str, ...]
     trend: int
-    dim: str
     positional: bool = False
     """An int in ``sel`` is a position: the names are the dimension's own, not a coordinate's."""
 
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
     def exact(self, label: object) -> Where:
         return _together(self._places(label))
-
-    def chosen(self, label: object) -> Where:
-        return self.exact(label)
 
     def nearest(self, label: object, tolerance: object) -> int:
         raise LabelError(f"{self.dim} has names, which have no nearest one", remedy="leave the method out")
@@ -232,10 +240,6 @@ class Names:
 
     def stride(self, step: Any) -> int:
         raise WrongType(f"a slice step of {step!r}", remedy=f"{self.dim} has names: the step is an int")
-
-    def between(self, start: Any, stop: Any) -> tuple[int, int]:
-        low = 0 if start is None else self._edge(start, end=False)
-        return low, len(self.names) if stop is None else self._edge(stop, end=True)
 
     def _edge(self, label: object, *, end: bool) -> int:
         name = self._word(label)
@@ -269,6 +273,6 @@ def _together(places: Values) -> Where:
 
 
 def _scattered(dim: str, label: object) -> LabelError:
-    """The error of a bound of a slice that is several places, with others between them."""
-    said = f"{dim} {label} stands at several positions of an unsorted coordinate"
-    return LabelError(said, remedy="slice by position, with isel")
+    """Return the error of a bound of a slice that is several places, with others between them."""
+    message = f"{dim} {label} stands at several positions of an unsorted coordinate"
+    return LabelError(message, remedy="slice by position, with isel")

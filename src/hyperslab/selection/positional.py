@@ -12,14 +12,14 @@ import numpy as np
 
 from hyperslab.errors import SelectionError
 from hyperslab.selection.assemble import Part, array_part, assemble
-from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, sliced, wrapped, wrapped_many
+from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, slice_range, wrapped, wrapped_many
 from hyperslab.selection.region import Axis, Range, Region, Selection
 
 Shape = tuple[int, ...]
 
 
 def select(key: Any, shape: Shape) -> Selection:
-    """What ``ndarray[key]`` means for an array of this shape."""
+    """Return what ``ndarray[key]`` means for an array of this shape."""
     basic = _basic(key if isinstance(key, tuple) else (key,), shape)
     if basic is not None:
         return basic
@@ -28,12 +28,15 @@ def select(key: Any, shape: Shape) -> Selection:
         return _advanced(items, shape, first=False)
     selection = _basic(tuple(items), shape)
     if selection is None:
-        raise _out_of_bounds(items, shape)
+        single = zip((item for item in items if isinstance(item, int | slice)), enumerate(shape), strict=False)
+        wrong = ((item, *place) for item, place in single if isinstance(item, int) and not -place[1] <= item < place[1])
+        raise out_of_bounds(*next(wrong))
     return selection
 
 
 def vectorised(key: object, shape: Shape) -> Selection:
-    """``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices (dask)."""
+    """Select as ``vindex[key]``: arrays and ints broadcast together, their dimensions come first, then those of slices
+    (dask)."""
     items = plain_items(key, shape)
     if any(item is None for item in items):
         raise SelectionError("vindex takes no new axis", remedy="reshape what was read")
@@ -43,7 +46,8 @@ def vectorised(key: object, shape: Shape) -> Selection:
 
 
 def outer(key: object, shape: Shape) -> Selection:
-    """``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or booleans."""
+    """Select as ``oindex[key]``: each axis is selected for itself by an int, a slice or a 1-D array of ints or
+    booleans."""
     parts: list[Part] = []
     result: list[int] = []
     items = plain_items(key, shape)
@@ -51,7 +55,7 @@ def outer(key: object, shape: Shape) -> Selection:
         axis, dim = len(parts), len(result)
         match item:
             case slice():
-                chosen = sliced(item, shape[axis])
+                chosen = slice_range(item, shape[axis])
                 parts.append((chosen, (dim,)))
                 result.append(chosen.count)
             case int():
@@ -67,7 +71,7 @@ def outer(key: object, shape: Shape) -> Selection:
 
 
 def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
-    """Slices, ints, ``...`` and None in one loop; None when there is anything else."""
+    """Select by slices, ints, ``...`` and None in one loop; None when there is anything else."""
     axes: list[Axis] = []
     result: list[int] = []
     ndim, dots = len(shape), False
@@ -106,15 +110,9 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
     return Selection(Region(tuple(axes)), tuple(result), not dots and not result)
 
 
-def _out_of_bounds(items: list[Any], shape: Shape) -> SelectionError:
-    single = zip((item for item in items if isinstance(item, int | slice)), enumerate(shape), strict=False)
-    wrong = ((item, *place) for item, place in single if isinstance(item, int) and not -place[1] <= item < place[1])
-    return out_of_bounds(*next(wrong))
-
-
 def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
-    """Keys with arrays: all arrays and ints broadcast together; their dimensions stand where the first of them stood,
-    or in front of all when ``first`` or when a slice, a new axis or ``...`` stands between them."""
+    """Return keys with arrays: all arrays and ints broadcast together; their dimensions stand where the first of them
+    stood, or in front of all when ``first`` or when a slice, a new axis or ``...`` stands between them."""
     fancy = [place for place, item in enumerate(items) if isinstance(item, int | np.ndarray)]
     apart = first or fancy[-1] - fancy[0] >= len(fancy)
     front = [] if apart else items[: fancy[0]]
@@ -123,8 +121,8 @@ def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
     try:
         common = np.broadcast_shapes(*(array.shape or (int(array),) for array in arrays))
     except ValueError:
-        said = f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast"
-        raise SelectionError(said, remedy="oindex takes each along its own axis") from None
+        message = f"index arrays of shapes {[array.shape for array in arrays]} do not broadcast"
+        raise SelectionError(message, remedy="oindex takes each along its own axis") from None
     parts: list[Part] = []
     plain: list[int] = []
     for item in items:
@@ -132,7 +130,7 @@ def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
         if item is None:
             plain.append(1)
         elif isinstance(item, slice):
-            chosen = sliced(item, shape[axis])
+            chosen = slice_range(item, shape[axis])
             dim = len(plain)
             parts.append((chosen, (dim if dim < at else dim + len(common),)))
             plain.append(chosen.count)

@@ -27,6 +27,11 @@ class Range:
     count: int
     step: int
 
+    @property
+    def positions(self) -> Values:
+        """All positions, in order."""
+        return self.start + self.step * np.arange(self.count, dtype=np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PositionList:
@@ -83,7 +88,7 @@ class Selection:
     stretch: tuple[int, ...] | None = None
 
     def finish(self, canonical: Values) -> Values:
-        """The result, a view of ``canonical`` (a copy only where a new axis was repeated)."""
+        """Return the result, a view of ``canonical`` (a copy only where a new axis was repeated)."""
         if self.middle is None:
             return canonical.reshape(self.shape)
         array = canonical.reshape(self.middle)
@@ -92,13 +97,23 @@ class Selection:
         return array.transpose(self.order)
 
     def spread(self, value: object, dtype: NumpyDType | None = None) -> Values:
-        """``value`` in canonical layout, broadcast and cast to ``dtype`` as NumPy's assignment does.
+        """Return ``value`` in canonical layout, broadcast and cast to ``dtype`` as NumPy's assignment does.
 
         A view of ``value`` where its strides allow. ``Invalid`` (a ValueError) when it does not broadcast.
         """
-        array = self._cast(value, dtype)
+        if dtype is not None and dtype.hasobject and self.scalar and not isinstance(value, np.ndarray):
+            cell = np.empty((), dtype)
+            cell[()] = value
+            array = cell
+        else:
+            array = np.asarray(value, dtype)
+        while array.ndim > len(self.shape) and array.shape[0] == 1:
+            array = array[0, ...]  # not a scalar, as text would become
         if array.shape != self.shape:
-            array = self._broadcast(array)
+            try:
+                array = np.broadcast_to(array, self.shape)
+            except ValueError:
+                raise no_broadcast(array.shape, self.shape) from None
         if self.middle is None:
             return array.reshape(self.region.shape)
         array = array.transpose(np.argsort(self.order))
@@ -107,23 +122,8 @@ class Selection:
             array = array[tuple(slice(None) if have == want else slice(-1, None) for have, want in grown)]
         return array.reshape(self.region.shape)
 
-    def _cast(self, value: object, dtype: NumpyDType | None) -> Values:
-        if dtype is not None and dtype.hasobject and self.scalar and not isinstance(value, np.ndarray):
-            cell = np.empty((), dtype)
-            cell[()] = value
-            return cell
-        return np.asarray(value, dtype)
 
-    def _broadcast(self, array: Values) -> Values:
-        while array.ndim > len(self.shape) and array.shape[0] == 1:
-            array = array[0, ...]  # not a scalar, as text would become
-        try:
-            return np.broadcast_to(array, self.shape)
-        except ValueError:
-            raise no_broadcast(array.shape, self.shape) from None
-
-
-def no_broadcast(given: tuple[int, ...], selected: tuple[int, ...]) -> Invalid:
-    """The error of a value that is to be stored in cells of another shape."""
-    said = f"a value of shape {given} does not broadcast to the selected {selected}"
-    return Invalid(said, remedy="select as many cells as there are")
+def no_broadcast(shape: tuple[int, ...], selected: tuple[int, ...]) -> Invalid:
+    """Return the error of a value that is to be stored in cells of another shape."""
+    message = f"a value of shape {shape} does not broadcast to the selected {selected}"
+    return Invalid(message, remedy="select as many cells as there are")

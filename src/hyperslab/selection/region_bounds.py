@@ -15,12 +15,12 @@ _MADE_ANEW = "make the region anew: the array has changed since"
 
 
 def positions_of(taken: Taken) -> range | tuple[int, ...]:
-    """The positions that are taken along one axis."""
+    """Return the positions that are taken along one axis."""
     return range(taken.start, taken.stop, taken.step) if isinstance(taken, Steps) else taken
 
 
 def region_shape(region: Region, shape: Shape) -> Shape:
-    """The shape of the region's cells, when they are read from an array of this shape."""
+    """Return the shape of the region's cells, when they are read from an array of this shape."""
     match region:
         case Everything():
             return shape if region.shape is None or not shape else region.shape
@@ -35,7 +35,7 @@ def region_shape(region: Region, shape: Shape) -> Shape:
 
 
 def checked(region: Region) -> Region:
-    """The region; SelectionError when it contradicts the shape that it was made for."""
+    """Return the region; SelectionError when it contradicts the shape that it was made for."""
     if isinstance(region, Nothing) or (isinstance(region, Everything) and region.shape is None):
         return region
     shape = region.shape or ()
@@ -47,13 +47,10 @@ def checked(region: Region) -> Region:
         raise SelectionError("of an array without dimensions there is everything or nothing")
     match region:
         case Product():
-            if len(region.axes) != len(shape):
-                raise _other_rank(len(region.axes), shape)
-            for axis, (taken, length) in enumerate(zip(region.axes, shape, strict=True)):
-                _check_axis(taken, axis, length)
+            _check_axes(region.axes, shape)
         case Points():
             _check_points(region.points, shape)
-        case _:
+        case Blocks():
             _check_blocks(region.blocks, shape)
     return region
 
@@ -62,13 +59,18 @@ def _other_rank(found: int, shape: Shape) -> SelectionError:
     return SelectionError(f"a region of {found} axes of an array of {len(shape)}")
 
 
-def _check_axis(taken: Taken, axis: int, length: int) -> None:
-    if isinstance(taken, Steps):
-        if taken.step < 1 or not 0 <= taken.start <= taken.stop <= length:
-            said = f"start {taken.start}, stop {taken.stop}, step {taken.step}"
-            raise SelectionError(f"{said} along axis {axis} of length {length}")
-    elif taken and not (taken[0] >= 0 and taken[-1] < length and all(map(lt, taken, taken[1:]))):
-        raise SelectionError(f"positions along axis {axis} that do not rise within its length {length}")
+def _check_axes(axes: tuple[Taken, ...], shape: Shape) -> None:
+    if len(axes) != len(shape):
+        raise _other_rank(len(axes), shape)
+    for axis, (taken, length) in enumerate(zip(axes, shape, strict=True)):
+        match taken:
+            case Steps(start=start, stop=stop, step=step):
+                if step < 1 or not 0 <= start <= stop <= length:
+                    cells = f"start {start}, stop {stop}, step {step}"
+                    raise SelectionError(f"{cells} along axis {axis} of length {length}")
+            case [first, *_, last] | [first as last]:
+                if first < 0 or last >= length or not all(map(lt, taken, taken[1:])):
+                    raise SelectionError(f"positions along axis {axis} that do not rise within its length {length}")
 
 
 def _check_points(points: tuple[tuple[int, ...], ...], shape: Shape) -> None:
@@ -95,7 +97,7 @@ def is_of_scalar(region: Region, shape: Shape) -> bool:
 
 
 def require_fits(region: Region, shape: Shape) -> None:
-    """RegionOutOfBounds when an array of this shape has not all cells of the region, or has another rank."""
+    """Raise RegionOutOfBounds when an array of this shape has not all cells of the region, or has another rank."""
     if isinstance(region, Nothing) or region.shape is None or is_of_scalar(region, shape):
         return
     if len(region.shape) != len(shape):
@@ -110,7 +112,7 @@ def require_fits(region: Region, shape: Shape) -> None:
 
 
 def _needed(region: Everything | Product | Points | Blocks) -> Shape:
-    """The smallest shape in which the region has the cells, and the shape, that it has in its own."""
+    """Return the smallest shape in which the region has the cells, and the shape, that it has in its own."""
     shape = region.shape or ()
     nothing = (0,) * len(shape)
     match region:
@@ -127,8 +129,9 @@ def _needed(region: Everything | Product | Points | Blocks) -> Shape:
 
 
 def isel_of(region: Region, dims: tuple[str | None, ...]) -> Mapping[str | int, Any]:
-    """What ``isel`` takes for the same cells: a slice or a list of positions for the name of each dimension, or for the
-    number of the axis where it has none. Invalid for points, blocks and nothing, which are no product of axes."""
+    """Return what ``isel`` takes for the same cells: a slice or a list of positions for the name of each dimension, or
+    for the number of the axis where it has none. Invalid for points, blocks and nothing, which are no product of
+    axes."""
     match region:
         case Everything():
             known = region.shape is not None and len(region.shape) == len(dims)

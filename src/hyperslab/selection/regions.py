@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.errors import SelectionError
 from hyperslab.model.cells import Values
 from hyperslab.model.regions import Blocks, Everything, Nothing, Points, Product, Region, Shape, Steps
-from hyperslab.selection.keys import plain_items, sliced, unfit_mask, wrapped, wrapped_many
+from hyperslab.selection.keys import plain_items, slice_range, unfit_mask, wrapped, wrapped_many
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import PositionList as Positions
 from hyperslab.selection.region import Range
@@ -26,7 +26,7 @@ from hyperslab.selection.spans import Box, Runs, Spans, as_product, boxes_of, sp
 
 
 def region_of_key(key: object, shape: Shape) -> Region:
-    """The region of the cells of ``array[key]``, for an array of this shape; positions as NumPy takes them.
+    """Return the region of the cells of ``array[key]``, for an array of this shape; positions as NumPy takes them.
 
     Axes stay where they are and an int keeps its axis, with one position. A mask is the cells that it names; index
     arrays that run together are points, in NumPy's order; one index array rises, but for an array of one dimension,
@@ -34,18 +34,25 @@ def region_of_key(key: object, shape: Shape) -> Region:
     """
     items = key if isinstance(key, tuple) else (key,)
     masks = [place for place, item in enumerate(items) if _is_mask(item, shape)]
-    if len(masks) == 1 and not any(isinstance(item, np.ndarray | list) for item in _without(items, masks[0])):
+    if len(masks) == 1 and sum(isinstance(item, np.ndarray | list) for item in items) == 1:
         return _masked(np.asarray(items[masks[0]]), items, masks[0], shape)
     plain = _without_new_axes(key, shape)
     flags = [bool(item) for item in plain if isinstance(item, np.ndarray) and item.dtype == bool]
     if flags:
-        return _flagged(flags, len(plain), shape)
-    arrays = sum(isinstance(item, np.ndarray) for item in plain)
-    return _several(key, shape) if arrays > 1 else _outer(plain, shape)
+        if len(plain) - len(flags) != len(shape) or len(flags) > 1 or shape:
+            raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
+        return Everything(()) if flags[0] else Nothing()
+    if sum(isinstance(item, np.ndarray) for item in plain) > 1:
+        return _several(key, shape)
+    if len(shape) == 1 and isinstance(plain[0], np.ndarray):
+        positions = wrapped_many(plain[0], 0, shape[0]).reshape(-1)
+        if not _rises(positions):
+            return Points(tuple((place,) for place in positions.tolist()), shape)
+    return product_region([_taken(item, axis, shape) for axis, item in enumerate(plain)], shape)
 
 
 def _without_new_axes(key: object, shape: Shape) -> list[object]:
-    """The key's items, one for each axis."""
+    """Return the key's items, one for each axis."""
     plain = [item for item in plain_items(key, shape) if item is not Ellipsis]
     if any(item is None for item in plain):
         raise SelectionError("a region has no new axis", remedy="leave None out, and reshape what is read")
@@ -62,12 +69,8 @@ def _is_mask(item: object, shape: Shape) -> bool:
     return isinstance(item, np.ndarray) and item.dtype == bool and (item.ndim > 1 or 0 < item.ndim == len(shape))
 
 
-def _without(items: tuple[Any, ...], place: int) -> tuple[object, ...]:
-    return (*items[:place], *items[place + 1 :])
-
-
 def _masked(mask: Values, items: tuple[Any, ...], place: int, shape: Shape) -> Region:
-    """A mask of some axes, with ints and slices along the others."""
+    """Return a mask of some axes, with ints and slices along the others."""
     marks = tuple(slice(None) for _ in mask.shape)
     plain = _without_new_axes((*items[:place], *marks, *items[place + 1 :]), shape)
     first = next(axis for axis, item in enumerate(plain) if item is marks[0])
@@ -91,30 +94,14 @@ def _masked(mask: Values, items: tuple[Any, ...], place: int, shape: Shape) -> R
 
 
 def _box(sides: tuple[Any, ...], place: int) -> Box:
-    """The box of one ``(start, stop)`` for each axis, and of a list of them for the axes of a mask."""
+    """Return the box of one ``(start, stop)`` for each axis, and of a list of them for the axes of a mask."""
     flat = (*sides[:place], *sides[place], *sides[place + 1 :])
     starts, stops = zip(*flat, strict=True)
     return starts, stops
 
 
-def _flagged(flags: list[bool], items: int, shape: Shape) -> Region:
-    """``array[True]`` and ``array[False]``, alone."""
-    if items - len(flags) != len(shape) or len(flags) > 1 or shape:
-        raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
-    return Everything(()) if flags[0] else Nothing()
-
-
-def _outer(items: list[Any], shape: Shape) -> Region:
-    """Ints, slices and at most one index array, each along its own axis."""
-    if len(shape) == 1 and isinstance(items[0], np.ndarray):
-        positions = wrapped_many(items[0], 0, shape[0]).reshape(-1)
-        if not _rises(positions):
-            return Points(tuple((place,) for place in positions.tolist()), shape)
-    return product_region([_taken(item, axis, shape) for axis, item in enumerate(items)], shape)
-
-
 def _several(key: object, shape: Shape) -> Region:
-    """Several index arrays: an open mesh (``np.ix_``) is orthogonal, others are points."""
+    """Return the region of several index arrays: an open mesh (``np.ix_``) is orthogonal, others are points."""
     selection = select(key, shape)
     if 0 in selection.shape:
         return Nothing()
@@ -133,18 +120,18 @@ def _several(key: object, shape: Shape) -> Region:
     columns = []
     for number, axis in enumerate(region.axes):
         place = 0 if number in region.coupled else others.index(number) + bool(region.coupled)
-        run = axis.positions if isinstance(axis, Positions) else axis.start + axis.step * np.arange(axis.count)
-        spread = np.broadcast_to(run.reshape([-1 if dim == place else 1 for dim in range(ndim)]), region.shape)
+        run = axis.positions.reshape([-1 if dim == place else 1 for dim in range(ndim)])
+        spread = np.broadcast_to(run, region.shape)
         columns.append(selection.finish(np.ascontiguousarray(spread)).reshape(-1).tolist())
     return Points(tuple(zip(*columns, strict=True)), shape)
 
 
 def _taken(item: Any, axis: int, shape: Shape) -> Taken:
-    """What one item of a key takes along its axis."""
+    """Return what one item of a key takes along its axis."""
     length = shape[axis]
     match item:
         case slice():
-            chosen = sliced(item, length)
+            chosen = slice_range(item, length)
             if chosen.step < 0:
                 raise _backwards()
             return _of_range(chosen, length)
@@ -162,19 +149,20 @@ def _backwards() -> SelectionError:
 
 
 def product_region(axes: Iterable[Taken], shape: Shape) -> Region:
-    """Everything, or the product of what is taken along each axis."""
+    """Return everything, or the product of what is taken along each axis."""
     taken = tuple(axes)
     whole = all(part == _whole(length) for part, length in zip(taken, shape, strict=True))
     return Everything(shape) if whole else Product(taken, shape)
 
 
 def blocks_region(boxes: Iterable[Box], shape: Shape) -> Region:
-    """The union of boxes ``(start per axis, stop per axis)``, as the smallest region that says it."""
+    """Return the union of boxes ``(start per axis, stop per axis)``, as the smallest region that says it."""
     return _of_spans(spans_of_boxes(boxes), shape)
 
 
 def strided_region(axes: Iterable[tuple[int, int, int, int]], shape: Shape) -> Region:
-    """A regular hyperslab as HDF5 has it: ``(start, stride, count, block)`` for each axis; all of them within it."""
+    """Return a regular hyperslab as HDF5 has it: ``(start, stride, count, block)`` for each axis; all of them within
+    it."""
     taken: list[Taken] = []
     for (start, stride, number, block), length in zip(axes, shape, strict=True):
         if block == stride or number == 1:
@@ -210,7 +198,7 @@ def _of_runs(runs: Runs, length: int) -> Taken:
 
 
 def _of_positions(positions: Values, length: int) -> Taken:
-    """A rising list of positions: steps, where it is one of these."""
+    """Return a rising list of positions: steps, where it is one of these."""
     if not _rises(positions):
         raise SelectionError(
             "positions along one axis of a region rise and are not repeated",

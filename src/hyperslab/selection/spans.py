@@ -38,7 +38,7 @@ Spans = tuple[Span, ...]
 
 
 def spans_of_boxes(boxes: Iterable[Box]) -> Spans:
-    """The union of boxes ``(start per axis, stop per axis)`` of one rank >= 1; they may overlap and be empty.
+    """Return the union of boxes ``(start per axis, stop per axis)`` of one rank >= 1; they may overlap and be empty.
 
     MemoryLimit for boxes that cut each other into far more parts than they are: in many dimensions there is no end.
     """
@@ -47,7 +47,7 @@ def spans_of_boxes(boxes: Iterable[Box]) -> Spans:
 
 
 def spans_of_mask(mask: Values) -> Spans:
-    """The True cells of a mask of rank >= 1."""
+    """Return the True cells of a mask of rank >= 1."""
     if not mask.size:
         return ()
     if mask.ndim == 1:
@@ -60,12 +60,12 @@ def spans_of_mask(mask: Values) -> Spans:
 
 
 def count(spans: Spans) -> int:
-    """How many cells."""
+    """Return how many cells."""
     return sum(span.length * (count(span.inner) if span.inner else 1) for span in spans)
 
 
 def boxes_of(spans: Spans) -> Iterator[Box]:
-    """Boxes that do not overlap, sorted by where they start."""
+    """Yield boxes that do not overlap, sorted by where they start."""
     for span in spans:
         if not span.inner:
             yield (span.start,), (span.stop,)
@@ -74,7 +74,7 @@ def boxes_of(spans: Spans) -> Iterator[Box]:
 
 
 def as_product(spans: Spans) -> list[Runs] | None:
-    """What is taken along each axis, as runs ``(start, stop)``; None when that differs from place to place."""
+    """Return what is taken along each axis, as runs ``(start, stop)``; None when that differs from place to place."""
     axes: list[Runs] = []
     while spans:
         axes.append([(span.start, span.stop) for span in spans])
@@ -86,7 +86,7 @@ def as_product(spans: Spans) -> list[Runs] | None:
 
 
 def coordinates(spans: Spans) -> Values:
-    """Every cell in row-major order, as int64 of shape (rank, cells): for few cells only."""
+    """Return every cell in row-major order, as int64 of shape (rank, cells): for few cells only."""
     if spans and not spans[0].inner:
         starts, stops = (np.fromiter(map(itemgetter(side), spans), np.int64, len(spans)) for side in (0, 1))
         lengths = stops - starts
@@ -101,15 +101,18 @@ def coordinates(spans: Spans) -> Values:
 
 
 def _row(starts: Values, stops: Values) -> Spans:
-    """Spans of the last axis."""
+    """Return spans of the last axis."""
     return tuple(map(Span, starts.tolist(), stops.tolist()))
 
 
 def _union(bounds: Values, left: Iterator[int]) -> Spans:
-    """The union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank). ``left``: one number for
-    each interval that they may be cut into."""
+    """Return the union of boxes that are not empty; ``bounds``: int64 of shape (boxes, 2, rank). ``left``: one number
+    for each interval that they may be cut into."""
     if bounds.shape[2] == 1:
-        return _joined(bounds[:, 0, 0], bounds[:, 1, 0])
+        order = np.argsort(bounds[:, 0, 0])
+        starts, ends = bounds[order, 0, 0], np.maximum.accumulate(bounds[order, 1, 0])
+        apart = starts[1:] > ends[:-1]
+        return _row(starts[np.append(True, apart)], ends[np.append(apart, True)])
     spans: list[Span] = []
     for start, stop, inside in _intervals(bounds):
         if next(left, None) is None:
@@ -122,16 +125,8 @@ def _union(bounds: Values, left: Iterator[int]) -> Spans:
     return tuple(spans)
 
 
-def _joined(starts: Values, stops: Values) -> Spans:
-    """Runs along the last axis, those that touch or overlap as one."""
-    order = np.argsort(starts)
-    starts, ends = starts[order], np.maximum.accumulate(stops[order])
-    apart = starts[1:] > ends[:-1]
-    return _row(starts[np.append(True, apart)], ends[np.append(apart, True)])
-
-
 def _intervals(bounds: Values) -> Iterator[tuple[int, int, Values]]:
-    """The intervals between the bounds of boxes along their first axis, with the boxes that span each of them."""
+    """Yield the intervals between the bounds of boxes along their first axis, with the boxes that span each of them."""
     bounds = bounds[np.argsort(bounds[:, 0, 0], kind="stable")]
     edges = np.unique(bounds[:, :, 0])
     begun = np.searchsorted(bounds[:, 0, 0], edges, side="right").tolist()

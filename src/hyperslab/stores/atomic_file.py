@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -59,6 +59,7 @@ class AtomicFile:
 
     def publish(self, *, durable: bool) -> None:
         """Make the file complete on the medium, then give it its name."""
+        # Order: the content is on the medium before the name leads to it, else a power cut could leave a torn file.
         if durable:
             os.fsync(self.descriptor)
         os.replace(self.path, self._target)
@@ -215,7 +216,12 @@ def patch_file(
     # Order: the journal is whole and durable before the first change, and its removal is the moment of the commit. A
     # kill before it is written changes nothing; one after it makes the next writer roll back; one after the removal
     # loses nothing. What makes the file longer comes before what changes within, for that is what may find no room.
-    undo = _undo_of(descriptor, ordered, size)
+    found = os.fstat(descriptor)
+    places = [(offset, min(offset + len(data), found.st_size)) for offset, data in ordered]
+    places.append((size, found.st_size))
+    parts = [(start, read_at(descriptor, stop - start, start)) for start, stop in places if start < stop]
+    front = read_at(descriptor, min(_FRONT, found.st_size), 0)
+    undo = UndoRecord(found.st_ino, found.st_size, sha256(front).digest(), tuple(parts))
     place = journal_path(path)
     _write_journal(place, undo, os.fstat(descriptor).st_mode & 0o777, durable)
     try:
@@ -236,18 +242,9 @@ def patch_file(
 
 
 def journal_bytes(changes: Iterable[Change], old_size: int, size: int) -> int:
-    """Old bytes that the journal of such changes holds."""
+    """Return the old bytes that the journal of such changes holds."""
     replaced = sum(max(0, min(offset + len(data), old_size) - offset) for offset, data in changes)
     return replaced + max(0, old_size - size)
-
-
-def _undo_of(descriptor: int, changes: Sequence[Change], size: int) -> UndoRecord:
-    found = os.fstat(descriptor)
-    places = [(offset, min(offset + len(data), found.st_size)) for offset, data in changes]
-    places.append((size, found.st_size))
-    parts = [(start, read_at(descriptor, stop - start, start)) for start, stop in places if start < stop]
-    front = read_at(descriptor, min(_FRONT, found.st_size), 0)
-    return UndoRecord(found.st_ino, found.st_size, sha256(front).digest(), tuple(parts))
 
 
 def _write_journal(place: str, undo: UndoRecord, mode: int, durable: bool) -> None:
@@ -288,11 +285,6 @@ def _load_journal(place: str) -> UndoRecord | None:
         return None
     finally:
         os.close(descriptor)
-    return _parse_journal(data)
-
-
-def _parse_journal(data: bytes) -> UndoRecord | None:
-    """Return a whole journal; None for anything else."""
     view = memoryview(data)
     if len(data) < _HEAD.size + _DIGEST or sha256(view[:-_DIGEST]).digest() != view[-_DIGEST:]:
         return None
@@ -318,7 +310,7 @@ def _restore(descriptor: int, undo: UndoRecord, durable: bool) -> None:
 
 
 def _remove_journal(place: str, durable: bool) -> None:
-    """Without its removal being durable, a power cut could bring an old journal back."""
+    """Remove the journal, durably: a power cut could bring an old one back."""
     os.unlink(place)
     if durable:
         _sync_folder_of(place)

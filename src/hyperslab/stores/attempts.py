@@ -9,18 +9,18 @@ from types import TracebackType
 
 from hyperslab.errors import Conflict
 
+# Seconds after which the first attempt is repeated, at most; then twice as long each time.
 _FIRST = 0.01
-"""Seconds after which the first attempt is repeated, at most; then twice as long each time."""
 _LONGEST = 1.0
 
 
 def beaten(url: str | None = None, key: str | None = None) -> Conflict:
-    """The error for a swap whose value was changed meanwhile."""
+    """Return the error for a swap whose value was changed meanwhile."""
     return Conflict("another writer was faster", url=url, key=key, remedy="read the key again and repeat the change")
 
 
 def kept_waiting(url: str | None = None, key: str | None = None) -> Conflict:
-    """The error for a lock that was not let go in time."""
+    """Return the error for a lock that was not let go in time."""
     remedy = "wait longer (lock_timeout), or find the other writer"
     return Conflict("another writer held the lock until the timeout", url=url, key=key, remedy=remedy)
 
@@ -42,6 +42,7 @@ class Attempt:
         self.done = kind is None
         if not isinstance(error, Conflict):
             return False
+        # Random, so that writers who met at one value do not meet there again and again.
         wait = random.uniform(0, self._pause)
         if self._deadline is not None and time.monotonic() + wait > self._deadline:
             return False

@@ -222,13 +222,13 @@ class Store(ABC):
         """
         if self.traits.concurrency is not None:
             return each_request([partial(self.get, key) for key in keys])
-        return [self._get_or_error(key) for key in keys]
-
-    def _get_or_error(self, key: str) -> bytes | StorageError | None:
-        try:
-            return self.get(key)
-        except StorageError as error:
-            return error
+        values: list[bytes | StorageError | None] = []
+        for key in keys:
+            try:
+                values.append(self.get(key))
+            except StorageError as error:
+                values.append(error)
+        return values
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -299,8 +299,8 @@ class Store(ABC):
             raise
 
     def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
-        """:meth:`put_new` of values that lead to those of the keys ``first``: if ``durable``, these are on the medium
-        before, however they were stored."""
+        """Do :meth:`put_new` of values that lead to those of the keys ``first``: if ``durable``, these are on the
+        medium before, however they were stored."""
         for key in first if durable else ():
             value = self.get(key)
             if value is not None:
@@ -466,7 +466,7 @@ class Scratch(threading.local):
         self.buffer = np.empty(size, np.uint8).data
 
     def reserve(self, size: int) -> memoryview:
-        """The buffer, of at least ``size`` bytes."""
+        """Return the buffer, of at least ``size`` bytes."""
         if size > len(self.buffer):
             self.buffer = np.empty(size, np.uint8).data  # unlike a bytearray, no page of it is touched yet
         return self.buffer

@@ -19,6 +19,7 @@ from hyperslab.stores.requests import is_panic, patience
 # Storage options by the names that users of s3fs and botocore know, as obstore names them; profiles of ``~/.aws``.
 
 
+# What s3fs and botocore call an option, and what obstore does.
 _NAMES = {
     "key": "access_key_id",
     "username": "access_key_id",
@@ -29,7 +30,6 @@ _NAMES = {
     "endpoint_url": "endpoint",
     "region_name": "region",
 }
-"""What s3fs and botocore call an option, and what obstore does."""
 _OF_PROFILES = {
     "aws_access_key_id": "access_key_id",
     "aws_secret_access_key": "secret_access_key",
@@ -47,16 +47,16 @@ _SAYS_WHO = ("access_key_id", "aws_access_key_id", "skip_signature", "aws_skip_s
 
 def s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the storage options of ``s3://`` in obstore's names; Invalid for those that have no like."""
-    given = dict(options)
-    inner = given.pop("client_kwargs", None) or {}
+    values = dict(options)
+    inner = values.pop("client_kwargs", None) or {}
     if not isinstance(inner, Mapping):
         raise Invalid("the storage option client_kwargs is no mapping", remedy="give its options by themselves")
-    given = {**given, **inner}
+    values = {**values, **inner}
     for name, remedy in _NOT_TAKEN.items():
-        if name in given:
+        if name in values:
             raise Invalid(f"the storage option {name!r} is not taken", remedy=remedy)
-    profile = given.pop("profile", None) or given.pop("profile_name", None)
-    plain = {_NAMES.get(name, name): value for name, value in given.items() if value is not None}
+    profile = values.pop("profile", None) or values.pop("profile_name", None)
+    plain = {_NAMES.get(name, name): value for name, value in values.items() if value is not None}
     if plain.pop("use_ssl", True) is False:
         plain["allow_http"] = True
     if plain.get("skip_signature") is False:
@@ -77,14 +77,14 @@ def check_endpoint(options: Mapping[str, Any]) -> None:
 
 def _of_profile(name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``~/.aws`` says of a profile that was named; nothing where credentials are given otherwise."""
-    asked = name or os.environ.get("AWS_PROFILE")
+    profile = name or os.environ.get("AWS_PROFILE")
     known = any(option in options for option in _SAYS_WHO) or "AWS_ACCESS_KEY_ID" in os.environ
-    if name is None and (known or not asked):
+    if name is None and (known or not profile):
         return {}
     found: dict[str, str] = {}
     for variable, place, section in (
-        ("AWS_CONFIG_FILE", "~/.aws/config", asked if asked == "default" else f"profile {asked}"),
-        ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", asked),
+        ("AWS_CONFIG_FILE", "~/.aws/config", profile if profile == "default" else f"profile {profile}"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", profile),
     ):
         parser = ConfigParser(interpolation=None)
         try:
@@ -93,22 +93,22 @@ def _of_profile(name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
             raise Invalid(f"{place} cannot be read", remedy="mend it, or give the credentials themselves") from None
         if parser.has_section(section or ""):
             found |= dict(parser.items(section or ""))
-    told = {ours: found[theirs] for theirs, ours in _OF_PROFILES.items() if theirs in found}
-    if "access_key_id" not in told and not known:
-        message = f"~/.aws has no keys of a profile {asked!r}"
+    credentials = {ours: found[theirs] for theirs, ours in _OF_PROFILES.items() if theirs in found}
+    if "access_key_id" not in credentials and not known:
+        message = f"~/.aws has no keys of a profile {profile!r}"
         remedy = "give access_key_id and secret_access_key, or credential_provider= for roles and single sign-on"
         raise Invalid(message, remedy=remedy)
-    return told
+    return credentials
 
 
 _BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
 
+# Variables of the environment that name a server; one without encryption is meant as it is named.
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
-"""Variables of the environment that name a server; one without encryption is meant as it is named."""
 
 
 def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> Store:
-    """The store of ``s3://``, ``gs://``, ``az://`` or ``http(s)://``, without a request.
+    """Return the store of ``s3://``, ``gs://``, ``az://`` or ``http(s)://``, without a request.
 
     ``options`` as obstore names them: those of the kind of store (``endpoint``, ``region``, ``access_key_id`` …),
     ``client_options``, ``retry_config``, ``credential_provider``. What they do not say is taken from the environment.
@@ -146,8 +146,8 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
 
 
 def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:
-    """Those of the whole web server: obstore gives the paths of all that it lists from there. The first one has no
-    patience, since most web servers refuse to list, with words that are else worth another try."""
+    """Return those of the whole web server: obstore gives the paths of all that it lists from there. The first one has
+    no patience, since most web servers refuse to list, with words that are else worth another try."""
     scheme, host, path, *_ = urlsplit(url)
     hasty = {**given, "retry_config": {**given["retry_config"], "max_retries": 0}}
     return StoreListings(
@@ -156,7 +156,7 @@ def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any])
 
 
 def wrapped(store: Any, *, read_only: bool = False) -> Store:
-    """An obstore store as one of ours; what it holds lies below its prefix."""
+    """Return an obstore store as one of ours; what it holds lies below its prefix."""
     kind = type(store).__name__
     if kind == "LocalStore":
         return DirectoryStore(store.prefix, read_only=read_only)

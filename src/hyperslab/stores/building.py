@@ -23,14 +23,17 @@ from hyperslab.stores.files import (
 from hyperslab.stores.keys import new_token, partial_name
 from hyperslab.stores.unexpected_files import remove_leftovers
 
+# Files up to which each is flushed by itself; for more, one flush of the whole file system is cheaper.
 _FEW = 200
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
+# Seconds between tries to remove a folder: threads of a build that failed may write there for a moment yet.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
 
 @contextmanager
 def building(target: str, *, overwrite: bool = False, durable: bool = True) -> Iterator[str]:
-    """A path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it fails.
+    """Yield a path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it
+    fails.
 
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
     is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux
@@ -60,7 +63,7 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
 
 
 def sibling(target: str) -> str:
-    """A name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
+    """Return a name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
     folder, name = os.path.split(target)
     return os.path.join(folder, f".partial-{new_token()}-{partial_name(name)}")
 
@@ -110,27 +113,14 @@ def sync_medium(folder: str) -> None:
 
 def refuse_taken(target: str, overwrite: bool) -> None:
     """Raise AlreadyExists when something has the target's name, unless ``overwrite``. An empty folder is free."""
-    if not overwrite and os.path.lexists(target) and not _is_empty_folder(target):
+    is_empty_folder = os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)
+    if not overwrite and os.path.lexists(target) and not is_empty_folder:
         raise _taken(target)
-
-
-def _is_empty_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)
 
 
 def _taken(target: str) -> AlreadyExists:
     remedy = "choose another, or overwrite=True (--overwrite) to replace it"
     return AlreadyExists("the target exists", url=target, remedy=remedy)
-
-
-def _take_name(temporary: str, target: str) -> None:
-    """One rename to a name that nothing has: of several builders of one target the first gets it."""
-    with suppress(OSError):
-        os.rmdir(target)  # an empty folder gives way
-    try:
-        link_new(temporary, target)
-    except FileExistsError:
-        raise _taken(target) from None
 
 
 def can_build(target: str) -> bool:
@@ -150,7 +140,12 @@ def put_in_place(temporary: str, target: str, *, overwrite: bool, durable: bool 
         if overwrite:
             aside = _rename(temporary, target)
         else:
-            _take_name(temporary, target)
+            with suppress(OSError):
+                os.rmdir(target)  # an empty folder gives way
+            try:
+                link_new(temporary, target)
+            except FileExistsError:
+                raise _taken(target) from None
         if durable:
             sync_folder(folder)
     if aside is not None:
@@ -171,13 +166,13 @@ def _make_folder(path: str) -> None:
 
 
 def _entries(folder: str) -> AbstractContextManager[int]:
-    """A descriptor to flush the folder's entries by; -1 of one that may be written to and not read."""
+    """Return a descriptor to flush the folder's entries by; -1 of one that may be written to and not read."""
     return open_folder(folder) if os.access(folder, os.R_OK) else nullcontext(-1)
 
 
 def _rename(temporary: str, target: str) -> str | None:
-    """One rename. Where a folder is in the way they change places; on systems that cannot, two renames, the first one
-    undone should the second fail: the name of what was there is given."""
+    """Return one rename. Where a folder is in the way they change places; on systems that cannot, two renames, the
+    first one undone should the second fail: the name of what was there is given."""
     while True:  # until no other builder of the target is in between, which each time has done its work
         if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
             try:

@@ -20,13 +20,14 @@ _REMEDY = "give the name of an importable function, as credentials='module:funct
 
 
 def named(options: Mapping[str, Any]) -> dict[str, str]:
-    """The option alone when it has the form of a function's name, else nothing."""
+    """Return the option alone when it has the form of a function's name, else nothing."""
     name = options.get(OPTION)
     return {OPTION: name} if isinstance(name, str) and _NAME.fullmatch(name) else {}
 
 
 def resolve(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with what the named function gives in place of its name; Invalid, without any value in the message.
+    """Return the options with what the named function gives in place of its name; Invalid, without any value in the
+    message.
 
     What the function raises itself is raised as it is.
     """
@@ -41,13 +42,13 @@ def resolve(options: Mapping[str, Any]) -> dict[str, Any]:
         function = None
     if not callable(function):
         raise Invalid("the storage option credentials names no function of this process", remedy=_REMEDY)
-    given = function()
-    if not isinstance(given, Mapping):
+    credentials = function()
+    if not isinstance(credentials, Mapping):
         raise Invalid(
-            f"credentials: {match[0]} gives a {type(given).__name__}",
+            f"credentials: {match[0]} gives a {type(credentials).__name__}",
             remedy="it must give a mapping of storage options",
         )
-    return {**{name: value for name, value in options.items() if name != OPTION}, **given}
+    return {**{name: value for name, value in options.items() if name != OPTION}, **credentials}
 
 
 # -- texts without secrets -----------------------------------------------------------------------------------------
@@ -66,7 +67,8 @@ _HEADER_IN_TEXT = re.compile(r"([\w-]*(?:authorization|cookie|token)['\"]?\s*:\s
 
 
 def redact(url: str) -> str:
-    """The URL without user and password, and without the values of query parameters whose names speak of secrets.
+    """Return the URL without user and password, and without the values of query parameters whose names speak of
+    secrets.
 
     Where a password holds ``@``, ``/`` or ``?`` that should have been escaped, more is hidden rather than less.
     """
@@ -81,7 +83,7 @@ def redact(url: str) -> str:
 
 
 def redact_text(text: str) -> str:
-    """What another library says, with every URL, query and header in it redacted as by :func:`redact`."""
+    """Return what another library says, with every URL, query and header in it redacted as by :func:`redact`."""
     text = _URL_IN_TEXT.sub(lambda found: redact(found[0]), text)
     return _HEADER_IN_TEXT.sub(rf"\1{HIDDEN}", _VALUE_IN_TEXT.sub(_hide, text))
 
@@ -92,9 +94,8 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def plain_options(options: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The options without secrets, those within options and lists too: no names that speak of them (also as the first
-    of a pair in a list), no URLs or headers that hold some. What is true or false is no secret.
-    """
+    """Return the options without secrets, those within options and lists too: no names that speak of them (also as the
+    first of a pair in a list), no URLs or headers that hold some. What is true or false is no secret."""
     return {name: _plain(value) for name, value in options.items() if not _is_secret(name, value)}
 
 
@@ -107,7 +108,7 @@ def _plain(value: Any) -> Any:
 
 
 def _named(item: Any) -> tuple[Any, Any]:
-    """Name and value of an item of a list, which may be a header."""
+    """Return name and value of an item of a list, which may be a header."""
     if isinstance(item, list | tuple) and len(item) == 2 and _HEADER_NAME.fullmatch(_text(item[0])):
         return item[0], item[1]
     return "", item
@@ -121,5 +122,5 @@ def _is_secret(name: Any, value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A name or value of a header may be bytes."""
+    """Return a name or value of a header may be bytes."""
     return value.decode("latin-1") if isinstance(value, bytes) else value if isinstance(value, str) else ""

@@ -49,16 +49,18 @@ from hyperslab.stores.unexpected_files import expel
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+# Times that a folder is made anew which another writer removes.
 _ATTEMPTS = 8
+# Files that are flushed by other threads and are not closed yet, at most: a process may have few open files.
 _MOST_OPEN = 128
+# Which wait for the medium while the next values are written.
 _THREADS = 16
-"""Which wait for the medium while the next values are written."""
 _BY_DESCRIPTOR = os.utime in os.supports_fd
+# Folders for which one flush of each takes less time than one of all.
 _FEW = 8
-"""Folders for which one flush of each takes less time than one of all."""
+# Threads that make new files, which some file systems take ten times as long for as writing them, and how many files
+# they make at a time.
 _MAKERS, _BATCH = 2, 16
-"""Threads that make new files, which some file systems take ten times as long for as writing them, and how many files
-they make at a time."""
 
 
 class Commit:
@@ -120,7 +122,7 @@ class Commit:
                 raise
 
     def _finish_batches(self) -> None:
-        """The last batch in this thread, while the others are under way."""
+        """Write the last batch in this thread, while the others are under way."""
         batch, self._batch = self._batch, []
         self._write_batch(batch)
         while self._making:
@@ -129,7 +131,10 @@ class Commit:
 
     def _write(self, key: str, value: Buffer) -> None:
         folder, _, name = key.rpartition("/")
-        made = self._create_straight(folder, name, value) if self._straight else None
+        made: tuple[str, int] | None = None
+        if self._straight:
+            with suppress(FileExistsError):
+                made = self._create(folder, name, value)
         temporary, descriptor = made or self._create(folder, temporary_name(name), value)
         self._written.append((key, temporary, folder))
         if made is None:
@@ -153,22 +158,15 @@ class Commit:
         temporary = self._folders.make(folder) + name
         return temporary, create(temporary, value)
 
-    def _create_straight(self, folder: str, name: str, value: Buffer) -> tuple[str, int] | None:
-        """The value under its own name; None where there is one already."""
-        try:
-            return self._create(folder, name, value)
-        except FileExistsError:
-            return None
-
     def _flush(self) -> None:
-        """The last value in this thread, while the others are under way."""
+        """Flush the last value in this thread, while the others are under way."""
         self._finish_batches()
-        settled = self._flush_first() if self._durable and not self._at_once else set()
+        on_medium = self._flush_first() if self._durable and not self._at_once else set()
         if self._last is not None:
             (self.key, descriptor), self._last = self._last, None
             sync_and_close(descriptor)
         self._wait()
-        self._folders.settle(settled)
+        self._folders.settle(on_medium)
 
     def _flush_first(self) -> set[str]:
         """Have all that must be on the medium before flushed by other threads; the folders that will be there then."""
@@ -177,9 +175,9 @@ class Commit:
         for key in keys:
             folder, _, name = key.rpartition("/")
             self._flushing.append((key, submit(sync_file, self._folders.path(folder) + name)))
-        paths, settled = self._folders.to_flush(dict.fromkeys(key.rpartition("/")[0] for key in keys))
+        paths, on_medium = self._folders.to_flush(dict.fromkeys(key.rpartition("/")[0] for key in keys))
         self._flushing += [(path, submit(self._folders.flush, path)) for path in paths]
-        return settled
+        return on_medium
 
     def _wait(self) -> None:
         while self._flushing:
@@ -191,21 +189,18 @@ class Commit:
             self.key, temporary, folder = self._written[0]
             place = self._folders.path(folder) + self.key.rpartition("/")[2]
             if self._new:
-                self._link(temporary, place)
+                try:
+                    link_new(temporary, place)
+                except FileExistsError:
+                    raise beaten(self._folders.url, self.key) from None
+                self._shown.append(place)
             elif temporary != place:
                 replace(temporary, place, flushed=self._durable)
             del self._written[0]
 
-    def _link(self, temporary: str, place: str) -> None:
-        try:
-            link_new(temporary, place)
-        except FileExistsError:
-            raise beaten(self._folders.url, self.key) from None
-        self._shown.append(place)
-
     @contextmanager
     def _lasting(self, folders: Collection[str]) -> Iterator[None]:
-        """The names that the block gives to values are on the medium afterwards."""
+        """Have the names that the block gives to values on the medium afterwards."""
         if not self._durable:
             yield
             return
@@ -226,25 +221,24 @@ class Commit:
     ) -> None:
         try:
             if kind is None:
+                # Order: every value is whole on the medium before the first of them gets its name, and the names are
+                # on the medium before the writer is told that they are.
                 folders = dict.fromkeys(folder for _, _, folder in self._written)
                 self._flush()
                 with self._lasting(folders):
                     self._show()
                 self._shown.clear()
         finally:
-            self._abandon()
+            if self._last is not None:
+                with suppress(OSError):
+                    os.close(self._last[1])
+            for running in [*(running for _, running in self._flushing), *self._making]:
+                running.exception()
+            for _, temporary, _ in self._written:
+                discard(temporary)
+            for place in reversed(self._shown):
+                discard(place)
             self.key = self._failed or self.key
-
-    def _abandon(self) -> None:
-        if self._last is not None:
-            with suppress(OSError):
-                os.close(self._last[1])
-        for running in [*(running for _, running in self._flushing), *self._making]:
-            running.exception()
-        for _, temporary, _ in self._written:
-            discard(temporary)
-        for place in reversed(self._shown):
-            discard(place)
 
 
 def _stamp(path: str, descriptor: int) -> None:
@@ -258,16 +252,14 @@ def _stamp(path: str, descriptor: int) -> None:
         raise
 
 
+# Where the lock ranges of ``put_if`` start, far above those of chunks.
 _SWAPS = 1 << 62
-"""Where the lock ranges of ``put_if`` start, far above those of chunks."""
+# Seconds that ``put_if`` waits for another one that is at work on the key.
 _PATIENCE = 60.0
-"""Seconds that ``put_if`` waits for another one that is at work on the key."""
+# New values for which one flush of the file system takes less time than one of each.
 _MANY = 64
-"""New values for which one flush of the file system takes less time than one of each."""
-
-"""Times that a folder is made anew which another writer removes."""
+# Bytes after which a value that is only touched begins anew.
 _LONGEST = 1 << 12
-"""Bytes after which a value that is only touched begins anew."""
 _TRAITS = StoreTraits(
     stamped=True,
     ranges=True,
@@ -323,6 +315,7 @@ class DirectoryStore(FolderReader):
             return self.stamp(key)
         if self.stamp(key) is None:  # before a folder is made for the lock
             raise beaten(self.url, key)
+        # The look and the write are one step for all who use this call: they lock the same range for the same key.
         with self.lock_chunks(folder, [_SWAPS + zlib.crc32(name.encode())], _PATIENCE):
             if self.stamp(key) != expected:
                 raise beaten(self.url, key)
@@ -330,12 +323,13 @@ class DirectoryStore(FolderReader):
             return self.stamp(key)
 
     def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Group commit of values whose keys are all missing, or of none of them: ``Conflict``. No locks are asked for:
+        """Commit values together whose keys are all missing, or of none of them: ``Conflict``. No locks are asked for:
         two files cannot have one name."""
         self.put_last(pairs, (), durable=durable)
 
     def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
-        """:meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium before."""
+        """Do :meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium
+        before."""
         at_once = durable and len(pairs) >= _MANY and _TRAITS.flushes
         commit = Commit(self._folders, durable=durable, new=True, at_once=at_once, first=first)
         with self._writing(commit):
@@ -366,7 +360,7 @@ class DirectoryStore(FolderReader):
                     pass
 
     def flush(self) -> None:
-        """Everything that was written before is on the medium."""
+        """Bring everything that was written before to the medium."""
         with self._writing(""):
             flush_all(self._folders.make(""))
 
@@ -396,7 +390,9 @@ class DirectoryStore(FolderReader):
             path = self._folders.path(folder)
             try:
                 with locks.hold_folder(partial(self._folders.path, folder), 0):
-                    if _has_only_a_lock(path):
+                    with os.scandir(path) as entries:
+                        has_only_a_lock = [entry.name for entry in islice(entries, 2)] == [LOCK]
+                    if has_only_a_lock:
                         locks.remove_lock_file(path)
                     os.rmdir(path)
             except (OSError, Conflict):
@@ -522,11 +518,6 @@ class DirectoryStore(FolderReader):
             raise
         except OSError as error:
             raise write_error(error, self.url, place if isinstance(place, str) else place.key) from error
-
-
-def _has_only_a_lock(path: str) -> bool:
-    with os.scandir(path) as entries:
-        return [entry.name for entry in islice(entries, 2)] == [LOCK]
 
 
 def _put_away(place: str, name: str) -> str | None:

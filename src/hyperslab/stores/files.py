@@ -24,8 +24,8 @@ _APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _ALWAYS | getattr(os, "O
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO})
 """What the system says of a name that holds no value; for a reader it is a missing key."""
 
+# AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux.
 _HERE, _NO_REPLACE, _EXCHANGE = -100, 1, 2
-"""AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux."""
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _REMEDIES = {
@@ -43,13 +43,13 @@ _LOOKS = 100
 
 
 def read_error(error: OSError, url: str, key: str) -> StorageError:
-    """What a failed read is raised as."""
+    """Return what a failed read is raised as."""
     remedy = _REMEDIES.get(error.errno or 0)
     return StorageError(f"cannot read: {error.strerror or error}", url=url, key=key, remedy=remedy)
 
 
 def real_path(path: str) -> str:
-    """``os.path.realpath``, which fails where a link on the way is removed between two of its looks."""
+    """Return ``os.path.realpath``, which fails where a link on the way is removed between two of its looks."""
     for _ in range(_LOOKS):
         with suppress(OSError):
             return os.path.realpath(path)
@@ -57,7 +57,8 @@ def real_path(path: str) -> str:
 
 
 def write_error(error: OSError, url: str, key: str) -> HyperslabError:
-    """What a failed write is raised as: ``ReadOnly`` for a medium or folder that takes none, else ``StorageError``."""
+    """Return what a failed write is raised as: ``ReadOnly`` for a medium or folder that takes none, else
+    ``StorageError``."""
     reason = error.strerror or str(error)
     if error.errno in _FORBIDDEN:
         remedy = "look at the permissions, or open a copy in a place that takes writes"
@@ -70,7 +71,7 @@ def write_error(error: OSError, url: str, key: str) -> HyperslabError:
 
 @contextmanager
 def write_errors(url: str, key: str) -> Iterator[None]:
-    """What the system says within the block becomes :func:`write_error`; errors of ours stay what they are."""
+    """Raise what the system says within the block as :func:`write_error`; errors of ours stay what they are."""
     try:
         yield
     except HyperslabError:
@@ -102,7 +103,7 @@ def read_rest(descriptor: int, out: memoryview, done: int) -> int:
 
 
 def read_whole(descriptor: int, size: int) -> bytes:
-    """Up to ``size`` bytes from the descriptor's position on."""
+    """Return up to ``size`` bytes from the descriptor's position on."""
     data = os.read(descriptor, size)
     if len(data) == size or not data:
         return data
@@ -115,7 +116,7 @@ def read_whole(descriptor: int, size: int) -> bytes:
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
-    """Up to ``size`` bytes from ``offset`` on; fewer where the file ends."""
+    """Return up to ``size`` bytes from ``offset`` on; fewer where the file ends."""
     data = os.pread(descriptor, size, offset)
     if len(data) == size or not data:
         return data
@@ -291,13 +292,13 @@ def sync_file(path: str) -> None:
 
 
 def version_of(found: os.stat_result) -> tuple[int, int, int]:
-    """Size, time of the last change, and inode: what tells one version of a file from another."""
+    """Return size, time of the last change, and inode: what tells one version of a file from another."""
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 @contextmanager
 def open_folder(path: str) -> Iterator[int]:
-    """A descriptor for :func:`sync_folder`; -1 where the system has none of folders."""
+    """Yield a descriptor for :func:`sync_folder`; -1 where the system has none of folders."""
     if os.name == "nt":
         yield -1
         return
@@ -320,7 +321,7 @@ def sync_folder(descriptor: int) -> None:
 
 @lru_cache(1)
 def _libc() -> Any:
-    """The C library of Linux, for what Python does not call; None elsewhere."""
+    """Return the C library of Linux, for what Python does not call; None elsewhere."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -329,7 +330,7 @@ def _libc() -> Any:
 
 
 def _rename(first: str, second: str, how: int) -> int:
-    """renameat2(2): 0, or the errno; ENOSYS where the system has no such call."""
+    """Call renameat2(2) and return 0, or the errno; ENOSYS where the system has no such call."""
     call = getattr(_libc(), "renameat2", None)
     if call is None:
         return errno.ENOSYS

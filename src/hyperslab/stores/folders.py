@@ -15,7 +15,9 @@ from functools import cached_property
 from hyperslab.errors import StorageError
 from hyperslab.stores.files import open_folder, real_path, sync_folder
 
+# Folders that are remembered; with one more all are forgotten, so that a store of any size takes bounded memory.
 _MOST = 1 << 16
+# Folders that are open at once while they are flushed, for a process may open few files (ulimit -n); others follow.
 _MOST_OPEN = 64
 _SHALLOW = 64  # folders above one that are looked at one by one
 
@@ -36,7 +38,7 @@ class Folders:
         return os.path.join(os.path.realpath(self.url), "")
 
     def path(self, folder: str) -> str:
-        """Where the folder is or would be."""
+        """Return where the folder is or would be."""
         return f"{self.root}{folder}/" if folder else self.root
 
     def inside(self, real: str) -> bool:
@@ -48,7 +50,8 @@ class Folders:
         return os.path.join(real_path(self.path(folder)), "") != os.path.join(self._real, folder, "")
 
     def find(self, folder: str) -> str | None:
-        """The folder's path, None when there is none; a link that leads out of the root is a ``StorageError``."""
+        """Return the folder's path, None when there is none; a link that leads out of the root is a
+        ``StorageError``."""
         known = self.known.get(folder)
         if known is not None:
             return known
@@ -79,12 +82,12 @@ class Folders:
         return above in self.known
 
     def escape(self, key: str) -> StorageError:
-        """The refusal of a symbolic link that leads out of the root."""
+        """Return the refusal of a symbolic link that leads out of the root."""
         remedy = "put a copy of its target in place of the link"
         return StorageError("a symbolic link leads out of the dataset", url=self.url, key=key, remedy=remedy)
 
     def make(self, folder: str) -> str:
-        """The folder's path; it and its parents are made where missing."""
+        """Return the folder's path; it and its parents are made where missing."""
         known = self.known.get(folder)
         if known is not None:
             return known
@@ -107,7 +110,8 @@ class Folders:
         return self.path(folder) if path is None else path
 
     def _make_one(self, folder: str) -> str:
-        """One folder in a parent that is there; what was just made in one that is known to be inside is inside."""
+        """Return one folder in a parent that is there; what was just made in one that is known to be inside is
+        inside."""
         path = self.path(folder)
         try:
             os.mkdir(path) if folder else self._make_root()
@@ -139,11 +143,12 @@ class Folders:
 
     @contextmanager
     def durable(self, folders: Iterable[str]) -> Iterator[None]:
-        """What the block does to the entries of these folders is on the medium afterwards, with all that leads to them.
+        """Have what the block does to the entries of these folders on the medium afterwards, with all that leads to
+        them.
 
         The descriptors are opened first: where there are none left, nothing was done yet.
         """
-        flush, settled = self.to_flush(folders)
+        flush, on_medium = self.to_flush(folders)
         with ExitStack() as stack:
             descriptors = []
             for path in flush[:_MOST_OPEN]:
@@ -158,10 +163,10 @@ class Folders:
             for path in flush[_MOST_OPEN:]:
                 with open_folder(path) as descriptor:
                     sync_folder(descriptor)
-        self.settle(settled)
+        self.settle(on_medium)
 
     def settle(self, folders: set[str]) -> None:
-        """These folders are on the medium, with all that leads to them."""
+        """Remember that these folders are on the medium, with all that leads to them."""
         if len(self._durable) >= _MOST:
             self._durable.clear()
         self._durable |= folders
@@ -176,19 +181,20 @@ class Folders:
                 raise
 
     def to_flush(self, folders: Iterable[str]) -> tuple[list[str], set[str]]:
-        """The folders whose entries may not be on the medium, by path, and what will be known to be there then."""
+        """Return the folders whose entries may not be on the medium, by path, and what will be known to be there
+        then."""
         flush: dict[str, None] = {}
-        settled = set()
+        on_medium = set()
         for folder in folders:
             flush[self.path(folder)] = None
-            while folder not in self._durable and folder not in settled:
-                settled.add(folder)
+            while folder not in self._durable and folder not in on_medium:
+                on_medium.add(folder)
                 if not folder:
                     flush.update(dict.fromkeys(self._above))
                     break
                 folder = folder.rpartition("/")[0]
                 flush[self.path(folder)] = None
-        return list(flush), settled
+        return list(flush), on_medium
 
     def forget(self, folder: str) -> None:
         """Know nothing of this folder any more; it was removed while empty."""

@@ -25,7 +25,7 @@ _TRAITS = StoreTraits(ranges=True)
 
 
 def adopted(target: Any) -> Any:
-    """The store as one of ours; what is none of those libraries' comes back as it is."""
+    """Return the store as one of ours; what is none of those libraries' comes back as it is."""
     library = type(target).__module__.partition(".")[0]
     if library == "obstore":
         from hyperslab.stores.buckets import wrapped
@@ -38,18 +38,14 @@ def adopted(target: Any) -> Any:
         return target
     if isinstance(target, MutableMapping):
         return MappingStore(target)
-    return _of_zarr(target)
-
-
-def _of_zarr(store: Any) -> Any:
-    kind = type(store).__name__ if type(store).__module__.startswith("zarr.") else ""
+    kind = type(target).__name__ if type(target).__module__.startswith("zarr.") else ""
     if kind == "LocalStore":
-        return DirectoryStore(store.root, read_only=store.read_only)
+        return DirectoryStore(target.root, read_only=target.read_only)
     if kind == "ObjectStore":
         from hyperslab.stores.buckets import wrapped
 
-        return wrapped(store.store, read_only=store.read_only)
-    return ZarrPythonStore(store)
+        return wrapped(target.store, read_only=target.read_only)
+    return ZarrPythonStore(target)
 
 
 class _Foreign(ProcessStore):
@@ -82,11 +78,11 @@ class _Foreign(ProcessStore):
         raise NotImplementedError
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         return self._try(check_key(key), lambda: self._read(key, None, None))
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         size = self.size(key)
         if size is None:
             return None
@@ -105,15 +101,15 @@ class _Foreign(ProcessStore):
         return value
 
     def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
+        """Return the bytes stored under the key, None when missing."""
         return self._try(check_key(key), lambda: self._size(key))
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         return iter(sorted(filter(is_key, self._try(prefix, lambda: self._names(check_prefix(prefix))))))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         keys, inner = self._try(prefix, lambda: self._names_right_below(check_prefix(prefix)))
         return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
 
@@ -142,8 +138,8 @@ class _Foreign(ProcessStore):
         except HyperslabError:
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {redact_text(str(error))}"
-            raise StorageError(said, url=self._url, key=key or None) from None
+            message = f"{type(error).__name__}: {redact_text(str(error))}"
+            raise StorageError(message, url=self._url, key=key or None) from None
 
 
 class MappingStore(_Foreign):
@@ -254,7 +250,7 @@ class ZarrPythonStore(_Foreign):
         self._try("", self._begin)
 
     def _begin(self) -> None:
-        """Some of its calls want it open, and none says so by a clear error."""
+        """Open the store: some of its calls want it open, and none says so by a clear error."""
         try:
             self._sync(self._store._ensure_open())
         except FileNotFoundError:
@@ -281,15 +277,14 @@ class ZarrPythonStore(_Foreign):
             return None
 
     def _names(self, prefix: str) -> Names:
-        return self._collected(self._store.list_prefix(below(prefix)))
+        names = self._store.list_prefix(below(prefix))
 
-    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
-        """By the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
-        return split_names(self._names(prefix), prefix)
-
-    def _collected(self, names: Any) -> Names:
         async def collect() -> Names:
             return [name async for name in names]
 
         found: Names = self._sync(collect())
         return found
+
+    def _names_right_below(self, prefix: str) -> tuple[Names, Names]:
+        """Go by the whole listing: what ``list_dir`` calls a name may be a key, a folder or both."""
+        return split_names(self._names(prefix), prefix)

@@ -34,12 +34,12 @@ is_temporary = re.compile(r"\.[^/]*\.([0-9a-f]{16})\.tmp").fullmatch
 """A match when a file or folder name is that of an unfinished write, which may be removed once its writer is gone: the
 first group is the token that tells whose it is."""
 
+# Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one.
 _LONGEST, _KEPT = 200, 40
-"""Bytes of a name that a temporary one ends with, and the characters that are kept of a longer one."""
 
 
 def check_key(key: object) -> str:
-    """The key itself; ``Invalid`` when it could lead out of the store or names a lock or a temporary file.
+    """Return the key itself; ``Invalid`` when it could lead out of the store or names a lock or a temporary file.
 
     Refused: empty segments, ``.`` and ``..``, a leading slash, backslash, NUL, a drive (``C:``), lone surrogates,
     ``.lock``, and ``.<name>.<16 hex digits>.tmp``.
@@ -53,17 +53,17 @@ def check_key(key: object) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Like :func:`check_key`, and ``""`` stands for the whole store."""
+    """Do as :func:`check_key`; ``""`` stands for the whole store."""
     return prefix and check_key(prefix)
 
 
 def below(prefix: str) -> str:
-    """What every key that stands below ``prefix/`` begins with; ``""`` stands for the whole store."""
+    """Return what every key that stands below ``prefix/`` begins with; ``""`` stands for the whole store."""
     return f"{prefix}/" if prefix else ""
 
 
 def split_names(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
-    """What lies right below ``prefix/``, of keys that all do: (keys, sub-prefixes), each sorted."""
+    """Return what lies right below ``prefix/``, of keys that all do: (keys, sub-prefixes), each sorted."""
     skip = len(below(prefix))
     names: set[str] = set()
     inner: set[str] = set()
@@ -79,7 +79,8 @@ def temporary_stem(name: str) -> str:
 
 
 def temporary_name(name: str) -> str:
-    """A fresh name beside ``name`` for a value that is not yet complete; never longer than a file name may be."""
+    """Return a fresh name beside ``name`` for a value that is not yet complete; never longer than a file name may
+    be."""
     stem = temporary_stem(name)
     return f".{stem}.{new_token()}.tmp"
 
@@ -145,9 +146,9 @@ def _lives(process: int) -> bool:
         return True
 
 
+# Seconds after which an unfinished write is taken for one of a dead writer, on whatever machine: a live one takes
+# moments.
 _ABANDONED = 3600.0
-"""Seconds after which an unfinished write is taken for one of a dead writer, on whatever machine: a live one takes
-moments."""
 
 
 def has_no_writer(name: str, age: float) -> bool:

@@ -29,7 +29,7 @@ class KeyValueMap(MutableMapping[str, bytes]):
     def newmap(
         cls, target: str | os.PathLike[str] | Store | None = None, *, ascii_only: bool = False, **options: Any
     ) -> Self:
-        """A map over a store or a place, which is made where missing; by default a fresh one in memory."""
+        """Return a map over a store or a place, which is made where missing; by default a fresh one in memory."""
         store = MemoryStore() if target is None else Location.of(target, options).store(read_only=False, create=True)
         made = cls(store, ascii_only=ascii_only)
         made._owned = store is not target
@@ -49,7 +49,8 @@ class KeyValueMap(MutableMapping[str, bytes]):
         return self._open().get(key) is not None
 
     def ith(self, i: int) -> tuple[str, bytes]:
-        """The pair at place ``i`` among the sorted keys; ``SelectionError`` (an IndexError) when the end lies before.
+        """Return the pair at place ``i`` among the sorted keys; ``SelectionError`` (an IndexError) when the end lies
+        before.
 
         A change of the map moves the places: what was pair ``i`` may be another one afterwards.
         """
@@ -64,15 +65,15 @@ class KeyValueMap(MutableMapping[str, bytes]):
             self._sorted = None
 
     def len(self) -> int:
-        """How many keys there are."""
+        """Return how many keys there are."""
         return sum(1 for _ in self)
 
     def keys(self) -> list[str]:  # type: ignore[override]  # a list, as the draft has it
-        """All keys, sorted."""
+        """Return all keys, sorted."""
         return list(self)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or ``default``."""
+        """Return the value, or ``default``."""
         value = self._open().get(self._check(key))
         return default if value is None else value
 

@@ -89,6 +89,7 @@ class _Holding:
             if timeout is not None and now - start > timeout:
                 raise kept_waiting(self._url, self._key)
             if found is not None:
+                # Random, so that those who wait do not ask in step; an object that is gone is tried for at once.
                 time.sleep(random.uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST)
         self._arm()
@@ -128,6 +129,8 @@ class _Holding:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            # No bucket removes on a condition. One that has not been heard of for half a lease may be taken over while
+            # the object is removed, so it makes sure first that the object is its own.
             if not self._lost and time.monotonic() - self._alive > LEASE / 2:
                 self._lost = not self._write(self._stamp)
             if not self._lost:

@@ -42,17 +42,14 @@ class _Folder(Scheme):
         return os.path.exists(target)
 
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take_none(options, target)
+        _take(options, {}, target)
         store = DirectoryStore(target, read_only=read_only)
         if not create and not os.path.isdir(target):
             raise NotFound("there is no such folder", url=store.url)
         return store
 
 
-class _Archive(Scheme):
-    def exists(self, target: str) -> bool:
-        return os.path.exists(target)
-
+class _Archive(_Folder):
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         from hyperslab.stores.zip import ZipStore
 
@@ -67,24 +64,20 @@ class _Memory(Scheme):
         return MemoryStore.exists(target)
 
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take_none(options, f"memory://{target}")
+        _take(options, {}, f"memory://{target}")
         if not create and not MemoryStore.exists(target):
             raise NotFound("nothing is stored under this name in this process", url=f"memory://{target}")
         return MemoryStore(target, read_only=read_only)
 
 
-class _ReferenceScheme(Scheme):
-    def exists(self, target: str) -> bool:
-        return os.path.exists(target)
-
+class _ReferenceScheme(_Folder):
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         from hyperslab.stores.references import ReferenceStore
 
         if not read_only:
             raise ReadOnly("references are only read", url=f"reference://{target}", remedy="convert them to zarr3")
-        _take(
-            options, {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}, target
-        )
+        known = {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}
+        _take(options, known, target)
         return ReferenceStore(target, **options)
 
 
@@ -93,7 +86,7 @@ class _Given(Scheme):
         return next(iter(target.list()), None) is not None
 
     def open(self, target: Store, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take_none(options, target.url)
+        _take(options, {}, target.url)
         if target.read_only and not read_only:
             raise ReadOnly("the store was opened for reading", url=target.url, remedy="open it for writing")
         return target
@@ -121,12 +114,8 @@ class _Database(Scheme):
         raise Unsupported("a database is no store of keys", remedy="leave format= out, or give format='mongo'")
 
 
-def _take_none(options: Mapping[str, Any], url: str) -> None:
-    _take(options, {}, url)
-
-
 def _take(options: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
-    """Invalid for options that are not ``known`` by these names and types."""
+    """Raise Invalid for options that are not ``known`` by these names and types."""
     for name, kind in known.items():
         if name in options and not isinstance(options[name], kind):
             message = f"the storage option {name} is a {type(options[name]).__name__}"
@@ -182,7 +171,7 @@ class SeveralStore(Store):
         return iter(())
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """A folder for each place."""
+        """Return a folder for each place."""
         return [], [] if prefix else [str(number) for number in range(self._count)]
 
 
@@ -191,15 +180,9 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _NO_SCHEMES = ("store", "several")
+# The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
+# be one with copies of many others, once its size is known.
 _FEW_BYTES, _MOST_BYTES = 64 << 20, 512 << 20
-"""The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
-be one with copies of many others, once its size is known."""
-
-
-def _is_of_zarr(target: Any) -> bool:
-    """Return whether it is a store of zarr-python, or of a library that makes its own kind of those (IcechunkStore)."""
-    known = sys.modules.get("zarr.abc.store")
-    return known is not None and isinstance(target, known.Store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +214,7 @@ class Location:
 
     @classmethod
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
-        """The place that a path, a URL or a store object names, or the places of a list of those.
+        """Return the place that a path, a URL or a store object names, or the places of a list of those.
 
         URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`PLACES`; a
         path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
@@ -249,8 +232,10 @@ class Location:
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             return cls._of_url(text, scheme, rest, options, escaped=match is not None)
-        is_foreign = type(target).__module__.partition(".")[0] in ("obstore", "fsspec") or _is_of_zarr(target)
-        if is_foreign or isinstance(target, MutableMapping):
+        # Also stores of libraries that make their own kind of zarr-python's, such as IcechunkStore.
+        zarr = sys.modules.get("zarr.abc.store")
+        kinds = MutableMapping if zarr is None else MutableMapping | zarr.Store
+        if type(target).__module__.partition(".")[0] in ("obstore", "fsspec") or isinstance(target, kinds):
             from hyperslab.stores.foreign import adopted
 
             target = adopted(target)
@@ -261,7 +246,7 @@ class Location:
 
     @classmethod
     def _of_several(cls, targets: Sequence[Any], options: dict[str, Any]) -> Self:
-        """Places that are read as one; ``options`` are for those on servers."""
+        """Return places that are read as one; ``options`` are for those on servers."""
         places = [cls.of(target) for target in targets]
         if not places:
             raise Invalid("an empty list is no place", remedy="give a path or URL")
@@ -302,7 +287,8 @@ class Location:
         return os.path.splitext(self.name)[1].lower()
 
     def at(self, relative: str) -> Location | None:
-        """The place that a POSIX path leads to from here (``../b.zarr``), of the same kind and with the same options.
+        """Return the place that a POSIX path leads to from here (``../b.zarr``), of the same kind and with the same
+        options.
 
         None where none can: outside of the server or bucket, and from what has no places beside it (an archive, a store
         object, a database, a list of places).
@@ -336,7 +322,7 @@ class Location:
         return replace(self, url=redact(folder), target=folder)
 
     def way_to(self, place: Location) -> str:
-        """A POSIX path that :meth:`at` gives ``place`` for; its whole path or URL where none can.
+        """Return a POSIX path that :meth:`at` gives ``place`` for; its whole path or URL where none can.
 
         Unsupported for a store object, which has no name that others could open it by.
         """
@@ -365,7 +351,8 @@ class Location:
         return os.path.isdir(self.target) if self.scheme == "file" else self.exists()
 
     def store(self, *, read_only: bool, create: bool = False) -> Store:
-        """Its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written to)."""
+        """Return its store. ``NotFound`` when nothing is there, unless ``create`` (which makes it when first written
+        to)."""
         if self.unpublished and self.scheme == "file" and create and not read_only:
             return DirectoryStore(self.target, unpublished=True)
         try:
@@ -376,7 +363,8 @@ class Location:
             raise error.locate(url=self.url) from None
 
     def remote_file(self) -> RemoteFile | None:
-        """The one object of a bucket or web server that the URL names, by one request; None when there is none."""
+        """Return the one object of a bucket or web server that the URL names, by one request; None when there is
+        none."""
         above, _, name = str(self.target).rpartition("/")
         if self.scheme not in REMOTE or not name or above.endswith("/"):
             return None
@@ -407,7 +395,8 @@ def _below_server(url: str) -> str:
 
 
 def local_path(target: object) -> str | None:
-    """The path of a target in the file system (a path or ``file://`` URL) as it is written; None for any other."""
+    """Return the path of a target in the file system (a path or ``file://`` URL) as it is written; None for any
+    other."""
     if isinstance(target, os.PathLike):
         path: str = os.fspath(target)
         return path
@@ -420,7 +409,7 @@ def local_path(target: object) -> str | None:
 
 
 def unpublished(path: str) -> Location:
-    """A path that nobody knows before the dataset there is complete and gets its name."""
+    """Return a path that nobody knows before the dataset there is complete and gets its name."""
     return replace(Location.of(path), unpublished=True)
 
 
@@ -474,7 +463,8 @@ class Probe:
         return self.store.get(key)
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix``, keys and folders, asked for once; none when the place is one plain file."""
+        """Return the names right below ``prefix``, keys and folders, asked for once; none when the place is one plain
+        file."""
         if self._is_file:
             return (), ()
         if prefix not in self._listed:
@@ -482,7 +472,7 @@ class Probe:
         return self._listed[prefix]
 
     def head(self, n: int = 64) -> bytes:
-        """The first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""
+        """Return the first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""
         if self._is_file and len(self._head) < n:
             try:
                 with open(self.where.target, "rb") as file:
@@ -496,7 +486,7 @@ class Probe:
         return self._head[:n]
 
     def remember(self) -> dict[str, bytes | None]:
-        """What was read so far by key, so that a reader need not read it again."""
+        """Return what was read so far by key, so that a reader need not read it again."""
         return dict(self._seen)
 
 
@@ -504,19 +494,26 @@ class Probe:
 
 
 Options = Mapping[str, Any] | None
+# Places of this machine, which one mapping for both sides leaves alone.
 _OWN = ("file", "zip", "memory", "store")
-"""Places of this machine, which one mapping for both sides leaves alone."""
 
 
 def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options]) -> tuple[Location, Location]:
-    """The places. A pair of options is for the first and the second; one mapping is for those not of this machine.
+    """Return the places. A pair of options is for the first and the second; one mapping is for those not of this
+    machine.
 
     Invalid when it is something else, or a place of this machine is given some.
     """
-    if options is None or isinstance(options, Mapping):
-        return _side(first, options), _side(second, options)
-    if isinstance(options, tuple) and len(options) == 2 and all(isinstance(one, Mapping | None) for one in options):
-        return _own_side(first, options[0]), _own_side(second, options[1])
+    match options:
+        case None | Mapping():
+            plain = Location.of(first), Location.of(second)
+            alone = [not options or where.scheme in _OWN for where in plain]
+            return (
+                plain[0] if alone[0] else Location.of(first, options),
+                plain[1] if alone[1] else Location.of(second, options),
+            )
+        case (None | Mapping() as one, None | Mapping() as other) if isinstance(options, tuple):
+            return _own_side(first, one), _own_side(second, other)
     raise Invalid("storage_options are one mapping, or a pair (tuple) of them", remedy="give None for a side without")
 
 
@@ -526,8 +523,3 @@ def _own_side(target: Any, options: Options) -> Location:
         names = ", ".join(options)
         raise Invalid(f"a place of this kind has no storage options ({names})", url=where.url, remedy="leave them out")
     return where
-
-
-def _side(target: Any, options: Options) -> Location:
-    where = Location.of(target)
-    return where if where.scheme in _OWN or not options else Location.of(target, options)

@@ -31,7 +31,9 @@ Range = tuple[int, int]
 """The first byte and the number of bytes; ``WHOLE`` is the whole file or folder."""
 WHOLE: Range = (0, 0)
 
+# Each range is a system call of its own, and is remembered by the kernel; one range over all excludes more, no less.
 _MOST_RANGES = 2048
+# Seconds between two looks at a lock that another one holds: short at first, since most are held for one write alone.
 _SHORTEST, _LONGEST = 0.0002, 0.01
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
 _ALWAYS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe keeps nobody waiting
@@ -101,12 +103,13 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
+# True if bytes can be locked apart; else one lock stands for all of them.
 _RANGES = sys.platform == "linux"
-"""True if bytes can be locked apart; else one lock stands for all of them."""
 
 
 def merge(slots: Iterable[int]) -> list[Range]:
-    """The byte ranges that cover the slots, sorted and merged; one range over all where they would be too many."""
+    """Return the byte ranges that cover the slots, sorted and merged; one range over all where they would be too
+    many."""
     merged: list[list[int]] = []
     for slot in sorted(set(slots)):
         if merged and merged[-1][0] + merged[-1][1] == slot:
@@ -129,22 +132,22 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
     def path() -> str:
         return folder() + LOCK
 
-    held = _acquire(path, _LOCK_FILE, parts, _lock_range, timeout) if parts else None
+    descriptor = _acquire(path, _LOCK_FILE, parts, _lock_range, timeout) if parts else None
     try:
         yield
     finally:
-        if held is not None and held.number >= 0:
-            _unlock_ranges(held.number)
-            held.close()
+        if descriptor is not None and descriptor.number >= 0:
+            _unlock_ranges(descriptor.number)
+            descriptor.close()
 
 
 def remove_lock_file(folder: str) -> None:
     """Remove ``.lock`` of a folder; ``Conflict`` when a writer holds a part of it. Who waits for it notices."""
-    held = _acquire(lambda: folder + LOCK, _LOCK_FILE & ~os.O_CREAT, [WHOLE], _lock_range, 0)
+    descriptor = _acquire(lambda: folder + LOCK, _LOCK_FILE & ~os.O_CREAT, [WHOLE], _lock_range, 0)
     try:
         os.unlink(folder + LOCK)
     finally:
-        held.close()
+        descriptor.close()
 
 
 if sys.platform == "win32":
@@ -175,13 +178,13 @@ else:
 
     @contextmanager
     def _hold_whole(path: Callable[[], str], flags: int, timeout: float | None) -> Iterator[None]:
-        held = _acquire(path, flags, [WHOLE], _lock_whole, timeout)
+        descriptor = _acquire(path, flags, [WHOLE], _lock_whole, timeout)
         try:
             yield
         finally:
-            if held.number >= 0:
-                fcntl.flock(held.number, fcntl.LOCK_UN)
-                held.close()
+            if descriptor.number >= 0:
+                fcntl.flock(descriptor.number, fcntl.LOCK_UN)
+                descriptor.close()
 
     def _lock_whole(descriptor: int, part: Range) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -199,19 +202,19 @@ def _acquire(
     while True:
         place = path()
         try:
-            held = _Descriptor(place, flags)
+            descriptor = _Descriptor(place, flags)
         except FileNotFoundError:
             _pause(_SHORTEST, deadline)
             continue
         try:
             for part in parts:
-                _wait(held.number, part, lock, deadline)
-            if held.is_still(place):
-                return held
+                _wait(descriptor.number, part, lock, deadline)
+            if descriptor.is_still(place):
+                return descriptor
         except BaseException:
-            held.close()
+            descriptor.close()
             raise
-        held.close()
+        descriptor.close()
 
 
 def _wait(descriptor: int, part: Range, lock: Callable[[int, Range], Any], deadline: float | None) -> None:

@@ -78,14 +78,14 @@ class MemoryStore(Store):
         return f"<MemoryStore {self.url}: {len(self._shelf.values)} keys>"
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         found = self._shelf.values.get(check_key(key))
         if counting.traces:
             counting.count(1, read=0 if found is None else len(found[0]))
         return None if found is None else found[0]
 
     def stamp(self, key: str) -> Stamp | None:
-        """The number of the present version, None when missing."""
+        """Return the number of the present version, None when missing."""
         found = self._shelf.values.get(check_key(key))
         return None if found is None else found[1]
 
@@ -163,12 +163,13 @@ class MemoryStore(Store):
                     del self._shelf.values[source]
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._shelf.values) if key.startswith(start))
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any order."""
+        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any
+        order."""
         start = below(check_prefix(folder))
         behind = f"/{check_key(tail)}" if tail else ""
         for key, (value, version) in list(self._shelf.values.items()):
@@ -178,7 +179,7 @@ class MemoryStore(Store):
                     yield name, version, len(value)
 
     def nbytes_below(self, prefix: str) -> int:
-        """Bytes of all values below ``prefix/``."""
+        """Return the bytes of all values below ``prefix/``."""
         start = below(check_prefix(prefix))
         return sum(len(value) for key, (value, _) in list(self._shelf.values.items()) if key.startswith(start))
 

@@ -48,7 +48,7 @@ class StoreListings:
     stores: Sequence[Any]
 
     def below(self, prefix: str) -> tuple[str | None, int]:
-        """What stands there for a prefix of ours, and the length of what precedes the names below it."""
+        """Return what stands there for a prefix of ours, and the length of what precedes the names below it."""
         whole = "/".join(filter(None, (self.above, prefix)))
         return whole or None, len(whole) + 1 if whole else 0
 
@@ -75,15 +75,15 @@ class ObjectListing(ProcessStore):
         return meta["e_tag"] or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         return iter(sorted(filter(is_key, self._below(check_prefix(prefix)))))
 
     def _below(self, prefix: str) -> Names:
-        """Every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
+        """Return every name below ``prefix/``, whatever it is, or that of the prefix itself left out."""
         return [name for name, _ in self._entries_below(prefix)]
 
     def _entries_below(self, prefix: str) -> Entries:
-        """What the server tells of each."""
+        """Return what the server tells of each."""
         where, skip = self._lists.below(prefix)[0], self._lists.below("")[1]
 
         def walk(store: Any) -> Entries:
@@ -98,7 +98,8 @@ class ObjectListing(ProcessStore):
         return [(name, entry) for name, entry in found if name.startswith(start)]
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any order."""
+        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any
+        order."""
         skip, behind = len(below(check_prefix(folder))), check_key(tail) if tail else ""
         for key, entry in self._entries_below(folder):
             name, _, rest = key[skip:].partition("/")
@@ -106,11 +107,11 @@ class ObjectListing(ProcessStore):
                 yield name, self._stamp(entry), entry["size"]
 
     def nbytes_below(self, prefix: str) -> int:
-        """Bytes of all objects below ``prefix/``."""
+        """Return the bytes of all objects below ``prefix/``."""
         return sum(entry["size"] for _, entry in self._entries_below(check_prefix(prefix)))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         where, skip = self._lists.below(check_prefix(prefix))
         found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
         self._check_listing(is_empty=not found["objects"] and not found["common_prefixes"])
@@ -131,7 +132,7 @@ class ObjectListing(ProcessStore):
             raise lists_nothing(self._url)
 
     def _listing(self, prefix: str, call: Callable[[Any], Result]) -> Result:
-        """What ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
+        """Return what ``call`` lists; Unsupported where the server lists nothing, which is asked once."""
         if self._lists_nothing:
             raise lists_nothing(self._url)
         *hasty, last = self._lists.stores
@@ -164,8 +165,8 @@ class ObjectListing(ProcessStore):
 
 Range = tuple[int, int]
 
+# Unwanted bytes between two ranges that cost less than another request.
 _GAP = 256 << 10
-"""Unwanted bytes between two ranges that cost less than another request."""
 _TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, concurrency=IN_FLIGHT)
 
 
@@ -190,12 +191,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         found = self.get_version(key)
         return None if found is None else bytes(found.data)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """The whole value, which the client makes memory for: ``scratch`` is left alone.
+        """Return the whole value, which the client makes memory for: ``scratch`` is left alone.
 
         ``CorruptChunk`` for one of more than ``most`` bytes, before they are fetched.
         """
@@ -205,7 +206,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def get_version(
         self, key: str, part: Range | None = None, *, unless: Stamp | None = None, most: int | None = None
     ) -> Version | None:
-        """The value, or a ``part`` of it (as for :meth:`get_ranges`), with its size and stamp, by one request.
+        """Return the value, or a ``part`` of it (as for :meth:`get_ranges`), with its size and stamp, by one request.
 
         None when missing; without ``data`` when its stamp is ``unless``. ``CorruptChunk`` beyond ``most`` bytes.
         """
@@ -219,9 +220,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def _version(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
     ) -> Version:
-        """A part is cut from the whole where a server gives no parts, or none of an empty value."""
+        """Return a part is cut from the whole where a server gives no parts, or none of an empty value."""
         if part is not None and part[0] < 0 and self._counts_forward:
-            part, options = self._from_start(key, part, options)
+            meta = self._head(key)
+            if meta is None:
+                raise FileNotFoundError(key)
+            part, options = span(*part, meta["size"]), {**options, "if_match": meta["e_tag"]}
         try:
             return self._ask(key, self._fetch, key, part, options, most, unless, ranged=part is not None)
         except (Refused, Unranged):
@@ -231,19 +235,14 @@ class ObjectStore(ObjectListing, KeepsLeases):
         start, stop = span(*part, found.size)
         return Version(found.data[start:stop], found.size, found.stamp)
 
-    def _from_start(self, key: str, part: Range, options: Mapping[str, Any]) -> tuple[Range, Mapping[str, Any]]:
-        """The last bytes as a range of the version that has them, for Azure, which does not count from the end."""
-        meta = self._head(key)
-        if meta is None:
-            raise FileNotFoundError(key)
-        return span(*part, meta["size"]), {**options, "if_match": meta["e_tag"]}
-
     def _fetch(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
     ) -> Version:
-        asked: Any = dict(options) if part is None else {**options, "range": _asked(part)}
+        options = dict(options)
+        if part is not None:
+            options["range"] = {"suffix": -part[0]} if part[0] < 0 else part
         try:
-            result = self._obstore.get(self._store, key, options=asked)
+            result = self._obstore.get(self._store, key, options=options)
         except self._obstore.exceptions.NotModifiedError:
             return Version(None, 0, unless)
         meta = result.meta
@@ -255,7 +254,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return Version(memoryview(data), meta["size"], self._stamp(meta))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end.
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end.
 
         Neighbours are fetched by one request, several requests at once.
         """
@@ -276,28 +275,24 @@ class ObjectStore(ObjectListing, KeepsLeases):
             return None if self.size(key) is None else []
         try:
             if any(not 0 <= start < stop for start, stop in ranges):
-                return self._odd_ranges(key, ranges, options)
+                # Ranges that are empty or count from the end; one of the last bytes is one request, others need the
+                # size.
+                if len(ranges) == 1 and ranges[0][0] < 0 and ranges[0][1] == 0:
+                    return [self._part(key, ranges[0], options)]
+                size = self.size(key)
+                if size is None:
+                    return None
+                spans = [span(start, stop, size) for start, stop in ranges]
+                full = [each for each in spans if each[0] < each[1]]
+                several = self._ranges(key, full, options) if full else []
+                values = iter(several or ())
+                return None if several is None else [next(values) if start < stop else b"" for start, stop in spans]
             merged = merge(ranges, _GAP)
             parts = each_request([partial(self._part, key, part, options) for part in merged])
         except FileNotFoundError:
             return None
         found = dict(zip(merged, parts, strict=True))
         return [_cut(wanted, found) for wanted in ranges]
-
-    def _odd_ranges(self, key: str, ranges: Sequence[Range], options: Mapping[str, Any]) -> list[bytes] | None:
-        """Ranges that are empty or count from the end; one of the last bytes is one request, others need the size."""
-        if len(ranges) == 1 and ranges[0][0] < 0 and ranges[0][1] == 0:
-            return [self._part(key, ranges[0], options)]
-        size = self.size(key)
-        if size is None:
-            return None
-        spans = [span(start, stop, size) for start, stop in ranges]
-        whole = [wanted for wanted in spans if wanted[0] < wanted[1]]
-        found = self._ranges(key, whole, options) if whole else []
-        if found is None:
-            return None
-        parts = iter(found)
-        return [next(parts) if start < stop else b"" for start, stop in spans]
 
     def _part(self, key: str, part: Range, options: Mapping[str, Any]) -> bytes:
         if part[0] < 0:
@@ -311,12 +306,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return bytes(found.data)
 
     def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
+        """Return the bytes stored under the key, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else meta["size"]
 
     def stamp(self, key: str) -> Stamp | None:
-        """The ETag of the present version, None when missing."""
+        """Return the ETag of the present version, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else self._stamp(meta)
 
@@ -327,12 +322,12 @@ class ObjectStore(ObjectListing, KeepsLeases):
             return None
 
     def _tag(self, stamp: Stamp | None) -> str | None:
-        """The ETag in a stamp, None of a server that has none."""
+        """Return the ETag in a stamp, None of a server that has none."""
         tag: Any = stamp[0] if isinstance(stamp, tuple) else stamp
         return tag if isinstance(tag, str) else None
 
     def _strong(self, stamp: Stamp | None) -> str | None:
-        """The ETag if it may stand in If-Match: a weak one never matches there (RFC 9110, 13.1.1)."""
+        """Return the ETag if it may stand in If-Match: a weak one never matches there (RFC 9110, 13.1.1)."""
         tag = self._tag(stamp)
         return None if tag is None or tag.startswith("W/") else tag
 
@@ -448,28 +443,23 @@ class ObjectStore(ObjectListing, KeepsLeases):
                 self._leased.discard(key)
 
     def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
-        """:meth:`put_if` of a lock object."""
+        """Do :meth:`put_if` of a lock object."""
         return self._put(key, value, self._mode(expected))
 
     def read_lock(self, key: str) -> Version | None:
-        """:meth:`get_version` of a lock object."""
+        """Do :meth:`get_version` of a lock object."""
         try:
             return self._version(key, None, {}, None)
         except FileNotFoundError:
             return None
 
     def drop_lock(self, key: str) -> None:
-        """:meth:`delete` of a lock object."""
+        """Do :meth:`delete` of a lock object."""
         self._remove(key)
 
 
-def _asked(part: Range) -> Any:
-    start, stop = part
-    return {"suffix": -start} if start < 0 else (start, stop)
-
-
 def _cut(wanted: Range, found: Mapping[Range, bytes]) -> bytes:
-    """A range out of the fetched ones, one of which holds it."""
+    """Return a range out of the fetched ones, one of which holds it."""
     start, stop = wanted
     if wanted in found:
         return found[wanted]
@@ -501,16 +491,16 @@ class RemoteFile:
 
     @classmethod
     def open(cls, store: Store, key: str) -> RemoteFile | None:
-        """By one request; None when there is no such object."""
+        """Open the object by one request; None when there is none."""
         found = store.get_version(key, (0, HEAD))
         return None if found is None else cls(store, key, bytes(found.data), found.size, found.stamp)
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter."""
+        """Return exactly ``size`` bytes from ``offset`` on; CorruptChunk when the file is shorter."""
         return self.preads([(offset, offset + size)])[0]
 
     def preads(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes ``start <= i < stop`` of each range, by few requests at once."""
+        """Return the bytes ``start <= i < stop`` of each range, by few requests at once."""
         for _, stop in ranges:
             if stop > self.size:
                 remedy = "get the whole file"

@@ -34,7 +34,7 @@ Names = tuple[list[str], list[str]]
 
 
 def names_in(folders: Folders, folder: str) -> Names:
-    """The names of values and of folders right in a folder, each sorted; both empty when it is missing."""
+    """Return the names of values and of folders right in a folder, each sorted; both empty when it is missing."""
     path = folders.find(folder)
     files: list[str] = []
     inner: list[str] = []
@@ -51,7 +51,8 @@ def names_in(folders: Folders, folder: str) -> Names:
 
 
 def _sort_in(folders: Folders, folder: str, entry: os.DirEntry[str], files: list[str], inner: list[str]) -> None:
-    """One entry. Behind a link to a folder no further one is shown, else a few of them would make an endless tree."""
+    """Sort in one entry. Behind a link to a folder no further one is shown, else a few of them would make an endless
+    tree."""
     is_link = entry.is_symlink()
     if is_link and not folders.inside(real_path(entry.path)):
         return
@@ -67,7 +68,8 @@ def _sort_in(folders: Folders, folder: str, entry: os.DirEntry[str], files: list
 
 
 def walk(folders: Folders, folder: str) -> Iterator[str]:
-    """Every key below a folder in the order of whole keys. A link to a folder that one is already in is not entered."""
+    """Yield every key below a folder in the order of whole keys. A link to a folder that one is already in is not
+    entered."""
     stack = [_steps(folders, folder)]
     way = [os.path.realpath(folders.path(folder))]
     within = set(way)
@@ -77,18 +79,14 @@ def walk(folders: Folders, folder: str) -> Iterator[str]:
             stack.pop()
             within.discard(way.pop())
         elif name.endswith("/"):
-            real = _real(folders.root + name[:-1], way[-1])
+            path = folders.root + name[:-1]
+            real = real_path(path) if os.path.islink(path) else os.path.join(way[-1], os.path.basename(path))
             if real not in within:
                 stack.append(_steps(folders, name[:-1]))
                 way.append(real)
                 within.add(real)
         else:
             yield name
-
-
-def _real(path: str, parent: str) -> str:
-    """The real place of a folder whose parent's is known."""
-    return real_path(path) if os.path.islink(path) else os.path.join(parent, os.path.basename(path))
 
 
 def _steps(folders: Folders, folder: str) -> Iterator[str]:
@@ -98,8 +96,8 @@ def _steps(folders: Folders, folder: str) -> Iterator[str]:
 
 
 def statuses(folders: Folders, folder: str, tail: str) -> Iterator[tuple[str, os.stat_result | None]]:
-    """The status of every ``folder/<name>`` (``folder/<name>/<tail>``) that is a plain file; None where a symbolic link
-    is on the way that stays in the root: it is to be looked at more closely."""
+    """Yield the status of every ``folder/<name>`` (``folder/<name>/<tail>``) that is a plain file; None where a
+    symbolic link is on the way that stays in the root: it is to be looked at more closely."""
     path = folders.find(folder)
     if path is None:
         return
@@ -126,7 +124,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def sizes(folders: Folders, folder: str) -> Iterator[int]:
-    """The bytes of every plain file below a folder; symbolic links are not followed."""
+    """Yield the bytes of every plain file below a folder; symbolic links are not followed."""
     path = folders.find(folder)
     waiting = [] if path is None else [path]
     while waiting:
@@ -161,7 +159,7 @@ class FolderReader(Store):
         self._known = self._folders.known
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         descriptor = self._open(key)
         if descriptor is None:
             return None
@@ -180,7 +178,7 @@ class FolderReader(Store):
             os.close(descriptor)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """The whole value read into ``scratch``, grown where too small; valid until that is used again.
+        """Return the whole value read into ``scratch``, grown where too small; valid until that is used again.
 
         ``CorruptChunk`` for one of more than ``most`` bytes, before anything is allocated.
         """
@@ -196,26 +194,22 @@ class FolderReader(Store):
                 if counting.traces:
                     counting.count(read=done)
                 return buffer[:done]
-            return self._get_sized(descriptor, key, scratch, most)
+            status = os.fstat(descriptor)
+            size = status.st_size
+            if not size:
+                return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
+            if most is not None and size > max(most, len(scratch.buffer)):
+                raise too_long(self._url, key, most, size)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
+            if counting.traces:
+                counting.count(read=size)
+            return view[: read_rest(descriptor, view, 0)]
         except (OSError, MemoryError) as error:
             self._unread(error, key)
             return None
         finally:
             os.close(descriptor)
-
-    def _get_sized(self, descriptor: int, key: str, scratch: Scratch, most: int | None) -> memoryview | None:
-        """The value of a file that is asked for its size first, from its start."""
-        status = os.fstat(descriptor)
-        size = status.st_size
-        if not size:
-            return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
-        if most is not None and size > max(most, len(scratch.buffer)):
-            raise too_long(self._url, key, most, size)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
-        if counting.traces:
-            counting.count(read=size)
-        return view[: read_rest(descriptor, view, 0)]
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
         """Read into ``out`` if the value has its length; the value's true length, or None when missing."""
@@ -238,7 +232,7 @@ class FolderReader(Store):
             os.close(descriptor)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         descriptor = self._open(key)
         if descriptor is None:
             return None
@@ -261,7 +255,7 @@ class FolderReader(Store):
             os.close(descriptor)
 
     def descriptor(self, key: str) -> int | None:
-        """The value's file, open for reading (the caller closes it); None when missing."""
+        """Return the value's file, open for reading (the caller closes it); None when missing."""
         return self._open(key)
 
     def _open(self, key: str) -> int | None:
@@ -283,14 +277,14 @@ class FolderReader(Store):
             raise read_error(error, self._url, key) from error
 
     def _safe_folder(self, folder: str) -> str | None:
-        """The folder's path, found safe and known from now on; None when there is none."""
+        """Return the folder's path, found safe and known from now on; None when there is none."""
         try:
             return self._folders.find(folder)
         except OSError as error:
             raise self._unlisted(error, folder) from error
 
     def _open_slowly(self, key: str, folder: str) -> int | None:
-        """A value behind a symbolic link, or one that another program holds a lease on."""
+        """Return a value behind a symbolic link, or one that another program holds a lease on."""
         try:
             path = self._resolve(key, folder)
             return None if path is None else os.open(path, READ_REGULAR)
@@ -302,7 +296,7 @@ class FolderReader(Store):
             raise read_error(error, self._url, key) from error
 
     def _resolve(self, key: str, folder: str) -> str | None:
-        """The real path of a value that is a plain file within the root, None when there is none."""
+        """Return the real path of a value that is a plain file within the root, None when there is none."""
         place = self._folders.find(folder)
         if place is None:
             return None
@@ -337,31 +331,32 @@ class FolderReader(Store):
             return None
 
     def size(self, key: str) -> int | None:
-        """Bytes stored under the key, None when missing."""
+        """Return the bytes stored under the key, None when missing."""
         status = self._status(key)
         return None if status is None else status.st_size
 
     def stamp(self, key: str) -> Stamp | None:
-        """``(size, mtime in ns, inode)`` of the present version, None when missing."""
+        """Return ``(size, mtime in ns, inode)`` of the present version, None when missing."""
         status = self._status(key)
         return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ino)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted; links that lead out of the root are left out."""
+        """Yield every key below ``prefix/``, sorted; links that lead out of the root are left out."""
         try:
             yield from walk(self._folders, check_prefix(prefix))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, folders), each sorted."""
+        """Return the names right below ``prefix/``: (keys, folders), each sorted."""
         try:
             return names_in(self._folders, check_prefix(prefix))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any order."""
+        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any
+        order."""
         start = below(check_prefix(folder))
         behind = f"/{check_key(tail)}" if tail else ""
         try:
@@ -373,14 +368,14 @@ class FolderReader(Store):
             raise self._unlisted(error, folder) from error
 
     def nbytes_below(self, prefix: str) -> int:
-        """Bytes of all values below ``prefix/``."""
+        """Return the bytes of all values below ``prefix/``."""
         try:
             return sum(sizes(self._folders, check_prefix(prefix)))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
     def strays(self, folder: str) -> Sequence[Stray]:
-        """What lies right in the folder and is no value: unfinished writes, links that lead nowhere, pipes."""
+        """Return what lies right in the folder and is no value: unfinished writes, links that lead nowhere, pipes."""
         try:
             return strays_in(self._folders, check_prefix(folder))
         except OSError as error:

@@ -38,8 +38,8 @@ Parts = list[bytes]
 Ranges = Sequence[tuple[int, int]]
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# The character behind the slash: what sorts after all keys below a prefix.
 _BEHIND = chr(ord("/") + 1)
-"""The character behind the slash: what sorts after all keys below a prefix."""
 _REMEDY = (
     "name the folders or URLs that may be read: storage_options={'allow_external': [...]}, or True for all "
     "(--storage-option allow_external=FOLDER)"
@@ -79,12 +79,12 @@ class ReferenceStore(Store):
     # -- values -----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         found = self.get_ranges(key, [(0, 2**62)])
         return None if found is None else found[0]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         entry = self._entries.get(check_key(key))
         if entry is None:
             return None
@@ -93,11 +93,16 @@ class ReferenceStore(Store):
             return [value[slice(*span(start, stop, len(value)))] for start, stop in ranges]
         target, offset, length = self._placed(key, entry)
         if _URL.match(target) and not target.startswith("file://"):
-            return self._fetched(key, target, offset, length, ranges)
+            if self._allowed is not True and not any(_is_allowed(target, str(root)) for root in self._allowed or ()):
+                raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
+            file = self._remote(key, target)
+            size = self._whole(key, target, file.size - offset if length is None else length, file.size - offset)
+            spans = [span(start, stop, size) for start, stop in ranges]
+            return file.preads([(offset + first, offset + last) for first, last in spans])
         return self._read_local(key, target, offset, length, ranges)
 
     def size(self, key: str) -> int | None:
-        """Bytes of the value, None when missing."""
+        """Return the bytes of the value, None when missing."""
         entry = self._entries.get(check_key(key))
         if isinstance(entry, list) and len(entry) == 3:
             return self._placed(key, entry)[2]
@@ -105,7 +110,7 @@ class ReferenceStore(Store):
         return None if value is None else len(value)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         start, keys = below(check_prefix(prefix)), self._document.keys
         for number in range(bisect_left(keys, start), len(keys)):
             if not keys[number].startswith(start):
@@ -113,7 +118,7 @@ class ReferenceStore(Store):
             yield keys[number]
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """The names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         start, keys = below(check_prefix(prefix)), self._document.keys
         names: list[str] = []
         inner: list[str] = []
@@ -176,21 +181,14 @@ class ReferenceStore(Store):
         return length
 
     def _confined(self, key: str, target: str) -> str:
-        """The real path of a target, if it may be read."""
+        """Return the real path of a target, if it may be read."""
         home = os.path.dirname(self._path)
         path = os.path.realpath(os.path.join(home, target))
         roots = [home, *(() if self._allowed is True or not self._allowed else self._allowed)]
-        if self._allowed is True or any(_is_within(path, os.path.realpath(root)) for root in roots):
+        within = (os.path.join(path, "").startswith(os.path.join(os.path.realpath(root), "")) for root in roots)
+        if self._allowed is True or any(within):
             return path
         raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
-
-    def _fetched(self, key: str, target: str, offset: int, length: int | None, ranges: Ranges) -> Parts:
-        if self._allowed is not True and not any(_is_allowed(target, str(root)) for root in self._allowed or ()):
-            raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
-        file = self._remote(key, target)
-        size = self._whole(key, target, file.size - offset if length is None else length, file.size - offset)
-        spans = [span(start, stop, size) for start, stop in ranges]
-        return file.preads([(offset + first, offset + last) for first, last in spans])
 
     def _remote(self, key: str, target: str) -> RemoteFile:
         if target not in self._files:
@@ -208,10 +206,6 @@ def _is_name(target: str) -> bool:
         return "\0" not in target and target.encode() is not None
     except UnicodeEncodeError:
         return False
-
-
-def _is_within(path: str, root: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(root, ""))
 
 
 def _is_allowed(url: str, root: str) -> bool:
@@ -238,10 +232,10 @@ class _ReferenceDocument:
         return sorted(filter(is_key, self.entries))
 
 
+# Documents that are open, by what identifies a version.
 _OPEN: WeakValueDictionary[tuple[Any, ...], _ReferenceDocument] = WeakValueDictionary()
-"""Documents that are open, by what identifies a version."""
+# The one that was read last, until a second store has it: the store that finds out a format is closed before.
 _LATEST: list[_ReferenceDocument] = []
-"""The one that was read last, until a second store has it: the store that finds out a format is closed before."""
 
 
 def _document(path: str, url: str, limit: int) -> _ReferenceDocument:
@@ -294,25 +288,18 @@ def _entries(document: dict[str, Any], url: str) -> _ReferenceDocument:
         raise FormatError("templates are an object", url=url)
     lists = [entry for entry in refs.values() if type(entry) is list]  # of a million entries: no function for each
     if not {*map(type, refs.values())} <= {str, dict, list} or [] in lists:
-        _refuse_strange(refs, url)
+        remedy = "a document of kerchunk names files; of a dataset in Zarr open the folder, not one of its documents"
+        for key, entry in refs.items():  # an entry under what no store takes as a key is never asked for
+            if is_key(key) and (not isinstance(entry, str | dict | list) or entry == []):
+                raise FormatError(f"{key!r} leads to no chunk", url=url, remedy=remedy)
     targets: dict[str, str] = {}
     for target in {entry[0] for entry in lists if entry and type(entry[0]) is str}:
         targets[target] = _filled(target, templates, url)
     return _ReferenceDocument(refs, targets)
 
 
-def _refuse_strange(refs: Mapping[str, Any], url: str) -> None:
-    """Raise FormatError for an entry that leads to no chunk, under a key that a store may have."""
-    for key, entry in refs.items():
-        if is_key(key) and (not isinstance(entry, str | dict | list) or entry == []):
-            remedy = (
-                "a document of kerchunk names files; of a dataset in Zarr open the folder, not one of its documents"
-            )
-            raise FormatError(f"{key!r} leads to no chunk", url=url, remedy=remedy)
-
-
 def _filled(target: str, templates: Mapping[str, Any], url: str) -> str:
-    """The target with ``{{name}}`` replaced; a template that computes is refused."""
+    """Return the target with ``{{name}}`` replaced; a template that computes is refused."""
     if "{{" not in target:
         return target
 

@@ -22,6 +22,7 @@ Result = TypeVar("Result")
 IN_FLIGHT = 32
 """Requests under way at once."""
 
+# How often obstore asks again by itself, within the 90 s of ``retry_timeout`` (see :func:`patience`).
 _ASKS = 6
 _ASKS_WEB = 3  # so that a server that is down is noticed within seconds
 _TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
@@ -72,10 +73,11 @@ _RANGE_ANSWERS: dict[_Reason | None, type[Exception]] = {
 def _reason_of(error: Exception) -> _Reason | None:
     """Return why a request failed, as far as only the text of the error tells.
 
-    obstore (0.6 to 0.11) raises ``GenericError`` for all of these, without a status, and a missing bucket as a missing
-    object. No other function decides anything by the text of an error; where a version words it otherwise, the failure
-    is a plain ``StorageError``.
+    No other function decides anything by the text of an error; where a version words it otherwise, the failure is a
+    plain ``StorageError``.
     """
+    # obstore (0.6 to 0.12) raises ``GenericError`` for all of these, and a missing bucket as a missing object. Its
+    # errors have no attribute besides ``args``, which is this text, and no cause: neither a class nor a status says it.
     text = str(error)
     if any(words in text for words in _NO_BUCKET):
         return _Reason.NO_BUCKET
@@ -97,7 +99,8 @@ def _reason_of(error: Exception) -> _Reason | None:
 
 
 def patience(version: str, *, web: bool) -> dict[str, dict[str, Any]]:
-    """How long a server may be silent and how often obstore asks again, unless ``storage_options`` say otherwise."""
+    """Return how long a server may be silent and how often obstore asks again, unless ``storage_options`` say
+    otherwise."""
     knows_silence = tuple(map(int, version.split(".")[:2])) >= (0, 11)
     silence = {"read_timeout": "30s", "timeout": "5min"} if knows_silence else {"timeout": "1min"}
     return {
@@ -114,7 +117,7 @@ class _ObstoreProcess:
 
     @classmethod
     def forked(cls) -> None:
-        """In the child."""
+        """Note in the child whether obstore was used before."""
         cls.orphaned = cls.used
 
 
@@ -122,7 +125,7 @@ call_after_fork(_ObstoreProcess.forked)
 
 
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results of all, up to :data:`IN_FLIGHT` under way at once.
+    """Return the results of all, up to :data:`IN_FLIGHT` under way at once.
 
     After an error no other call begins, and the first error is raised when those under way have ended. An interrupt
     does not wait for them.
@@ -151,8 +154,9 @@ def request(
     ranged: bool = False,
     listing: bool = False,
 ) -> Result:
-    """The call's result. FileNotFoundError is an answer, and :class:`Refused` and :class:`Unranged` are where a range
-    was asked for (``ranged``); the rest is an error, Unsupported where a web server refuses to list (``listing``).
+    """Return the call's result. FileNotFoundError is an answer, and :class:`Refused` and :class:`Unranged` are where a
+    range was asked for (``ranged``); the rest is an error, Unsupported where a web server refuses to list
+    (``listing``).
 
     A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
     as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
@@ -239,7 +243,7 @@ def _verb(writing: bool) -> str:
 
 
 def _said(error: Exception) -> str:
-    """What the server or the network said, in a few words without addresses."""
+    """Return what the server or the network said, in a few words without addresses."""
     text = str(error).partition("\n\nDebug source")[0]
     status, code = _STATUS.search(text), _CODE.search(text)
     if status:
@@ -257,7 +261,7 @@ if TYPE_CHECKING:
 
 @cache
 def threads(count: int, name: str) -> ThreadPoolExecutor:
-    """Up to ``count`` of them, the same for the same name; a forked child makes its own."""
+    """Return up to ``count`` of them, the same for the same name; a forked child makes its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(count, thread_name_prefix=f"hyperslab-{name}")

@@ -22,7 +22,7 @@ from hyperslab.stores.keys import LOCK, is_key, is_temporary, owner_of, partial_
 
 
 def strays_in(folders: Folders, folder: str) -> list[Stray]:
-    """The strays of one folder; none when it is missing."""
+    """Return the strays of one folder; none when it is missing."""
     path = folders.find(folder)
     if path is None:
         return []
@@ -43,7 +43,7 @@ def strays_in(folders: Folders, folder: str) -> list[Stray]:
 
 
 def _kind(folders: Folders, entry: os.DirEntry[str]) -> str | None:
-    """What kind of stray an entry is; None for values, folders and locks."""
+    """Return what kind of stray an entry is; None for values, folders and locks."""
     if entry.name == LOCK:
         return None
     if is_temporary(entry.name):
@@ -99,12 +99,12 @@ def _copy_durably(source: str, target: str) -> None:
 
 
 _PARTIAL = re.compile(r"\.partial-([0-9a-f]{8}|[0-9a-f]{16})-(.+)", re.DOTALL).fullmatch
+# Seconds without a change after which a copy is taken for one of a dead writer where that cannot be told, since it is
+# of another machine or an earlier boot: a conversion may take days.
 _FORGOTTEN = 7 * 86400.0
-"""Seconds without a change after which a copy is taken for one of a dead writer where that cannot be told, since it is
-of another machine or an earlier boot: a conversion may take days."""
+# So many times as long as a look through a folder took no other follows: writing many files costs 2 % more at most.
 _SPARED = 50
-"""So many times as long as a look through a folder took no other follows: writing many files costs 2 % more at most."""
-_MOST = 1000
+_MOST = 1000  # folders that are remembered; with one more all are forgotten
 _looked: dict[str, tuple[float, float]] = {}
 
 

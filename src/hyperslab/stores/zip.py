@@ -28,15 +28,15 @@ from hyperslab.stores.unexpected_files import remove_leftovers
 
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
+# Deflate cannot shrink anything further (zlib's FAQ, "technical details": 1032:1).
 _MOST_RATIO = 1032
-"""Deflate cannot shrink anything further (zlib's FAQ, "technical details": 1032:1)."""
+# No reader of documents takes a longer one; deflated, 64 KiB of an archive could hold it.
 _MOST_DOCUMENT = 64 << 20
-"""No reader of documents takes a longer one; deflated, 64 KiB of an archive could hold it."""
 _BROKEN = (BadZipFile, struct.error, ValueError, OverflowError, EOFError, UnicodeError, KeyError, IndexError)
 
 
 def read_directory(url: str, file: IO[bytes]) -> dict[str, ZipInfo]:
-    """The entries by key, the last of each name; folders and names that are no keys are left out."""
+    """Return the entries by key, the last of each name; folders and names that are no keys are left out."""
     try:
         with ZipFile(file) as archive:
             infos = archive.infolist()
@@ -59,7 +59,7 @@ class Entries:
         self._turn = threading.Lock()
 
     def read(self, key: str, info: ZipInfo) -> bytes:
-        """The whole entry: its sizes are checked before it is read, its checksum afterwards."""
+        """Return the whole entry: its sizes are checked before it is read, its checksum afterwards."""
         self._check(key, info)
         data = self._pread(key, self._start(key, info), info.compress_size)
         if info.compress_type == ZIP_DEFLATED:
@@ -71,7 +71,7 @@ class Entries:
         return data
 
     def read_part(self, key: str, info: ZipInfo, first: int, last: int) -> bytes:
-        """Some bytes of an entry that is stored as it is; without its checksum, which is that of the whole."""
+        """Return some bytes of an entry that is stored as it is; without its checksum, which is that of the whole."""
         self._check(key, info)
         return self._pread(key, self._start(key, info) + first, last - first)
 
@@ -92,18 +92,16 @@ class Entries:
             raise Unsupported(message, url=self.url, key=key, remedy=remedy)
         if not sound or info.compress_size > os.fstat(self.file.fileno()).st_size:
             raise FormatError("the sizes of a zip entry contradict one another", url=self.url, key=key)
-        if info.compress_type == ZIP_DEFLATED:
-            self._check_inflated(key, info)
-
-    def _check_inflated(self, key: str, info: ZipInfo) -> None:
-        if info.file_size > _MOST_DOCUMENT and _is_document(key):
+        if info.compress_type != ZIP_DEFLATED:
+            return
+        name = key.rpartition("/")[2]
+        if info.file_size > _MOST_DOCUMENT and (name.endswith(".json") or name.startswith(".z")):
             message = f"a document of {info.file_size} bytes, {_MOST_DOCUMENT} are allowed"
             raise FormatError(message, url=self.url, key=key, problems=(Problem("", "json-size", message),))
         if info.file_size > self.limit:
             message = f"a zip entry inflates to {info.file_size} bytes"
-            raise MemoryLimit(
-                message, url=self.url, key=key, remedy="give ZipStore a larger limit, or unpack the archive"
-            )
+            remedy = "give ZipStore a larger limit, or unpack the archive"
+            raise MemoryLimit(message, url=self.url, key=key, remedy=remedy)
 
     def _start(self, key: str, info: ZipInfo) -> int:
         header = self._pread(key, info.header_offset, _LOCAL_HEADER.size)
@@ -118,7 +116,12 @@ class Entries:
         parts = []
         try:
             while size:
-                part = self._read_at(start, size)
+                if hasattr(os, "pread"):
+                    part = os.pread(self.file.fileno(), size, start)
+                else:
+                    with self._turn:
+                        self.file.seek(start)
+                        part = self.file.read(size)
                 if not part:
                     raise FormatError("the zip archive ends within an entry", url=self.url, key=key)
                 parts.append(part)
@@ -126,13 +129,6 @@ class Entries:
         except OSError as error:
             raise read_error(error, self.url, key) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _read_at(self, start: int, size: int) -> bytes:
-        if hasattr(os, "pread"):
-            return os.pread(self.file.fileno(), size, start)
-        with self._turn:
-            self.file.seek(start)
-            return self.file.read(size)
 
     def _inflate(self, key: str, data: bytes, size: int) -> bytes:
         stream = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -146,18 +142,13 @@ class Entries:
         return out
 
 
-def _is_document(key: str) -> bool:
-    name = key.rpartition("/")[2]
-    return name.endswith(".json") or name.startswith(".z")
-
-
 Version = tuple[int, int, int, int]
 
+# Seconds in which others who close an archive in the folder are waited for.
 _PATIENCE = 30.0
-"""Seconds in which others who close an archive in the folder are waited for."""
 _TRAITS = StoreTraits(stamped=True, ranges=True)
+# The one date that entries get, so that equal contents make equal archives.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The one date that entries get, so that equal contents make equal archives."""
 
 
 class ZipStore(Store):
@@ -182,23 +173,20 @@ class ZipStore(Store):
         self._held_back = Unclosed(self, self.url)
         self._infos: dict[str, ZipInfo] = {}
         if os.path.exists(self._path):
-            self._open()
+            if not os.path.isfile(self._path):
+                raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
+            try:
+                file = FileIO(self._path)
+                self._before = _version(os.fstat(file.fileno()))
+            except OSError as error:
+                raise read_error(error, self.url, "") from error
+            self._entries = Entries(self.url, file, self._limit)
+            self._infos = read_directory(self.url, file)
         elif read_only:
             raise NotFound("there is no such file", url=self.url)
         self._listed = self._infos
         if read_only:
             self._enter_single_folder()
-
-    def _open(self) -> None:
-        if not os.path.isfile(self._path):
-            raise Invalid("this is no file", url=self.url, remedy="name a zip archive")
-        try:
-            file = FileIO(self._path)
-            self._before = _version(os.fstat(file.fileno()))
-        except OSError as error:
-            raise read_error(error, self.url, "") from error
-        self._entries = Entries(self.url, file, self._limit)
-        self._infos = read_directory(self.url, file)
 
     def _enter_single_folder(self) -> None:
         tops = {key.partition("/")[0] for key in self._infos}
@@ -218,14 +206,14 @@ class ZipStore(Store):
         return _TRAITS
 
     def get(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """Return the whole value, or None."""
         info = self._infos.get(check_key(key))
         if counting.traces:
             counting.count(1, read=0 if info is None else info.file_size)
         return None if info is None else self._source().read(key, info)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         info = self._infos.get(check_key(key))
         if info is None:
             return None
@@ -239,17 +227,17 @@ class ZipStore(Store):
         return [source.read_part(key, info, first, last) for first, last in spans]
 
     def size(self, key: str) -> int | None:
-        """Bytes of the value, None when missing."""
+        """Return the bytes of the value, None when missing."""
         info = self._infos.get(check_key(key))
         return None if info is None else info.file_size
 
     def stamp(self, key: str) -> Stamp | None:
-        """(size, CRC-32, place in the archive) of the entry, None when missing."""
+        """Return (size, CRC-32, place in the archive) of the entry, None when missing."""
         info = self._infos.get(check_key(key))
         return None if info is None else (info.file_size, info.CRC, info.header_offset)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Every key below ``prefix/``, sorted."""
+        """Yield every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._listed) if key.startswith(start))
 
@@ -321,6 +309,7 @@ class ZipStore(Store):
         file.flush()
         os.fsync(file.fileno())
         place = os.path.dirname(self._path)
+        # The look at the old archive and the replacement are one step: others who close one here hold the same folder.
         with hold_folder(lambda: place, _PATIENCE), open_folder(place) as folder:
             self._refuse_others()
             os.replace(self._temporary, self._path)
@@ -328,7 +317,7 @@ class ZipStore(Store):
         remove_leftovers(self._path)
 
     def _refuse_others(self) -> None:
-        """Conflict where another writer's archive lies at ``path``: what that wrote is not in this one."""
+        """Raise Conflict where another writer's archive lies at ``path``: what that wrote is not in this one."""
         try:
             now = _version(os.stat(self._path))
         except FileNotFoundError:
@@ -343,7 +332,7 @@ class ZipStore(Store):
         return self._entries
 
     def _change(self, key: str) -> ZipFile:
-        """The new archive, to be changed; at first it is a copy of the old one."""
+        """Return the new archive, to be changed; at first it is a copy of the old one."""
         self._require_writable(key)
         self._held_back.changed = True
         if self._new is None:

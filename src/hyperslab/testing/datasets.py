@@ -96,13 +96,13 @@ def advanced_keys(draw: st.DrawFn, shape: Shape) -> object:
 
 
 def numpy_keys(shape: Shape) -> Strategy[object]:
-    """Keys of NumPy's whole dialect that fit, and about one in ten that NumPy refuses."""
+    """Return the keys of NumPy's whole dialect that fit, and about one in ten that NumPy refuses."""
     fitting = st.one_of(basic_keys(shape), advanced_keys(shape))
     return st.integers(0, 9).flatmap(lambda draw: fitting if draw else wrong_keys(shape))
 
 
 def wrong_keys(shape: Shape) -> Strategy[object]:
-    """Keys that NumPy refuses for every shape of at least one dimension, each in its own way."""
+    """Return the keys that NumPy refuses for every shape of at least one dimension, each in its own way."""
     length = shape[0] if shape else 0
     return st.sampled_from(
         [
@@ -150,7 +150,7 @@ def vectorised_keys(draw: st.DrawFn, shape: Shape) -> tuple[object, ...]:
 
 
 def scalar_dtypes() -> Strategy[NumpyDType]:
-    """Every fixed-size NumPy kind without fields, in either byte order."""
+    """Return every fixed-size NumPy kind without fields, in either byte order."""
     names = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "S5", "U3", "V4"]
     times = [f"{kind}[{unit}]" for kind in ("M8", "m8") for unit in ("D", "h", "s", "ms", "ns", "25s")]
     return st.builds(lambda name, order: np.dtype(order + name), st.sampled_from(names + times), st.sampled_from("<>"))
@@ -212,7 +212,7 @@ def _index_array(draw: st.DrawFn, length: int, common: Shape, *, flat: bool = Fa
 
 
 def _mask(draw: st.DrawFn, shape: Shape, common: Shape) -> object:
-    """A mask with as many cells as the arrays beside it, so that they broadcast, or with one."""
+    """Return a mask with as many cells as the arrays beside it, so that they broadcast, or with one."""
     mask = np.zeros(shape, bool)
     alike: int = draw(st.integers(0, 4))
     wanted = min(common[-1] if common and alike else 1, mask.size)
@@ -263,8 +263,8 @@ class SampleTree:
     def __repr__(self) -> str:
         lines = [f"group /{path} {dict(attrs)}" for path, attrs in self.groups.items()]
         for path, one in self.arrays.items():
-            said = f"{one.dtype} {one.dims} {one.cells.shape} chunks {one.chunks} fill {one.fill_value!r}"
-            lines.append(f"array /{path} {said} written {one.written} {dict(one.attrs)} {one.cells.tolist()}")
+            message = f"{one.dtype} {one.dims} {one.cells.shape} chunks {one.chunks} fill {one.fill_value!r}"
+            lines.append(f"array /{path} {message} written {one.written} {dict(one.attrs)} {one.cells.tolist()}")
         lines += [f"link /{path} -> /{target}" for path, target in self.links.items()]
         return "\n".join([*lines, f"unlimited {sorted(self.unlimited)}"])
 
@@ -299,7 +299,7 @@ DIMS = ("x", "y", "t")
 
 
 def attributes(most: int = 3) -> Strategy[dict[str, Any]]:
-    """Attributes of many types, under names of all kinds."""
+    """Return attributes of many types, under names of all kinds."""
     names = st.sampled_from(["n", "long_name", "units", "ü", "two words", "_x"])
     return st.dictionaries(names, st.sampled_from(PLAIN_ATTRIBUTES + TYPED_ATTRIBUTES), max_size=most).map(_with_text)
 
@@ -310,7 +310,7 @@ def _with_text(attrs: dict[str, Any]) -> dict[str, object]:
 
 
 def held_types(features: Features) -> list[DataType]:
-    """The types of cells that formats with these features hold, numbers more often than others."""
+    """Return the types of cells that formats with these features hold, numbers more often than others."""
     more = [kind for kind, need in TYPES if need is None or need in features]
     return [*NUMBERS, *REALS, *more]
 

@@ -57,12 +57,12 @@ class OpenedTests:
         return not self.format.features & {Feature.GROUPS, Feature.ARRAYS}
 
     def opened(self, place: Location, mode: Any) -> Writer:
-        """The dataset, to be closed by the test."""
+        """Return the dataset, to be closed by the test."""
         return cast(Writer, self.format.open(place, mode))
 
     @contextmanager
     def writing(self, place: Location, mode: object = "x") -> Iterator[Writer]:
-        """The dataset open for writing for the time of a block."""
+        """Open the dataset for writing for the time of a block."""
         writer = self.opened(place, mode)
         try:
             yield writer
@@ -71,14 +71,14 @@ class OpenedTests:
 
     @contextmanager
     def reading(self, place: Location) -> Iterator[Writer]:
-        """The dataset opened anew."""
+        """Open the dataset anew."""
         with self.writing(place, "r") as reader:
             yield reader
 
     def wish(self, writer: Writer, dtype: DataType = _F4, **more: Any) -> ArraySpec:
-        """A new array's spec in the format's own spelling."""
-        given: dict[str, Any] = {"shape": (7, 4), "chunks": (3, 4), "dims": ("y", "x")} | more
-        spec = ArraySpec(dtype=dtype, **given)
+        """Return a new array's spec in the format's own spelling."""
+        options: dict[str, Any] = {"shape": (7, 4), "chunks": (3, 4), "dims": ("y", "x")} | more
+        spec = ArraySpec(dtype=dtype, **options)
         return writer.new_array(spec)
 
 

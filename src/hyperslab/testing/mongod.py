@@ -33,7 +33,7 @@ if os.getppid() == int(sys.argv[1]):
 
 
 def program() -> Path | None:
-    """Where the server's program is; None when the package is not installed."""
+    """Return where the server's program is; None when the package is not installed."""
     found = find_spec("fiftyone")
     for folder in (found and found.submodule_search_locations) or ():
         if (path := Path(folder, "db", "bin", "mongod")).is_file():
@@ -44,7 +44,7 @@ def program() -> Path | None:
 def start(
     home: Path, *, port: int | None = None, settings: Sequence[str] = (), arguments: Sequence[str] = ()
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """A server with its data and log in ``home`` that listens on this port of the loopback, or on a free one.
+    """Return a server with its data and log in ``home`` that listens on this port of the loopback, or on a free one.
 
     ``settings``: of the server, as ``name=value``; ``arguments``: more of its command line. It is to be started by a
     thread that lives on. FileNotFoundError without the program, RuntimeError when it does not start.
@@ -69,13 +69,13 @@ def start(
         if _listens(process, log):
             return process, chosen
         if port or process.returncode != _PORT_TAKEN:
-            said = log.read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"mongod did not start on port {chosen} (exit {process.returncode}):\n{said}")
+            output = log.read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"mongod did not start on port {chosen} (exit {process.returncode}):\n{output}")
 
 
 @contextmanager
 def running() -> Iterator[str]:
-    """The URL of a server for the block; nothing is left of it and of its data. Errors as of :func:`start`."""
+    """Yield the URL of a server for the block; nothing is left of it and of its data. Errors as of :func:`start`."""
     with TemporaryDirectory(prefix="mongod-", ignore_cleanup_errors=True) as folder:
         process, port = start(Path(folder))
         try:

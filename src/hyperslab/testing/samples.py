@@ -70,7 +70,8 @@ TYPED: dict[str, object] = {
 
 
 def cells(dtype: DataType, count: int) -> Values:
-    """``count`` cells of a type in one dimension, the same ones on each call; most differ from their neighbours."""
+    """Return ``count`` cells of a type in one dimension, the same ones on each call; most differ from their
+    neighbours."""
     memory = numpy_dtype(dtype)
     match dtype:
         case VlenString():

@@ -18,7 +18,7 @@ Random = np.random.Generator
 
 
 def random_shape(rng: Random, max_dims: int = 5, max_side: int = 9) -> Shape:
-    """A shape of 0 to ``max_dims`` dimensions; one in thirty has none, about one in 100 axes has no cell."""
+    """Return a shape of 0 to ``max_dims`` dimensions; one in thirty has none, about one in 100 axes has no cell."""
     ndim = 0 if rng.random() < 1 / 30 else int(rng.integers(min(max_dims, 1), max_dims + 1))
     sides = rng.integers(max(1, max_side // 3), max_side + 1, ndim)
     return tuple(
@@ -28,12 +28,12 @@ def random_shape(rng: Random, max_dims: int = 5, max_side: int = 9) -> Shape:
 
 
 def random_grid(rng: Random, shape: Shape) -> Chunks:
-    """Chunk lengths for this shape: fixed per axis, or now and then varying; both may reach past the edge."""
+    """Return chunk lengths for this shape: fixed per axis, or now and then varying; both may reach past the edge."""
     return tuple(_random_cut(rng, length) for length in shape)
 
 
 def random_key(rng: Random, shape: Shape, invalid: float = 0.02) -> object:
-    """A key in NumPy's whole dialect; at least every third has an array or a mask.
+    """Return a key in NumPy's whole dialect; at least every third has an array or a mask.
 
     With the probability ``invalid`` it is one that NumPy refuses (out of bounds, a float, too many indices ...).
     """
@@ -57,7 +57,7 @@ def random_key(rng: Random, shape: Shape, invalid: float = 0.02) -> object:
 
 
 def random_orthogonal_key(rng: Random, shape: Shape) -> object:
-    """A key of ints, slices, 1-D integer arrays and 1-D masks, for ``oindex``."""
+    """Return a key of ints, slices, 1-D integer arrays and 1-D masks, for ``oindex``."""
     return tuple(
         rng.random(length) < 0.5
         if rng.random() < 0.15
@@ -67,7 +67,7 @@ def random_orthogonal_key(rng: Random, shape: Shape) -> object:
 
 
 def canonical_index(region: Region, shape: Shape) -> tuple[Values, ...]:
-    """NumPy index arrays that take a region's canonical array from an array of this shape: ``base[index]``."""
+    """Return NumPy index arrays that take a region's canonical array from an array of this shape: ``base[index]``."""
     ndim = len(region.shape)
     others = [axis for axis in range(len(shape)) if axis not in region.coupled]
     index = []
@@ -79,7 +79,7 @@ def canonical_index(region: Region, shape: Shape) -> tuple[Values, ...]:
 
 
 def take(base: Values, region: Region) -> Values:
-    """The canonical array of a region of ``base``, straight by NumPy: the planner's oracle."""
+    """Return the canonical array of a region of ``base``, straight by NumPy: the planner's oracle."""
     if 0 in region.shape:
         return np.empty(region.shape, base.dtype)
     taken: Values = base[canonical_index(region, base.shape)]
@@ -106,7 +106,8 @@ def _random_item(rng: Random, length: int, fancy: float, common: Shape, *, flat:
 
 
 def _random_slice(rng: Random, length: int) -> slice:
-    """Three in four take most of the axis, forwards or backwards; the others have any bounds and are often empty."""
+    """Return three in four take most of the axis, forwards or backwards; the others have any bounds and are often
+    empty."""
     draw = rng.random()
     if draw < 0.2:
         return slice(None)
@@ -135,7 +136,7 @@ def _random_positions(rng: Random, length: int, common: Shape, *, flat: bool) ->
 
 
 def _random_mask(rng: Random, shape: Shape, common: Shape) -> Values:
-    """A mask, mostly of as many cells as the other arrays of the key have, so that they broadcast."""
+    """Return a mask, mostly of as many cells as the other arrays of the key have, so that they broadcast."""
     mask = np.zeros(shape, bool)
     wanted = common[-1] if common and rng.random() < 0.8 else 1
     if wanted <= mask.size:

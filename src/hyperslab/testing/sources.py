@@ -28,17 +28,17 @@ class SourceTests:
 
     @pytest.fixture
     def source(self) -> ChunkSource:
-        """The source under test."""
+        """Return the source under test."""
         raise NotImplementedError("give a fixture `source`")
 
     def block(self, source: ChunkSource, coords: Coords, seed: int = 0) -> Block:
-        """Some cells for a chunk."""
+        """Return some cells for a chunk."""
         shape = source.grid.chunk_shape(coords)
         cells: Block = np.random.default_rng(seed).integers(1, 100, shape).astype(self.dtype)
         return cells
 
     def first(self, source: ChunkSource) -> Coords:
-        """The coordinates of the first chunk."""
+        """Return the coordinates of the first chunk."""
         return next(iter(source.grid))
 
     def is_blank(self, block: Block | None) -> bool:

@@ -17,7 +17,8 @@ VALUES = st.binary(max_size=40)
 
 
 def store_machine(make: Callable[[], Store]) -> type[RuleBasedStateMachine]:
-    """A state machine that does to a store what it does to a dict, and compares; ``make`` gives an empty store."""
+    """Return a state machine that does to a store what it does to a dict, and compares; ``make`` gives an empty
+    store."""
 
     class Machine(_Machine):
         def new_store(self) -> Store:

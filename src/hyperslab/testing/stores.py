@@ -38,7 +38,7 @@ ODD_KEYS = ["a b", "ä/ö", "0.0", ".zattrs", "c/0/0", "x.tmp", ".x.tmp", "ab:c"
 
 
 def calls_of(store: Store, key: str) -> list[Callable[[], object]]:
-    """Every call of the store that takes a key or a folder, given this one; ``""`` is given only as a key."""
+    """Return every call of the store that takes a key or a folder, given this one; ``""`` is given only as a key."""
     buffer = bytearray(8)
     traits = store.traits
     calls: list[Callable[[], object]] = [
