@@ -153,16 +153,15 @@ class Commands(click.Group):
     def main(self, *args: object, **extra: Any) -> NoReturn:
         """Run, and exit with the code."""
         manner = Verbosity()
-        for stream in (
-            sys.stdout,
-            sys.stderr,
-        ):  # text in a file may hold what no encoding has, such as half a surrogate
+        # text in a file may hold what no encoding has, such as half a surrogate
+        for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         sys.exit(_run(partial(super().main, *args, **{**extra, "standalone_mode": False, "obj": manner}), manner))
 
 
 def _run(run: Callable[[], object], manner: Verbosity) -> int:
+    """Return the exit code of what is run, after its error is printed."""
     try:
         result = run()
         sys.stdout.flush()
