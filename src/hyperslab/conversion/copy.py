@@ -138,11 +138,6 @@ class ArrayCopy:
         """Return the number of copied cells."""
         return prod(self.target_spec.shape)
 
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of the copied cells in the target."""
-        return self.size * self.target_spec.numpy_dtype.itemsize
-
     @cached_property
     def step_bytes(self) -> int:
         """Return what one box takes at its peak.
@@ -245,11 +240,10 @@ class ArrayCopy:
             return False
         if self.has_references or not self.picked.is_all(self.source_spec.shape):
             return False
-        source_config, target_config = (config_of(spec.codecs) for spec in (self.source_spec, self.target_spec))
-        fills = {spec.fill_cell().tobytes() for spec in (self.source_spec, self.target_spec)}
-        if source_config is None or target_config is None:
+        source_config, target_config = config_of(self.source_spec.codecs), config_of(self.target_spec.codecs)
+        if source_config is None or target_config is None or not same_settings(source_config, target_config):
             return False
-        return same_settings(source_config, target_config) and len(fills) == 1
+        return self.source_spec.fill_cell().tobytes() == self.target_spec.fill_cell().tobytes()
 
     def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
         """Store a box of whole target chunks; ``check`` is called before each and may raise."""
@@ -319,13 +313,14 @@ class _UnlockedTarget(WrappedSource):
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Store chunks; ``check`` is called before each."""
-        self.source.write_batch(pairs if self._check is None else _checked(pairs, self._check), durable=durable)
 
+        def checked_pairs() -> Iterator[tuple[Coords, Block]]:
+            for pair in pairs:
+                if self._check is not None:
+                    self._check()
+                yield pair
 
-def _checked(pairs: Iterable[tuple[Coords, Block]], check: Check) -> Iterator[tuple[Coords, Block]]:
-    for pair in pairs:
-        check()
-        yield pair
+        self.source.write_batch(checked_pairs(), durable=durable)
 
 
 def _whole_region(box: Box) -> Region:
@@ -352,16 +347,22 @@ def _copy_buffers(copy: ArrayCopy, box: Box, settings: Settings, check: Check | 
     (Snappy), are decoded.
     """
     source, target = copy.source, copy.target
+    axes, itemsize = target.grid.axes, copy.target_spec.numpy_dtype.itemsize
     raw, rest = [], []
-    for coords in _target_chunks(copy, box):
+    ranges = (range(axis.find(part.start), axis.find(part.stop - 1) + 1) for axis, part in zip(axes, box, strict=True))
+    for coords in product(*ranges):
         if check is not None:
             check()
-        size = _common_size(copy, coords, source.pads_edges, target.pads_edges)
+        # the decoded bytes of the chunk, where both sides have the same: one may pad it, and the other not
+        whole = target.grid.chunk_shape(coords)
+        within = tuple(part.stop - part.start for part in target.grid.extent(coords))
+        size = prod(whole if target.pads_edges else within) * itemsize
+        is_common = whole == within or source.pads_edges == target.pads_edges
         try:
-            data = b"" if size is None else source.read_blosc(coords)
+            data = source.read_blosc(coords) if is_common else b""
         except (CorruptChunk, MissingChunks):  # a reader of cells tries again where a writer may be at work
             data = b""
-        if data is not None and size is not None and may_move(data, size):
+        if data is not None and is_common and may_move(data, size):
             raw.append((coords, data))
         elif data is not None:
             rest.append(coords)
@@ -370,25 +371,6 @@ def _copy_buffers(copy: ArrayCopy, box: Box, settings: Settings, check: Check | 
     for coords in rest:
         part = copy.target.grid.extent(coords)
         copy.write_target(part, copy.read_source(part, settings, check), settings, check)
-
-
-def _target_chunks(copy: ArrayCopy, box: Box) -> Iterator[Coords]:
-    """Yield the target's chunks in a box of whole ones."""
-    axes = copy.target.grid.axes
-    return product(
-        *(range(axis.find(part.start), axis.find(part.stop - 1) + 1) for axis, part in zip(axes, box, strict=True))
-    )
-
-
-def _common_size(copy: ArrayCopy, coords: Coords, source_pads: bool, target_pads: bool) -> int | None:
-    """Return the decoded bytes of a chunk, the same on both sides; None where one pads it and the other does not."""
-    grid = copy.target.grid
-    whole = grid.chunk_shape(coords)
-    within = tuple(part.stop - part.start for part in grid.extent(coords))
-    if whole != within and source_pads != target_pads:
-        return None
-    cells = prod(whole if target_pads else within)
-    return cells * copy.target_spec.numpy_dtype.itemsize
 
 
 # -- all arrays of a conversion --------------------------------------------------------------------------------------
@@ -433,18 +415,23 @@ class ConversionJob:
 
 
 class CopyProgress:
-    """How far the copies are: told to ``report``, written to the ``journal``. Boxes that it has are skipped."""
+    """Counts the boxes that are copied, for ``report`` and the ``journal``. Boxes that the journal has are skipped."""
 
     def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: ConversionJournal | None = None) -> None:
         self._report = report
         self._journal = journal
         self._lock = threading.Lock()
         self._began = time.perf_counter()
-        self._skips = {copy.path: _finished_boxes(copy, journal) for copy in copies}
+        self._skips: dict[str, Boxes | None] = dict.fromkeys(copy.path for copy in copies)
+        if journal is not None:
+            for copy in copies:
+                counts = tuple(cut.target.count for cut in copy.axis_cuts)
+                self._skips[copy.path] = journal.finished_boxes(copy.path, copy.chunks_per_box, counts)
         done = [copy.extent(skip) for copy in copies if (skip := self._skips[copy.path]) is not None]
         nbytes, chunks = (sum(part) for part in zip((0, 0), *done, strict=True))
-        total = sum(copy.nbytes for copy in copies), sum(copy.chunks for copy in copies)
-        self.current = Progress(nbytes, total[0], chunks, total[1], resumed_bytes=nbytes)
+        total_bytes = sum(copy.size * copy.target_spec.numpy_dtype.itemsize for copy in copies)
+        total_chunks = sum(copy.chunks for copy in copies)
+        self.current = Progress(nbytes, total_bytes, chunks, total_chunks, resumed_bytes=nbytes)
         report(self.current)
 
     def skip(self, copy: ArrayCopy) -> Boxes | None:
@@ -459,12 +446,6 @@ class CopyProgress:
                 self._journal.add_box((copy.path, copy.chunks_per_box, number))
             self.current = self.current.advanced(nbytes, chunks, time.perf_counter() - self._began)
             self._report(self.current)
-
-
-def _finished_boxes(copy: ArrayCopy, journal: ConversionJournal | None) -> Boxes | None:
-    if journal is None:
-        return None
-    return journal.finished_boxes(copy.path, copy.chunks_per_box, tuple(cut.target.count for cut in copy.axis_cuts))
 
 
 def copy_arrays(copies: Sequence[ArrayCopy], progress: CopyProgress, settings: Settings) -> None:
