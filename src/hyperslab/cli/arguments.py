@@ -1,4 +1,4 @@
-"""What is typed to name data: a URL, the path of an array, a selection, storage options; wrong names get a suggestion.
+"""Arguments that name data: a URL, the path of an array, a selection, storage options; wrong names get a suggestion.
 
 Selections are as netCDF people type them: ``time=2013-01..2013-03``, ``lat=50.0..40.0``, ``level=3``.
 ``dim=start..stop[..step]`` (``:`` serves where no bound holds a colon). A whole number is a position, a float, a date
@@ -104,7 +104,7 @@ _SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01
 
 @dataclass(frozen=True, slots=True)
 class TypedSelection:
-    """What was typed, sorted by meaning: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
+    """A selection by dimension: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
 
     isel: dict[str, object] = field(default_factory=dict)
     sel: dict[str, object] = field(default_factory=dict)
@@ -325,7 +325,7 @@ def _as_words(label: object) -> object:
 
 
 ANY = "any"
-"""What stands for every place."""
+"""The word that stands for every place."""
 
 
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, object] | None:

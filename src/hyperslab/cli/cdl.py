@@ -261,6 +261,7 @@ def _row_text(cell: Any, base: NumpyDType) -> str:
     return "{" + ", ".join(texts) + "}"
 
 
+# Lines of cells are wrapped before the 80th column.
 _WIDTH = 79
 _TAB = "\t"
 

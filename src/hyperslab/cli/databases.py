@@ -25,6 +25,7 @@ from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import type_name
 from hyperslab.stores.location import Location
 
+# Variables of an object that its row names.
 _SHOWN = 6
 _OPERATORS = ("<", ">", "!", "^", "~")
 """What stands before the ``=`` of a condition, as ``db query`` has them of collections."""

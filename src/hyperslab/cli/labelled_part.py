@@ -27,6 +27,7 @@ from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Labels, ScaleI
 from hyperslab.model.paths import child, outward, split
 from hyperslab.stores.memory import MemoryStore
 
+# Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
 _UNITS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000), ("microseconds", 1))
 
 

@@ -1,4 +1,4 @@
-"""What is printed: one JSON document, or text in columns."""
+"""Print one JSON document, text in columns, or a remark on stderr."""
 
 from __future__ import annotations
 

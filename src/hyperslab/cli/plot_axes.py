@@ -20,8 +20,8 @@ from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of,
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
 
+# Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1).
 _PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
-"""Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1)."""
 EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
 NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
 
@@ -144,7 +144,7 @@ def title_of(array: Array, otherwise: str) -> str:
 
 @dataclass(frozen=True)
 class NumberScale:
-    """How stored cells become places: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
+    """Makes places of stored cells: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
 
     attrs: dict[str, Any]
     calendar: str | None = None

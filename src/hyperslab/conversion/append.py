@@ -23,9 +23,8 @@ from hyperslab.model.cells import Values
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec
 
-# Rows are appended in slabs, so that a long source needs no more memory than this and a chunk.
+# Bytes of cells that are appended at a time: a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
-"""Bytes of cells that are appended at a time."""
 _MEANING_ATTRIBUTES = ("units", "calendar", "scale_factor", "add_offset", "_FillValue")
 Cells = Array | Values
 Options = Mapping[str, Any]
@@ -33,7 +32,7 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AppendReport:
-    """What was appended: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
+    """A finished append: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
 
     dimension: str | None
     rows: int

@@ -37,7 +37,7 @@ _MOST_OPEN = 8
 
 @dataclass(frozen=True, eq=False)
 class CopyTask:
-    """What a worker needs to copy boxes of one array.
+    """The order to a worker to copy boxes of one array.
 
     ``name`` is the same for all tasks of one conversion and array. ``hides_documents``: the target's documents are held
     back, see :class:`~hyperslab.conversion.staging.UnpublishedStore`.

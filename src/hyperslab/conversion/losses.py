@@ -44,7 +44,7 @@ COLUMNS = "columns"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What ``node`` has and the target cannot hold: the ``feature`` and, for people, what becomes of it."""
+    """A ``feature`` of ``node`` that the target cannot hold and, for people, what becomes of it."""
 
     node: str
     feature: str

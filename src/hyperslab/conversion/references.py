@@ -30,7 +30,7 @@ P = TypeVar("P", bound=Pointer)
 
 @dataclass(frozen=True, eq=False)
 class ReferenceMap:
-    """Where the links and references of an open source lead in a copy at ``target``.
+    """Leads the links and references of an open source to where they lead in a copy at ``target``.
 
     ``places``: the path there of each node that is copied, ``whole``: all of them are; ``cut``: the arrays of which
     only some cells are copied, so that regions of them stay regions of the source.

@@ -149,7 +149,7 @@ _TEXT = VlenString | ObjectRef | RegionRef
 
 @dataclass(slots=True)
 class _LengthStats:
-    """Of the cells seen so far: characters and bytes of the longest; if all are UTF-8, and none ends with NUL."""
+    """Characters and bytes of the longest cell so far; if all cells are UTF-8, and none ends with NUL."""
 
     chars: int = 1
     nbytes: int = 1

@@ -36,7 +36,7 @@ from hyperslab.stores.location import Options, two_sides
 
 # -- the cells of two arrays of one shape, box by box by threads in bounded memory -------------------------------------
 
-# Cells that differ which a report names.
+# Cells that differ which a report names, of each array.
 _FIRST = 3
 Place = tuple[int, ...]
 
@@ -170,7 +170,7 @@ def _same_object(a: object, b: object) -> bool:
     return bool(type(a) is type(b) and a == b)
 
 
-# Cells in flight, beside which no computer is short of memory; the same as a conversion takes.
+# Bytes of cells in flight, as many as a conversion takes.
 MEMORY = 256 << 20
 
 

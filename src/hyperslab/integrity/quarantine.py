@@ -15,7 +15,7 @@ from hyperslab.stores.credentials import redact
 from hyperslab.stores.files import discard, open_folder, sync_folder, write_error
 from hyperslab.stores.location import Location, local_path
 
-# Bytes of a value that are copied at once.
+# Bytes of a value that are copied at once: a value of any size is kept in bounded memory.
 _PIECE = 16 << 20
 
 

@@ -230,8 +230,9 @@ def span(grid: Grid, coords: Coords) -> str:
     return f"[{', '.join(f'{part.start}:{part.stop}' for part in grid.extent(coords))}]"
 
 
+# Stored bytes of inner chunks that are fetched at once: many small ones come by one request, and a shard of any size is
+# looked at in bounded memory.
 _FETCHED = 16 << 20
-"""Stored bytes of inner chunks that are fetched at once."""
 # Inner chunks that a message names.
 _SHOWN = 6
 

@@ -103,12 +103,8 @@ def array_facts(path: str, array: Array) -> dict[str, object]:
     }
 
 
-def nodes_of(node: Group | Array) -> Iterator[dict[str, Any]]:
-    """Yield kind and path of every node at or below this one, in order; a damaged one with its problem."""
-    return flattened(_nodes(node, ""))
-
-
 def _nodes(node: Group | Array, path: str) -> Generator[object]:
+    """Yield kind and path of every node at or below this one, in order; a damaged one with its problem."""
     if isinstance(node, Array):
         yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
         return
@@ -140,19 +136,12 @@ def link_facts(link: Link) -> dict[str, object]:
     return {"target": link.target, "source": redact(link.source), **known}
 
 
-def links_of(node: Group | Array) -> Iterator[tuple[str, Link]]:
-    """Yield path and link of every link below a node; none is followed."""
-    return flattened(_links(node))
-
-
-def _links(node: Group | Array) -> Generator[Any]:
-    if isinstance(node, Array):
-        return
-    links = dict(node.links())
-    yield from ((child(node.path, name), link) for name, link in links.items())
+def _links(group: Group) -> Generator[Any]:
+    """Yield path and link of every link below a group; none is followed."""
+    yield from ((child(group.path, name), link) for name, link in group.links())
     with suppress(HyperslabError):
-        for _, group in node.groups():
-            yield _links(group)
+        for _, below in group.groups():
+            yield _links(below)
 
 
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
@@ -175,10 +164,12 @@ def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str,
     """Return what ``info`` says of a dataset and the arrays in it, as plain values."""
     arrays = [array_facts(path, array) for path, array in found]
     stored = [array["nbytes_stored"] for array in arrays]
+    links: list[tuple[str, Link]] = []
     if isinstance(root, Array):
         sizes = zip(root.dims, root.shape, strict=True)
         dims = {dim: {"size": size, "unlimited": False} for dim, size in sizes if dim}
     else:
+        links = list(flattened(_links(root)))
         known = root.dims
         dims = {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in known.items()}
         # those of arrays in groups below stand under the path of their group, unless they are the root's
@@ -194,7 +185,7 @@ def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str,
         "dimensions": dims,
         "attrs": dict(root.attrs),
         "arrays": arrays,
-        "links": [{"path": path, **link_facts(link)} for path, link in links_of(root)],
+        "links": [{"path": path, **link_facts(link)} for path, link in links],
         "not_shown": list(hidden_nodes(root._session.reader.omitted_below(root.path))),
     }
 
@@ -247,7 +238,7 @@ def tree_command(url: str, storage_option: dict[str, object] | None, as_json: bo
     """The tree of groups, arrays and links of the dataset at URL."""
     root = open_dataset(url, storage_option)
     if as_json:
-        print_json("tree", url=url, nodes=list(nodes_of(root)))
+        print_json("tree", url=url, nodes=list(flattened(_nodes(root, ""))))
     elif isinstance(root, Group):
         click.echo(root.tree())
     else:

@@ -69,7 +69,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What is drawn: cells (masked where missing) over one or two ``axes``, in the order of their dimensions."""
+    """Cells (masked where missing) over one or two ``axes``, in the order of their dimensions, with words for them."""
 
     cells: Any
     axes: tuple[Axis, ...]
@@ -79,7 +79,7 @@ class Picture:
 
 
 def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
-    """Draw into a file of the kind that ``suffix`` names; Invalid for an unknown colour map."""
+    """Draw into a file of the kind that ``suffix`` names, an image in the colours of the map ``cmap``."""
     matplotlib = load()
     with matplotlib.rc_context(_MANNER), warnings.catch_warnings():
         # letters that the font lacks are drawn as boxes, which says enough
@@ -97,18 +97,6 @@ def load() -> Any:
     except ImportError as error:
         raise MissingLibrary(f"pictures need matplotlib ({error})", remedy="pip install 'hyperslab[plot]'") from None
     return matplotlib
-
-
-def known_map(name: str) -> str:
-    """Return ``name`` if matplotlib has a colour map of that name."""
-    names = list(load().colormaps)
-    if name not in names:
-        near = get_close_matches(name, names, 3)
-        raise Invalid(
-            f"no colour map {name!r}",
-            remedy=f"did you mean {' or '.join(near)}?" if near else "there are viridis, magma, cividis, RdBu_r …",
-        )
-    return name
 
 
 def draw(picture: Picture, cmap: str) -> Any:
@@ -229,8 +217,9 @@ def clean(text: str, longest: int = 70) -> str:
     return f"{plain[: longest - 1]}…" if len(plain) > longest else plain
 
 
+# Cells along each axis of a line, and of an image, that are drawn: of more, every second, third … is read. A picture of
+# 8 inches at 150 dots has 1,200 dots along an axis, and shows no more.
 MOST = {1: 20_000, 2: 1_500}
-"""Cells along each axis that are drawn, at most: of more, every second, third … is read."""
 
 
 @click.command("plot", epilog="Example: hyperslab plot air.zarr t2m -s time=2013-01-01 -o t2m.png")
@@ -269,7 +258,11 @@ def plot_command(
     suffix = os.path.splitext(output)[1].lower()
     if suffix not in SUFFIXES:
         raise Invalid(f"{output!r} has no ending that says what to draw", remedy=f"end it with {', '.join(SUFFIXES)}")
-    known_map(cmap)
+    maps = list(load().colormaps)
+    if cmap not in maps:
+        near = get_close_matches(cmap, maps, 3)
+        remedy = f"did you mean {' or '.join(near)}?" if near else "there are viridis, magma, cividis, RdBu_r …"
+        raise Invalid(f"no colour map {cmap!r}", remedy=remedy)
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype)

@@ -55,7 +55,7 @@ def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -
     return {
         "array": ARRAY,
         "selection": SLICE,
-        "steps": [_facts(folder, one) for one in taken],
+        "steps": [_step_facts(folder, one) for one in taken],
         "chart": os.path.abspath(picture) if drawn else None,
         "seconds": seconds,
     }
@@ -74,7 +74,7 @@ class _Stdout(io.TextIOBase):
         return sys.stdout.isatty()
 
 
-def _facts(folder: str, taken: StepResult) -> dict[str, object]:
+def _step_facts(folder: str, taken: StepResult) -> dict[str, object]:
     """Return a step as plain values."""
     facts: dict[str, object] = {
         "step": taken.step.name,

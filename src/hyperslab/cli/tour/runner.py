@@ -123,7 +123,7 @@ _TIMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was found at a place: all cells, the slice, the best times of reading them, and what is stored.
+    """A dataset that a step made: all cells, the slice, the best times of reading them, and the stored bytes.
 
     ``files``: of a folder or file; ``documents``: of a database, by their kind.
     """
@@ -230,7 +230,7 @@ class StepResult:
 
 
 class Listener(Protocol):
-    """Who is told of each step while it is taken."""
+    """Shows each step while it is taken."""
 
     def show_step(self, number: int, step: Step) -> None:
         """Begin a step."""
