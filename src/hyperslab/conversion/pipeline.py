@@ -95,14 +95,13 @@ def convert(
     was to be replaced). Invalid when one side lies in the other, or when it cannot be resumed.
     """
     source, target = two_sides(src, dst, storage_options)
-    encoding = Encoding(chunks, shards, codec)
     settings = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
     more = {name: value for name, value in settings.items() if value}
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
     request = _Request(
         source=source,
         target=target,
-        encoding=encoding,
+        encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
