@@ -19,7 +19,7 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly
 from hyperslab.formats import format_for_new, get_format, names
-from hyperslab.formats.base import Format, FormatInfo, Mode, Variant
+from hyperslab.formats.base import FormatInfo, Mode, Variant
 from hyperslab.formats.opening import check_free, check_mode, check_option_names, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
@@ -84,16 +84,15 @@ def open_alone(
     **options: Any,
 ) -> Group | Array:
     """:func:`open`, but for an array that is opened by its own place: that is the whole of its dataset."""
-    chosen = {name: options.pop(name) for name in [field.name for field in fields(Settings)] if name in options}
-    return _open(Location.of(url, storage_options), mode, format, path, Settings(**chosen), options)
+    settings = Settings(**{field.name: options.pop(field.name) for field in fields(Settings) if field.name in options})
+    return _open(Location.of(url, storage_options), mode, format, path, settings, options)
 
 
 def _open(
-    where: Location, mode: Mode, format: str | None, path: str, settings: Settings, given: Mapping[str, object]
+    where: Location, mode: Mode, format: str | None, path: str, settings: Settings, options: Mapping[str, object]
 ) -> Group | Array:
-    """Open the dataset at a place, and give its root or the node at ``path``."""
+    """Open the dataset at a place, and return its root or the node at ``path``."""
     check_mode(mode)
-    options = dict(given)
     chosen, mode, remembered = choose_format(where, mode, format)
     node = normalize(path)
     if node and mode in ("w", "x"):  # before anything is replaced
@@ -101,21 +100,20 @@ def _open(
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
     check_option_names(chosen, options, _COMMON_OPTIONS, where.url)
     origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
-    if remembered:
-        options["remembered"] = remembered
+    known = {"remembered": remembered} if remembered else {}
     try:
-        reader = chosen.open(where, mode, settings=settings, **options)
+        reader = chosen.open(where, mode, settings=settings, **options, **known)
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
     if reader.location is not None:
         origin = replace(origin, where=reader.location)
     cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
     session = OpenDataset(reader, reader.variant or chosen, where.url, mode != "r", settings, cache, origin)
-    led, place, spec = follow(session, node or reader.main or "")
-    if led is not session:  # it goes on by itself
-        session.linked.keep(led)
+    target, place, spec = follow(session, node or reader.main or "")
+    if target is not session:  # a link led to another dataset, which is open by itself
+        session.linked.keep(target)
         session.close()
-    return Array(led, place, spec) if spec.is_array else Group(led, place)
+    return Array(target, place, spec) if spec.is_array else Group(target, place)
 
 
 def _in_its_group(
@@ -223,13 +221,12 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
 def list_formats() -> dict[str, FormatInfo]:
     """Return every format by name: what it holds, how it is recognised, whether it can be written, its variants and
     their features."""
-    return {name: _info(get_format(name)) for name in names()}
-
-
-def _info(format: Format) -> FormatInfo:
-    """Return the format's line; a format without variants is its own only variant."""
-    info = format.info
-    return info if info.variants else replace(info, variants=(Variant(format.name, format.features),))
+    infos = {}
+    for format in map(get_format, names()):
+        # a format without variants is its own only variant
+        variants = format.info.variants or (Variant(format.name, format.features),)
+        infos[format.name] = replace(format.info, variants=variants)
+    return infos
 
 
 __all__ = ["create", "created", "list_formats", "open", "open_array", "open_group"]

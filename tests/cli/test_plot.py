@@ -32,8 +32,8 @@ def run(*arguments: str | Path) -> Result:
 def picture(root: Any, path: str, *selections: str, decoded: bool | None = None) -> plot.Picture:
     """What the command would draw."""
     array = find_array(root, path)
-    chosen = plot._Chosen.of(array, selection_key(array, parse_selections(selections)))
-    return plot.compose(root, array, chosen, decoded=decoded)
+    key, _ = plot.thin_key(array, selection_key(array, parse_selections(selections)))
+    return plot.compose(root, array, key, decoded=decoded)
 
 
 def america() -> Any:
@@ -183,12 +183,12 @@ def test_huge_selections_are_thinned(shape: tuple[int, ...]) -> None:
     root = hs.create(MemoryStore(), format="zarr3")
     array = root.create_array("a", shape=shape, dtype="u1", dims=["y", "x"][-len(shape) :], chunks=(4096,) * len(shape))
     array[(slice(None, 1000),) * len(shape)] = np.uint8(1)
-    chosen = plot._Chosen.of(array, (slice(None),) * len(shape))
+    key, steps = plot.thin_key(array, (slice(None),) * len(shape))
     most = plot.MOST[len(shape)]
-    counts = [len(range(*item.indices(size))) for item, size in zip(chosen.key, shape, strict=True)]
+    counts = [len(range(*item.indices(size))) for item, size in zip(key, shape, strict=True)]
     assert all(most * 0.99 < count <= most for count in counts)
-    assert all(step == item.step for step, item in zip(chosen.every.values(), chosen.key, strict=True))
-    assert "every " in chosen.note
+    assert all(step == item.step for step, item in zip(steps.values(), key, strict=True))
+    assert "every " in plot.thinning_note(steps)
 
 
 def test_thinned_cells_are_every_nth(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is typed to name data: a URL, the path of an array, a selection, storage options; wrong names get a suggestion.
+"""Arguments that name data: a URL, the path of an array, a selection, storage options; wrong names get a suggestion.
 
 Selections are as netCDF people type them: ``time=2013-01..2013-03``, ``lat=50.0..40.0``, ``level=3``.
 ``dim=start..stop[..step]`` (``:`` serves where no bound holds a colon). A whole number is a position, a float, a date
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
@@ -64,14 +64,11 @@ def list_array_paths(group: Group) -> str:
     most = _IN_DATABASES if group._session.format.traits.has_collections else _SHOWN
     some = [path for path, _ in islice(arrays_of(group), most + 1)]
     more = ["…"] if len(some) > most else []
-    return f"there are {', '.join(some[:most] + more) or 'none'}{_of_database(group)}"
-
-
-def _of_database(group: Group) -> str:
+    text = f"there are {', '.join(some[:most] + more) or 'none'}"
     if not group._session.format.traits.has_collections:
-        return ""
+        return text
     url, name = group._session.url, group.path.partition("/")[0]
-    return f"; see hyperslab db arrays {url} {name}" if name else f"; see hyperslab db list {url}"
+    return f"{text}; see hyperslab db arrays {url} {name}" if name else f"{text}; see hyperslab db list {url}"
 
 
 def suggest_path(root: Group, path: str) -> str:
@@ -90,20 +87,14 @@ def suggest_path(root: Group, path: str) -> str:
         group = node
     if parts and (near := get_close_matches(parts[0], list(group), 1)):
         guess = f"{done}/{near[0]}".lstrip("/")
-        return f"did you mean {_whole(root, guess, parts[1:])!r}?"
+        with suppress(HyperslabError):  # with the rest of the path, where that leads to something
+            whole = "/".join([guess, *parts[1:]])
+            guess = whole if root[whole] is not None else guess
+        return f"did you mean {guess!r}?"
     if group._session.format.traits.has_collections:
         return list_array_paths(group)
     known = [path for path, _ in islice(arrays_of(root), _LOOKED_AT)]
     return meant(path, known) if get_close_matches(path, known, 1) else list_array_paths(root)
-
-
-def _whole(root: Group, guess: str, left: list[str]) -> str:
-    """Return the guess with the rest of the path, where that leads to something."""
-    whole = "/".join([guess, *left])
-    try:
-        return whole if root[whole] is not None else guess
-    except HyperslabError:
-        return guess
 
 
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -113,7 +104,7 @@ _SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01
 
 @dataclass(frozen=True, slots=True)
 class TypedSelection:
-    """What was typed, sorted by meaning: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
+    """A selection by dimension: ``isel`` by position (int or slice), ``sel`` by label (label or slice)."""
 
     isel: dict[str, object] = field(default_factory=dict)
     sel: dict[str, object] = field(default_factory=dict)
@@ -144,26 +135,39 @@ def parse_selections(texts: Iterable[str]) -> TypedSelection:
 
 def read_compact_dates(selection: TypedSelection, sizes: Mapping[str, int]) -> TypedSelection:
     """Take whole numbers for labels that are dates, such as ``20200228``, and no positions of so long a dimension."""
-    dates = {dim: item for dim, item in selection.isel.items() if _is_date(item, sizes.get(dim, 0))}
-    kept = {dim: item for dim, item in selection.isel.items() if dim not in dates}
-    return TypedSelection(kept, {**selection.sel, **dates})
-
-
-def _is_date(item: Any, size: int) -> bool:
-    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
-    numbers = [bound for bound in bounds if bound is not None]
-    return bool(numbers) and all(number >= size and _DATE.fullmatch(str(number)) for number in numbers)
+    positions: dict[str, object] = {}
+    dates: dict[str, object] = {}
+    for dim, item in selection.isel.items():
+        bounds: list[Any] = [item.start, item.stop] if isinstance(item, slice) else [item]
+        numbers = [bound for bound in bounds if bound is not None]
+        size = sizes.get(dim, 0)
+        is_date = numbers and all(number >= size and _DATE.fullmatch(str(number)) for number in numbers)
+        (dates if is_date else positions)[dim] = item
+    return TypedSelection(positions, {**selection.sel, **dates})
 
 
 def parse_value(text: str) -> tuple[bool, object]:
     """Return ``(by_label, value)`` of the text after ``dim=``: an int, a label, or a slice of either."""
-    parts = _split(text)
+    # Split at `..`, else at `:` where that is no time of day; quoted text stays whole.
+    pieces = re.findall(r"'[^']*'|\"[^\"]*\"|\.\.|:|[^'\".:]+|.", text)
+    mark = ".." if ".." in pieces else None if re.search(r"\d[T ]\d\d:\d\d", text) else ":"
+    parts = [""]
+    for piece in pieces:
+        if piece == mark:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    parts = [part.strip() for part in parts] if mark in pieces else [text]
     if len(parts) == 1:
         return _bound(parts[0])
     if len(parts) > 3:
         raise Invalid(f"{text!r} has {len(parts) - 1} separators", remedy=_SYNTAX)
     bounds = [_bound(part) if part else None for part in parts[:2]]
-    step = _step(parts[2]) if len(parts) == 3 and parts[2] else None
+    step = None
+    if len(parts) == 3 and parts[2]:
+        if not _WHOLE.fullmatch(parts[2]) or int(parts[2]) == 0:
+            raise Invalid(f"the step {parts[2]!r} is not a whole number other than 0", remedy=_SYNTAX)
+        step = int(parts[2])
     kinds = {bound[0] for bound in bounds if bound is not None}
     if len(kinds) == 2:
         raise Invalid(
@@ -172,26 +176,6 @@ def parse_value(text: str) -> tuple[bool, object]:
         )
     start, stop = (None if bound is None else bound[1] for bound in bounds)
     return kinds == {True}, slice(start, stop, step)
-
-
-def _split(text: str) -> list[str]:
-    """Split at ``..``, else at ``:`` where that is no time of day; quoted text stays whole."""
-    pieces = re.findall(r"'[^']*'|\"[^\"]*\"|\.\.|:|[^'\".:]+|.", text)
-    if ".." in pieces:
-        return _join(pieces, "..")
-    if ":" in pieces and not re.search(r"\d[T ]\d\d:\d\d", text):
-        return _join(pieces, ":")
-    return [text]
-
-
-def _join(pieces: list[str], mark: str) -> list[str]:
-    parts = [""]
-    for piece in pieces:
-        if piece == mark:
-            parts.append("")
-        else:
-            parts[-1] += piece
-    return [part.strip() for part in parts]
 
 
 def _bound(text: str) -> tuple[bool, object]:
@@ -213,12 +197,6 @@ def _label(text: str) -> object:
         return float(text)
     except ValueError:
         return text
-
-
-def _step(text: str) -> int:
-    if not _WHOLE.fullmatch(text) or int(text) == 0:
-        raise Invalid(f"the step {text!r} is not a whole number other than 0", remedy=_SYNTAX)
-    return int(text)
 
 
 url_argument = click.argument("url")
@@ -248,7 +226,12 @@ def find_array(root: Group | Array, path: str) -> Array:
             raise Invalid(f"the dataset is one array, it has no /{path.strip('/')}", remedy="leave the path out")
         return root
     if not path.strip("/"):
-        return _only_array(root)
+        main, pairs = root._session.reader.main, arrays_of(root)
+        mains = (one for name, one in pairs if (name == main if main is not None else one.dims != (one.name,)))
+        found = list(islice(mains, 2))
+        if len(found) != 1:
+            raise Invalid("the dataset holds several arrays: name one", remedy=list_array_paths(root))
+        return found[0]
     try:
         node = root[path]
     except NodeNotFound as error:
@@ -271,16 +254,6 @@ def suggest_path_on_error(path: str, url: str, storage: Mapping[str, object] | N
         raise
 
 
-def _only_array(root: Group) -> Array:
-    main = root._session.reader.main
-    pairs = arrays_of(root)
-    mains = (array for path, array in pairs if (path == main if main is not None else array.dims != (array.name,)))
-    found = list(islice(mains, 2))
-    if len(found) != 1:
-        raise Invalid("the dataset holds several arrays: name one", remedy=list_array_paths(root))
-    return found[0]
-
-
 def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[object, ...]:
     """Return the positional key that the selection means for this array, one entry per dimension.
 
@@ -295,7 +268,7 @@ def selection_key(array: Array, selection: TypedSelection, nearest: bool = False
             raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
     for dim, item in selection.isel.items():
         _refuse_beyond(dim, item, array.shape[names.index(dim)])
-    key = _label_key(array, selection.sel, nearest) if selection.sel else []
+    key = _label_key(array, selection.sel, "nearest" if nearest else None) if selection.sel else []
     key += [slice(None)] * (array.ndim - len(key))
     return tuple(selection.isel.get(dim, item) for dim, item in zip(names, key, strict=True))
 
@@ -324,13 +297,13 @@ def _refuse_beyond(dim: str, item: Any, size: int) -> None:
         )
 
 
-def _label_key(array: Array, labels: dict[str, object], nearest: bool) -> list[object]:
+def _label_key(array: Array, labels: dict[str, object], method: Literal["nearest"] | None) -> list[object]:
     """Return the key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
-    method: Literal["nearest"] | None = "nearest" if nearest else None
     try:
         return list(array.sel_key(labels, method=method))
     except LabelError as error:
-        error.remedy = _typed(error.remedy)
+        if error.remedy:  # as it is typed here
+            error.remedy = error.remedy.replace('sel(..., method="nearest")', "--nearest")
         words = labels_as_words(labels)
         if words == labels:
             raise
@@ -351,13 +324,8 @@ def _as_words(label: object) -> object:
     return str(label) if isinstance(label, int) else label
 
 
-def _typed(remedy: str | None) -> str | None:
-    """Return the remedy as it is typed here."""
-    return remedy.replace('sel(..., method="nearest")', "--nearest") if remedy else remedy
-
-
 ANY = "any"
-"""What stands for every place."""
+"""The word that stands for every place."""
 
 
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, object] | None:
@@ -369,21 +337,19 @@ def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[
         name = name.removesuffix(":").strip()
         if not mark or not name:
             raise Invalid(f"{what} without name or value", remedy="write NAME=TEXT or NAME:=JSON")
-        found = _json(name, value, what) if as_json else value
+        found: object = value
+        if as_json:
+            try:
+                found = json.loads(value)
+            except ValueError:  # what it says may quote a secret
+                remedy = f"write {name}=TEXT for text"
+                raise Invalid(f"{what} that is no JSON: {name}", remedy=remedy) from None
         if name not in options:
             options[name] = found
         else:
             before = options[name]
             options[name] = [*(before if isinstance(before, list) else [before]), found]
     return options or None
-
-
-def _json(name: str, text: str, what: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:  # what it says may quote a secret
-        remedy = f"write {name}=TEXT for text"
-        raise Invalid(f"{what} that is no JSON: {name}", remedy=remedy) from None
 
 
 def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:

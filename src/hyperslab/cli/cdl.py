@@ -82,8 +82,9 @@ def number_text(value: object, *, letter: bool) -> str:
     if cell.dtype.kind == "f":
         single = cell.dtype.itemsize <= 4
         text = f"{float(cell):.7g}" if single else f"{float(cell):.15g}"
-        if np.isfinite(cell) and not _is(text, cell):
-            text = f"{float(cell):.9g}" if single else f"{float(cell):.17g}"
+        with np.errstate(over="ignore"):
+            if np.isfinite(cell) and cell.dtype.type(text) != cell:
+                text = f"{float(cell):.9g}" if single else f"{float(cell):.17g}"
         if not np.isfinite(cell):
             text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[text]
             return f"{text}f" if single and letter else text
@@ -92,11 +93,6 @@ def number_text(value: object, *, letter: bool) -> str:
             text = f"{mantissa}.{exponent}{rest}"
         return f"{text}f" if single and letter else text
     return f"{value}{_LETTERS.get(cell.dtype.str[1:], '') if letter else ''}"
-
-
-def _is(text: str, cell: Values) -> bool:
-    with np.errstate(over="ignore"):
-        return bool(cell.dtype.type(text) == cell)
 
 
 def quoted(text: str, *, breaks: bool = False) -> str:
@@ -118,8 +114,9 @@ def attribute_type(value: object) -> str:
             return "" if kind is None else f"{type_name(kind)} "
         case ObjectReference() | RegionReference():
             return "string "
-    texts = isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
-    return "string " if texts else ""
+        case [str(), *others] if all(isinstance(item, str) for item in others):
+            return "string "
+    return ""
 
 
 def attribute_text(value: object) -> str:
@@ -133,10 +130,10 @@ def attribute_text(value: object) -> str:
             return quoted(str(value))
         case bytes():
             return _quoted_bytes(value)
-    if isinstance(value, bool) or value is None or isinstance(value, dict):
-        return quoted(json.dumps(value, default=str))
-    if isinstance(value, int) and not -(2**31) <= value < 2**31:
-        value = np.int64(value)
+        case bool() | None | dict():
+            return quoted(json.dumps(value, default=str))
+        case int() if not -(2**31) <= value < 2**31:
+            value = np.int64(value)
     values = list(value) if isinstance(value, np.ndarray | list | tuple) and np.ndim(value) else [value]
     if any(isinstance(item, list | dict | None.__class__) for item in values):
         return quoted(json.dumps(value, default=str))
@@ -145,8 +142,10 @@ def attribute_text(value: object) -> str:
 
 def _item_text(item: object) -> str:
     match item:
-        case str() | bytes():
-            return quoted(item) if isinstance(item, str) else _quoted_bytes(item)
+        case str():
+            return quoted(item)
+        case bytes():
+            return _quoted_bytes(item)
         case int() if not isinstance(item, bool):
             return str(item)
         case np.void():
@@ -184,13 +183,11 @@ def number_texts(cells: Values, spec: ArraySpec) -> list[str]:
     missing = spec.attrs.get("_FillValue")
     texts = _float_texts(cells) if cells.dtype.kind == "f" else list(map(str, cells.tolist()))
     if missing is not None:
-        for place in np.flatnonzero(
-            [_equal(cell, missing) for cell in cells] if np.ndim(missing) else cells == missing
-        ):
-            texts[place] = "_"
+        is_missing = np.array([_equal(cell, missing) for cell in cells]) if np.ndim(missing) else cells == missing
         if cells.dtype.kind == "f" and not np.ndim(missing) and missing != missing:
-            for place in np.flatnonzero(np.isnan(cells)):
-                texts[place] = "_"
+            is_missing = np.isnan(cells)
+        for place in np.flatnonzero(is_missing):
+            texts[place] = "_"
     return texts
 
 
@@ -231,12 +228,12 @@ def _user_text(cell: Any, kind: Any) -> str:
             names = {number: name for name, number in members}
             return name_text(names[int(cell)]) if int(cell) in names else str(int(cell))
         case Compound(base=base):
-            return _structure_text(cell, base)
+            return _row_text(cell, base)
         case VlenArray(base=base):
             return "{" + ", ".join(_user_text(item, tag_of(base) or base) for item in np.atleast_1d(cell)) + "}"
     match cell:
         case np.void():
-            return _structure_text(cell, cell.dtype) if cell.dtype.names else f"0X{cell.tobytes().hex().upper()}"
+            return _row_text(cell, cell.dtype) if cell.dtype.names else f"0X{cell.tobytes().hex().upper()}"
         case np.integer() | np.floating():
             return number_text(cell, letter=False)
         case bytes():
@@ -246,21 +243,25 @@ def _user_text(cell: Any, kind: Any) -> str:
     return quoted("" if cell is None else str(cell))
 
 
-def _structure_text(cell: Any, base: NumpyDType) -> str:
-    return "{" + ", ".join(_field_text(cell[name], base[name]) for name in base.names or ()) + "}"
+def _row_text(cell: Any, base: NumpyDType) -> str:
+    """Return the fields of a row; an array of chars is a string per row of it."""
+    texts = []
+    for name in base.names or ():
+        value, dtype = cell[name], base[name]
+        kind: DataType = tag_of(dtype.base) or dtype.base
+        if not dtype.shape:
+            texts.append(_user_text(value, kind))
+            continue
+        if dtype.base == np.dtype("S1"):
+            rows = np.ascontiguousarray(value).reshape(-1, dtype.shape[-1])
+            items = [_quoted_bytes(row.tobytes().rstrip(b"\0")) for row in rows]
+        else:
+            items = [_user_text(item, kind) for item in value.reshape(-1)]
+        texts.append("{" + ", ".join(items) + "}")
+    return "{" + ", ".join(texts) + "}"
 
 
-def _field_text(value: Any, dtype: NumpyDType) -> str:
-    """Return a field; an array of chars is a string per row."""
-    kind: DataType = tag_of(dtype.base) or dtype.base
-    if not dtype.shape:
-        return _user_text(value, kind)
-    if dtype.base == np.dtype("S1"):
-        rows = np.ascontiguousarray(value).reshape(-1, dtype.shape[-1])
-        return "{" + ", ".join(_quoted_bytes(row.tobytes().rstrip(b"\0")) for row in rows) + "}"
-    return "{" + ", ".join(_user_text(item, kind) for item in value.reshape(-1)) + "}"
-
-
+# Lines of cells are wrapped before the 80th column.
 _WIDTH = 79
 _TAB = "\t"
 
@@ -270,7 +271,10 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
     wanted."""
     yield f"netcdf {name_text(name)} {{"
     if isinstance(root, Array):
-        yield from _own_dimensions(root)
+        if root.dims:
+            yield "dimensions:"
+        sizes = zip(name_dimensions(root.dims), root.shape, strict=True)
+        yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in dict(sizes).items())
         yield from _variables([(name, root)], "")
         if not header:
             yield "data:"
@@ -285,12 +289,14 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
     links = dict(group.links())
     arrays = [(name, array) for name, array in group.arrays() if name not in links]
     yield from (f"{indent}// link: {name_text(name)} -> {quoted(str(link))}" for name, link in links.items())
-    hidden = group._session.reader.omitted(group.path)
-    yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
-    for _, array in arrays:
-        hidden = array._session.reader.omitted(array.path)
+    nodes: list[Group | Array] = [group, *(array for _, array in arrays)]
+    for node in nodes:
+        hidden = node._session.reader.omitted(node.path)
         yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
-    yield from _types(group, indent)
+    if group.types:
+        yield f"{indent}types:"
+    for name, kind in group.types.items():
+        yield from (f"{indent}  {line}" for line in _type(name, kind))
     yield from _dimensions(group, indent)
     if arrays:
         yield from _variables(arrays, indent, group)
@@ -298,8 +304,18 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
         yield ""
         yield f"{indent}// {'group' if group.path else 'global'} attributes:"
         yield from _attributes(attrs, "", indent)
-    if arrays and not header:
-        yield from _data(group, arrays, indent, only)
+    shown = [] if header else [(name, array) for name, array in arrays if only is None or array.path in only]
+    if shown:
+        yield f"{indent}data:"
+    for name, array in shown:
+        yield ""
+        if only is None and _is_hardly_written(array):
+            yield _note_of(array, indent)
+            continue
+        # cells along an unlimited dimension, except the first, stand in braces
+        dims = group.dims
+        unlimited = [axis for axis, dim in enumerate(array.dims) if axis and dim is not None and dims[dim].unlimited]
+        yield from _cells(name, array, indent, unlimited)
     for name, child in group.groups():
         yield ""
         yield f"{indent}group: {name_text(name)} {{"
@@ -307,15 +323,8 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
         yield f"{indent}  }} // group {name_text(name)}"
 
 
-def _types(group: Group, indent: str) -> Iterator[str]:
-    if not group.types:
-        return
-    yield f"{indent}types:"
-    for name, kind in group.types.items():
-        yield from (f"{indent}  {line}" for line in _type(name, kind))
-
-
 def _type(name: str, kind: Extension) -> Iterator[str]:
+    """Yield the lines that declare a user's type."""
     match kind:
         case Enum(base=base, members=members):
             listed = ", ".join(f"{name_text(member)} = {value}" for member, value in members)
@@ -344,7 +353,8 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
     """Yield the dimensions that a group declares, and those of its arrays that no group above declares."""
     spec = group._session.reader.node(group.path)
     declared = {dim.name for dim in spec.dims} if spec.is_group else set()
-    inherited = set(_dims_above(group)) - declared
+    above = (dim for path in islice(outward(group.path), 1, None) for dim in Group(group._session, path).dims)
+    inherited = set(above) - declared
     dims = [dim for dim in group.dims.values() if dim.name not in inherited]
     if not dims:
         return
@@ -352,19 +362,6 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
     for dim in dims:
         size = f"UNLIMITED ; // ({dim.size} currently)" if dim.unlimited else f"{dim.size} ;"
         yield f"{indent}{_TAB}{name_text(dim.name)} = {size}"
-
-
-def _own_dimensions(array: Array) -> Iterator[str]:
-    """Return the dimensions of an array that is dumped by itself."""
-    sizes = dict(zip(name_dimensions(array.dims), array.shape, strict=True))
-    if sizes:
-        yield "dimensions:"
-    yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in sizes.items())
-
-
-def _dims_above(group: Group) -> Iterator[str]:
-    for path in islice(outward(group.path), 1, None):
-        yield from Group(group._session, path).dims
 
 
 def _dimension_text(group: Group | None, name: str, size: int) -> str:
@@ -396,18 +393,6 @@ def _attributes(attrs: Mapping[str, Any], owner: str, indent: str) -> Iterator[s
         yield f"{indent}{_TAB}{_TAB}{place} = {attribute_text(value)} ;"
 
 
-def _data(group: Group, arrays: Iterable[tuple[str, Array]], indent: str, only: frozenset[str] | None) -> Iterator[str]:
-    wanted = [(name, array) for name, array in arrays if only is None or array.path in only]
-    if wanted:
-        yield f"{indent}data:"
-    for name, array in wanted:
-        yield ""
-        if only is None and _is_hardly_written(array):
-            yield _note_of(array, indent)
-        else:
-            yield from _cells(name, array, indent, _unlimited_axes(group, array))
-
-
 # Cells, some seconds of printing: of arrays that have more it is asked how many of them were written.
 _MANY = 10_000_000
 # Chunks of the grid to a stored one; an array that somebody began to write has fewer.
@@ -428,12 +413,6 @@ def _note_of(array: Array, indent: str) -> str:
     return f"{indent}// not shown: /{array.path}: {message}"
 
 
-def _unlimited_axes(group: Group, array: Array) -> list[int]:
-    """Return the axes but the first that run along an unlimited dimension, whose cells stand in braces."""
-    dims = group.dims
-    return [axis for axis, dim in enumerate(array.dims) if axis and dim is not None and dims[dim].unlimited]
-
-
 def _cells(name: str, array: Array, indent: str, unlimited: list[int]) -> Iterator[str]:
     """Yield `` name = a, b, c ;`` wrapped at 80 columns; arrays of several dimensions start a line per row."""
     if not array.size:
@@ -443,39 +422,30 @@ def _cells(name: str, array: Array, indent: str, unlimited: list[int]) -> Iterat
     line = rows.pop()
     yield from rows
     pending = ""
-    for row in _in_braces(_rows(array), array.shape, unlimited):
+    rows_of_cells = _rows(array)
+    for row in _in_braces(rows_of_cells, array.shape, unlimited) if unlimited else rows_of_cells:
         if pending:
             yield f"{line}{pending},".replace(_COMMA, ",")
             line, pending = f"{indent}  ", ""
         for texts in row:
             pending = _SEPARATOR.join(filter(None, (pending, _SEPARATOR.join(texts))))
             while len(line) + len(pending) + 1 > _WIDTH and _COMMA in pending:
-                pieces = _cut(pending, _WIDTH - 1 - len(line))
-                yield f"{line}{pieces[0]},".replace(_COMMA, ",")
-                line, pending = f"{indent}    ", pieces[1]
+                # as many cells as fit, one at least
+                place = pending.rfind(_SEPARATOR, 0, _WIDTH - 1 - len(line) + len(_SEPARATOR))
+                place = pending.find(_SEPARATOR) if place < 0 else place
+                yield f"{line}{pending[:place]},".replace(_COMMA, ",")
+                line, pending = f"{indent}    ", pending[place + len(_SEPARATOR) :]
     yield f"{line}{pending} ;".replace(_COMMA, ",")
 
 
 _COMMA = "\0"  # between cells until a line is printed: no text of a cell has one, but many have commas
 _SEPARATOR = f"{_COMMA} "
-
-
-def _cut(cells: str, room: int) -> tuple[str, str]:
-    """Return as many cells as fit, one at least, and the rest."""
-    place = cells.rfind(_SEPARATOR, 0, room + len(_SEPARATOR))
-    place = cells.find(_SEPARATOR) if place < 0 else place
-    return cells[:place], cells[place + len(_SEPARATOR) :]
-
-
 Row = Iterable[list[str]]
 """The texts of a row of cells, a part at a time."""
 
 
 def _in_braces(rows: Iterator[Row], shape: tuple[int, ...], unlimited: list[int]) -> Iterator[Row]:
     """Return the rows, with braces round what lies along each of these axes."""
-    if not unlimited:
-        yield from rows
-        return
     spans = [prod(shape[axis:-1]) for axis in unlimited]
     for number, row in enumerate(rows):
         texts = [text for part in row for text in part]

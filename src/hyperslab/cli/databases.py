@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +25,7 @@ from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import type_name
 from hyperslab.stores.location import Location
 
+# Variables of an object that its row names.
 _SHOWN = 6
 _OPERATORS = ("<", ">", "!", "^", "~")
 """What stands before the ``=`` of a condition, as ``db query`` has them of collections."""
@@ -39,27 +40,19 @@ def _attributes(context: click.Context, parameter: click.Parameter, texts: Itera
             if name in found:
                 raise Invalid(f"--attr {name} is given twice", remedy="give it once")
             is_json = text.partition("=")[0].endswith(":")
-            if name.endswith(_OPERATORS) or _is_query(value):
+            # an operator of MongoDB, such as {"$gt": 5}
+            is_query = isinstance(value, dict) and any(key.startswith("$") for key in value)
+            if name.endswith(_OPERATORS) or is_query:
                 raise Invalid(f"--attr {text!r} is no NAME=VALUE: objects are compared alone", remedy=_COMPARED)
-            found[name] = value if is_json else _text_or_number(str(value))
+            found[name] = value
+            for kind in () if is_json else (float, int):  # int last, which has the more exact value
+                with suppress(ValueError):
+                    found[name] = {value, kind(str(value))}
     return found
 
 
-def _is_query(value: object) -> bool:
-    """Return whether it is one of MongoDB's operators, as ``{"$gt": 5}``."""
-    return isinstance(value, dict) and any(name.startswith("$") for name in value)
-
-
-def _text_or_number(text: str) -> object:
-    for kind in (int, float):
-        try:
-            return {text, kind(text)}
-        except ValueError:
-            continue
-    return text
-
-
 def _dimensions(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, int | None]:
+    """Parse ``NAME`` as a dimension of any size, ``NAME=SIZE`` as one of that size."""
     found: dict[str, int | None] = {}
     for text in texts:
         name, mark, size = text.partition("=")
@@ -159,7 +152,7 @@ class DatabaseObjects:
         return resolve_id(self.meta, self.object or "")
 
     def describe(self) -> Any:
-        """Return what the database has of the one object."""
+        """Return the description of the one object, without its variables' chunks."""
         from hyperslab.formats.mongo.search import describe_object
 
         return describe_object(self.meta, self.id)
@@ -167,9 +160,27 @@ class DatabaseObjects:
     def facts(self) -> dict[str, Any]:
         """Return the one object with its variables, as plain values."""
         from hyperslab.formats.mongo.document import load_meta
+        from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
 
         about = self.describe()
         meta = load_meta(self.meta, about.id)
+        variables: list[dict[str, object]] = []
+        for name, variable in meta.variables.items():
+            chunks: object = None  # one chunk, or lengths that are not known
+            if variable.chunks is not None and variable.problem is None and variable.has_known_sizes:
+                chunks = variable_chunks(variable, variable_extension(meta, name)).chunks
+            stored = "embedded" if variable.embedded is not None else "COO" if variable.sparse else "dense"
+            variables.append(
+                {
+                    "name": name,
+                    "dtype": variable.dtype.str,
+                    "dims": list(variable.dims),
+                    "shape": list(variable.shape),
+                    "chunks": chunks,
+                    "units": variable.units,
+                    "stored": variable.problem.said if variable.problem is not None else stored,
+                }
+            )
         return {
             "id": str(about.id),
             "name": about.name,
@@ -179,7 +190,7 @@ class DatabaseObjects:
             "nbytes": about.nbytes,
             "dimensions": dict(about.dims),
             "attrs": dict(about.attrs),
-            "variables": [_variable(name, one, _cut(meta, name)) for name, one in meta.variables.items()],
+            "variables": variables,
         }
 
     def totals(self) -> dict[str, Any]:
@@ -210,29 +221,6 @@ class DatabaseObjects:
         from hyperslab.formats.mongo.rules import collect_garbage
 
         return collect_garbage(self.meta, self.chunks, age=age, dry_run=not apply).orphans
-
-
-def _cut(meta: Any, name: str) -> object:
-    """Return the chunk lengths of a variable, sizes where they vary; None: one chunk, or not known."""
-    from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
-
-    variable = meta.variables[name]
-    if variable.chunks is None or variable.problem is not None or not variable.has_known_sizes:
-        return None
-    return variable_chunks(variable, variable_extension(meta, name)).chunks
-
-
-def _variable(name: str, variable: Any, chunks: Any) -> Mapping[str, object]:
-    stored = "embedded" if variable.embedded is not None else "COO" if variable.sparse else "dense"
-    return {
-        "name": name,
-        "dtype": variable.dtype.str,
-        "dims": list(variable.dims),
-        "shape": list(variable.shape),
-        "chunks": chunks,
-        "units": variable.units,
-        "stored": variable.problem.said if variable.problem is not None else stored,
-    }
 
 
 def open_objects(url: str, storage: Mapping[str, object] | None) -> DatabaseObjects:
@@ -291,7 +279,10 @@ def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, 
     ranges: dict[str, list[object]] = {}
     prefixes: dict[str, Prefix] = {}
     for text in texts:
-        name, mark, value = _split_condition(text)
+        match = _CONDITION.fullmatch(text)
+        if match is None or not match[1].strip():
+            raise Invalid(f"{text!r} is no condition", remedy=_SYNTAX)
+        name, mark, value = match[1].strip(), match[2], match[3]
         if name not in known:
             raise Invalid(f"no attribute {name!r}", remedy=meant(name, known))
         match mark:
@@ -301,23 +292,12 @@ def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, 
                 prefixes[name] = Prefix(value)
             case _:
                 ranges.setdefault(name, [None, None])[mark == "<="] = _value(known[name], value, as_json=False)
-    _refuse_both(equal, ranges, prefixes)
-    single = {name: values[0] if len(values) == 1 else values for name, values in equal.items()}
-    return single | {name: slice(*ends) for name, ends in ranges.items()} | prefixes
-
-
-def _split_condition(text: str) -> tuple[str, str, str]:
-    match = _CONDITION.fullmatch(text)
-    if match is None or not match[1].strip():
-        raise Invalid(f"{text!r} is no condition", remedy=_SYNTAX)
-    return match[1].strip(), match[2], match[3]
-
-
-def _refuse_both(*kinds: Mapping[str, object]) -> None:
-    names = [name for kind in kinds for name in kind]
+    names = [*equal, *ranges, *prefixes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Invalid(f"conditions of several kinds for {twice!r}", remedy="give equal values, a range, or a beginning")
+    single = {name: values[0] if len(values) == 1 else values for name, values in equal.items()}
+    return single | {name: slice(*ends) for name, ends in ranges.items()} | prefixes
 
 
 def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> object:
@@ -399,23 +379,18 @@ def schema_rows(collection: Collection) -> Iterator[list[tuple[str, ...]]]:
             (each.name, type_name(each.dtype), "primary" if each.primary else "custom") for each in schema.attributes
         )
         yield [("attribute", "type", ""), *kinds]
-    tiles = [] if collection.varray_schema is None else [("tiles", _by(collection.varray_schema.arrays_shape))]
-    yield [("dtype", str(schema.dtype)), ("fill value", str(schema.fill_value)), ("layout", collection.layout), *tiles]
-
-
-def _by(lengths: Iterable[int]) -> str:
-    return " x ".join(map(str, lengths))
+    rest: list[tuple[str, ...]] = [("dtype", str(schema.dtype)), ("fill value", str(schema.fill_value))]
+    rest.append(("layout", collection.layout))
+    if collection.varray_schema is not None:
+        rest.append(("tiles", " x ".join(map(str, collection.varray_schema.arrays_shape))))
+    yield rest
 
 
 def describe_array(array: Array) -> dict[str, object]:
     """Return what one line says of an array: its id and attributes."""
     parts = {"primary_attributes": array.primary_attributes, "custom_attributes": array.custom_attributes}
-    told = {part: {name: value_to_json(value) for name, value in said.items()} for part, said in parts.items()}
-    return {"id": array.id, "shape": array.shape, **told}
-
-
-def _attribute_text(value: Any) -> str:
-    return "" if value is None else str(value if isinstance(value, float) else to_json_value(value))
+    values = {part: {name: value_to_json(value) for name, value in attrs.items()} for part, attrs in parts.items()}
+    return {"id": array.id, "shape": array.shape, **values}
 
 
 def array_rows(arrays: Iterable[Mapping[str, Any]], *, head: bool) -> list[tuple[str, ...]]:
@@ -425,5 +400,9 @@ def array_rows(arrays: Iterable[Mapping[str, Any]], *, head: bool) -> list[tuple
         values = {**one["primary_attributes"], **one["custom_attributes"]}
         if head and not rows:
             rows.append(("id", *values))
-        rows.append((one["id"], *map(_attribute_text, values.values())))
+        texts = []
+        for value in values.values():
+            shown = value if isinstance(value, float) else to_json_value(value)  # JSON has no NaN
+            texts.append("" if value is None else str(shown))
+        rows.append((one["id"], *texts))
     return rows

@@ -68,7 +68,7 @@ _TYPED = {
     ", or make one with mode='a'": "",
     "give format=; there are": "give --format (to info, check or repair); there are",
 }
-"""What is said to who writes Python, and how it is said to who types commands."""
+"""Words of remedies for callers in Python, with the words for users of the command line."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -78,7 +78,7 @@ def exit_code(error: BaseException) -> int:
 
 @dataclass
 class Verbosity:
-    """How one run talks: ``--debug``, ``-q``, ``-v``."""
+    """The options that every command takes: ``--debug``, ``-q``, ``-v``."""
 
     debug: bool = False
     quiet: bool = False
@@ -153,16 +153,15 @@ class Commands(click.Group):
     def main(self, *args: object, **extra: Any) -> NoReturn:
         """Run, and exit with the code."""
         manner = Verbosity()
-        for stream in (
-            sys.stdout,
-            sys.stderr,
-        ):  # text in a file may hold what no encoding has, such as half a surrogate
+        # text in a file may hold what no encoding has, such as half a surrogate
+        for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         sys.exit(_run(partial(super().main, *args, **{**extra, "standalone_mode": False, "obj": manner}), manner))
 
 
 def _run(run: Callable[[], object], manner: Verbosity) -> int:
+    """Return the exit code of what is run, after its error is printed."""
     try:
         result = run()
         sys.stdout.flush()
@@ -177,22 +176,18 @@ def _run(run: Callable[[], object], manner: Verbosity) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if manner.debug:
             traceback.print_exc()
-        click.echo(_line(_text(error)), err=True)
-        return exit_code(error)
+        code = exit_code(error)
+        text = str(error) or type(error).__name__
+        if code == 130:
+            text = "interrupted"
+        elif code == DEFECT:
+            text = f"internal error: {type(error).__name__}: {error}; --debug shows where"
+        else:
+            for python, typed in _TYPED.items():
+                text = text.replace(python, typed)
+        click.echo(_line(text), err=True)
+        return code
     return result if isinstance(result, int) else 0
-
-
-def _text(error: BaseException) -> str:
-    """Return what is printed of an error."""
-    code = exit_code(error)
-    if code == 130:
-        return "interrupted"
-    if code == DEFECT:
-        return f"internal error: {type(error).__name__}: {error}; --debug shows where"
-    text = str(error) or type(error).__name__
-    for python, typed in _TYPED.items():
-        text = text.replace(python, typed)
-    return text
 
 
 def _of_click(error: click.ClickException) -> str:

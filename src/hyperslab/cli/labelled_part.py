@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from hyperslab.cli.output import format_columns, to_json_value
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
+from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Labels, ScaleIndex, TimeScale, scale_value
 from hyperslab.model.paths import child, outward, split
 from hyperslab.stores.memory import MemoryStore
 
+# Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
 _UNITS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000), ("microseconds", 1))
 
 
@@ -35,35 +36,29 @@ def own_coordinate(array: Array, dim: str) -> Array | None:
 
     Times are numbers as the CF conventions have them, so that any file can hold them.
     """
-    index = array.spec.indexes.get(dim)
-    if index is None:
-        return None
-    values, attrs = _index_cells(index)
+    values: object
+    attrs: dict[str, str] = {}
+    match array.spec.indexes.get(dim):
+        case None:
+            return None
+        case ScaleIndex(start=start, step=step, size=size):
+            values = np.array([scale_value(start, step, place) for place in range(size)], "f8")
+        case FloatLabels(values=labels):
+            values = np.array(labels, "f8")
+        case Labels(names=names):
+            values = np.array(names, np.dtypes.StringDType())
+        case TimeScale(start=first, step=pace, size=size):
+            micros = int(pace.astype("m8[us]").astype("i8"))
+            unit, length = next((unit, length) for unit, length in _UNITS if micros % length == 0)
+            epoch = str(first.astype("M8[us]")).removesuffix(".000000").replace("T", " ")
+            values = np.arange(size) * (micros // length)
+            attrs = {"units": f"{unit} since {epoch}", "calendar": "proleptic_gregorian"}
+        case CFTime(values=counts, unit=unit, epoch=epoch, calendar=calendar):
+            values, attrs = counts, {"units": f"{unit} since {epoch}", "calendar": calendar}
+        case Coordinate(values=cells):
+            values = cells
     with api.create(MemoryStore(), "zarr3") as root:
         return root.create_array(dim, data=values, dims=(dim,), attrs=attrs)
-
-
-def _index_cells(index: Index) -> tuple[object, dict[str, str]]:
-    match index:
-        case ScaleIndex(start=start, step=step, size=size):
-            return np.array([scale_value(start, step, place) for place in range(size)], "f8"), {}
-        case FloatLabels(values=labels):
-            return np.array(labels, "f8"), {}
-        case Labels(names=names):
-            return np.array(names, np.dtypes.StringDType()), {}
-        case TimeScale(start=start, step=step, size=size):
-            return _times(start, step, size)
-        case CFTime(values=values, unit=unit, epoch=epoch, calendar=calendar):
-            return values, {"units": f"{unit} since {epoch}", "calendar": calendar}
-        case Coordinate(values=values):
-            return values, {}
-
-
-def _times(start: np.datetime64, step: np.timedelta64, size: int) -> tuple[object, dict[str, str]]:
-    micros = int(step.astype("m8[us]").astype("i8"))
-    unit, length = next((unit, length) for unit, length in _UNITS if micros % length == 0)
-    epoch = str(start.astype("M8[us]")).removesuffix(".000000").replace("T", " ")
-    return np.arange(size) * (micros // length), {"units": f"{unit} since {epoch}", "calendar": "proleptic_gregorian"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,11 +185,12 @@ def empty_ranges(
     found = {}
     for dim, item, size in zip(array.dims, key, array.shape, strict=True):
         if dim and size and isinstance(item, slice) and not range(*item.indices(size)):
-            found[dim] = _course(root, array, dim) if dim in by_label else f"its positions go from 0 to {size - 1}"
+            found[dim] = _direction(root, array, dim) if dim in by_label else f"its positions go from 0 to {size - 1}"
     return found
 
 
-def _course(root: Group | Array, array: Array, dim: str) -> str:
+def _direction(root: Group | Array, array: Array, dim: str) -> str:
+    """Return in words how the labels of a dimension run."""
     coordinate = _coordinate(root, array, dim)
     if coordinate is None:
         return "no label lies there"
@@ -211,12 +207,8 @@ def as_text(part: LabelledPart, limit: int | None) -> tuple[str, int]:
     if not part.dims:
         return cell_text(part.values[()]), 0
     rows = [[*part.dims, part.array.name or "value"]]
-    left = part.values.size if limit is None else max(part.values.size - limit, 0)
-    for number, row in enumerate(table_rows(part)):
-        if limit is not None and number >= limit:
-            break
-        rows.append([cell_text(cell) for cell in row])
-    return format_columns(rows), left if limit is not None else 0
+    rows += ([cell_text(cell) for cell in row] for row in islice(table_rows(part), limit))
+    return format_columns(rows), 0 if limit is None else max(part.values.size - limit, 0)
 
 
 def table_rows(part: LabelledPart) -> Iterator[list[object]]:
@@ -234,9 +226,8 @@ def cell_text(cell: object) -> str:
             return text.rstrip("0").rstrip(".") if "." in text else text
         case np.void() if cell.dtype.hasobject:
             return f"({', '.join(map(cell_text, cell.item()))})"
-    if cell is None:  # no reference
-        return ""
-    match cell:
+        case None:  # no reference
+            return ""
         case bytes():
             return cell.decode("utf-8", "backslashreplace")
         case np.floating():
@@ -264,8 +255,7 @@ def save_dataset(part: LabelledPart, url: str) -> None:
         for dim, found in part.coordinates.items():
             if dim == name:  # a coordinate is its own labels
                 continue
-            said = with_missing(found.array._session, found.array.spec)
-            attrs = _without_others(said, written)
+            attrs = _without_others(with_missing(found.array._session, found.array.spec), written)
             root.create_array(dim, data=_plain_text(found.cells), dims=(dim,) if found.cells.ndim else (), attrs=attrs)
         attrs = _without_others(part.attrs, written)
         if root._session.format.traits.netcdf_attributes:  # which has no mappings

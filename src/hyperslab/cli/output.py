@@ -1,4 +1,4 @@
-"""What is printed: one JSON document, or text in columns."""
+"""Print one JSON document, text in columns, or a remark on stderr."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import numpy as np
 from hyperslab.codecs.references import spelled
 from hyperslab.model.refs import ObjectReference, RegionReference
 
+# Rows of a table that are printed together, so that the first stand there before all are found; the columns of a table
+# are as wide as the rows of each piece ask for.
 _AT_ONCE = 1000
 
 json_option: Callable[[Any], Any] = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -25,8 +27,8 @@ def print_json(schema: str, **document: Any) -> None:
 
 def json_text(schema: str, **document: Any) -> str:
     """Return the document as text."""
-    said = {"schema": f"hyperslab.{schema}/1", **to_json_value(document)}
-    return escape_surrogates(json.dumps(said, indent=2, ensure_ascii=False))
+    content = {"schema": f"hyperslab.{schema}/1", **to_json_value(document)}
+    return escape_surrogates(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def is_quiet() -> bool:

@@ -20,8 +20,8 @@ from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of,
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
 
+# Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1).
 _PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
-"""Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1)."""
 EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
 NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
 
@@ -50,8 +50,8 @@ class Axis:
     @property
     def label(self) -> str:
         """Return ``latitude (degrees_north)``; of dates the calendar unless it is the usual one."""
-        told = f"{self.calendar} calendar" if self.calendar not in (None, *REAL) else self.units
-        return f"{self.title} ({told})" if told else self.title
+        units = f"{self.calendar} calendar" if self.calendar not in (None, *REAL) else self.units
+        return f"{self.title} ({units})" if units else self.title
 
     def sorted(self) -> tuple[Axis, Values] | None:
         """Return the axis with its cells side by side and their order; None where some stand at no place or at the same
@@ -74,20 +74,17 @@ class Axis:
         if self.bounds is not None:
             return self.bounds
         found = self.at
-        for axis in range(found.ndim):
-            found = _halfway(found, axis)
+        for axis in range(found.ndim):  # half way to the neighbours along each
+            at = np.moveaxis(found, axis, 0)
+            halves = np.diff(at, axis=0) / 2
+            found = np.concatenate([at[:1] - halves[:1], at[:-1] + halves, at[-1:] + halves[-1:]])
+            found = np.moveaxis(found, 0, axis)
         limit = self.limit if np.abs(self.at).max() <= self.limit else np.inf
         return np.asarray(np.clip(found, -limit, limit))
 
     def by_position(self, positions: Values) -> Axis:
         """Return the same dimension drawn by position."""
         return _by_position(self.dim, positions)
-
-
-def _halfway(at: Values, axis: int) -> Values:
-    at = np.moveaxis(at, axis, 0)
-    halves = np.diff(at, axis=0) / 2
-    return np.moveaxis(np.concatenate([at[:1] - halves[:1], at[:-1] + halves, at[-1:] + halves[-1:]]), 0, axis)
 
 
 def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, positions: Values) -> Axis:
@@ -141,13 +138,13 @@ def _wrap_longitudes(degrees: Values) -> Values:
 def title_of(array: Array, otherwise: str) -> str:
     """Return the long or standard name of an array as people write it, else its name."""
     attrs = array.attrs
-    told = next((attrs[key] for key in ("long_name", "standard_name") if isinstance(attrs.get(key), str)), "")
-    return str(told).replace("_", " ").strip() or array.name or otherwise
+    name = next((attrs[key] for key in ("long_name", "standard_name") if isinstance(attrs.get(key), str)), "")
+    return str(name).replace("_", " ").strip() or array.name or otherwise
 
 
 @dataclass(frozen=True)
 class NumberScale:
-    """How stored cells become places: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
+    """Makes places of stored cells: unpacked by CF, times ``factor`` plus ``start`` where they count time."""
 
     attrs: dict[str, Any]
     calendar: str | None = None
@@ -211,11 +208,33 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
     """
     found: dict[bool, Axis] = {}
     for coordinate in _candidates(root, array):
-        rows = _is_rows(coordinate)
-        if rows is not None and rows not in found and set(coordinate.dims) == set(kept) and coordinate.ndim == 2:
-            axis = _curved_axis(coordinate, kept, rows)
-            if axis is not None:
-                found[rows] = axis
+        name, units = coordinate.attrs.get("standard_name"), str(coordinate.units or "")
+        rows = name in _ROWS or units in NORTH
+        if not (rows or name in _COLUMNS or units in EAST):
+            continue
+        if rows in found or set(coordinate.dims) != set(kept) or coordinate.ndim != 2:
+            continue
+        cells = np.asarray(coordinate.oindex[tuple(kept[dim] for dim in coordinate.dims if dim)])
+        try:
+            at = NumberScale.of(LabelledAxis(coordinate, cells, cells)).places(cells)
+        except HyperslabError:
+            continue
+        if not np.isfinite(at).all():
+            continue
+        at = at if coordinate.dims == tuple(kept) else at.T
+        circle = units in EAST or name == "longitude"
+        if circle:  # go on beyond 180 or 360 where the neighbours do, the middle one within 180 of zero
+            at = np.unwrap(at, period=360.0, axis=1)
+            at += (np.unwrap(at[:, 0], period=360.0) - at[:, 0])[:, None]
+            at = np.asarray(at - 360.0 * np.round(np.median(at) / 360.0))
+        found[rows] = Axis(
+            dim=list(kept)[0 if rows else 1],
+            title=title_of(coordinate, coordinate.name),
+            at=at,
+            units="" if units == "1" else units,
+            circle=circle,
+            limit=90.0 if units in NORTH or name == "latitude" else np.inf,
+        )
     return (found[True], found[False]) if len(found) == 2 else None
 
 
@@ -235,42 +254,6 @@ def _candidates(root: Group | Array, array: Array) -> Iterator[Array]:
     yield from (node for _, node in group.arrays())
 
 
-def _is_rows(array: Array) -> bool | None:
-    """Return whether it is a coordinate of rows, such as latitudes, or of columns; None for another array."""
-    name, units = array.attrs.get("standard_name"), array.units
-    if name in _ROWS or units in NORTH:
-        return True
-    return False if name in _COLUMNS or units in EAST else None
-
-
-def _curved_axis(array: Array, kept: dict[str, object], rows: bool) -> Axis | None:
-    cells = np.asarray(array.oindex[tuple(kept[dim] for dim in array.dims if dim)])
-    try:
-        at = NumberScale.of(LabelledAxis(array, cells, cells)).places(cells)
-    except HyperslabError:
-        return None
-    if not np.isfinite(at).all():
-        return None
-    at = at if array.dims == tuple(kept) else at.T
-    name, units = array.attrs.get("standard_name"), str(array.units or "")
-    circle = units in EAST or name == "longitude"
-    return Axis(
-        dim=list(kept)[0 if rows else 1],
-        title=title_of(array, array.name),
-        at=_unwrap_longitudes(at) if circle else at,
-        units="" if units == "1" else units,
-        circle=circle,
-        limit=90.0 if units in NORTH or name == "latitude" else np.inf,
-    )
-
-
-def _unwrap_longitudes(degrees: Values) -> Values:
-    """Return longitudes that go on beyond 180 or 360 where their neighbours do, the middle one within 180 of zero."""
-    along = np.unwrap(degrees, period=360.0, axis=1)
-    along += (np.unwrap(along[:, 0], period=360.0) - along[:, 0])[:, None]
-    return np.asarray(along - 360.0 * np.round(np.median(along) / 360.0))
-
-
 def mask_torn_cells(cells: Any, columns: Axis) -> object:
     """Return the cells without those that reach over half of the globe, as they do beside a pole: masked."""
     edges = columns.edges()
@@ -279,7 +262,9 @@ def mask_torn_cells(cells: Any, columns: Axis) -> object:
     return np.ma.masked_where(torn, cells) if columns.circle else cells
 
 
+# Nanoseconds, which instants of calendars count.
 SECOND = 10**9
+# Ticks of an axis: more dates would run into one another.
 MOST = 7
 
 _YEARS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -322,21 +307,19 @@ def _clock_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[in
 
 
 def _day_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+    """Return midnights of days 1, 1 + step … of each month (of steps over 1 those not close to the next month)."""
     for step in _DAYS:
         if (high - low) // (step * DAY) >= 2 * most:
             continue
-        found = [instant for instant in _days(low, high, calendar, step) if low <= instant <= high]
+        found = []
+        for number in range(low // DAY, high // DAY + 1):
+            day = date_of(number, calendar)[2]
+            is_tick = (day - 1) % step == 0 and (step == 1 or day + step // 2 <= 29)
+            if is_tick and low <= number * DAY <= high:
+                found.append(number * DAY)
         if 1 < len(found) <= most:
             return [(instant, iso_text(instant, calendar)) for instant in found]
     return []
-
-
-def _days(low: int, high: int, calendar: str, step: int) -> Iterator[int]:
-    """Yield midnights of days 1, 1 + step … of each month (of steps over 1 those not close to the next month)."""
-    for number in range(low // DAY, high // DAY + 1):
-        day = date_of(number, calendar)[2]
-        if (day - 1) % step == 0 and (step == 1 or day + step // 2 <= 29):
-            yield number * DAY
 
 
 def _month_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:

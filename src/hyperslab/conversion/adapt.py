@@ -21,7 +21,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.registry import parse_codec
-from hyperslab.conversion.losses import Loss, fallback_type, is_left_out, losses_of
+from hyperslab.conversion.losses import Loss, fallback_type, is_left_out, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import select_labels
 from hyperslab.conversion.source_nodes import DAMAGE, SourceNode
@@ -37,7 +37,7 @@ from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import VlenString, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import outward, split
 from hyperslab.model.refs import RegionReference
-from hyperslab.model.spec import ArraySpec, Codec, GroupSpec, Node
+from hyperslab.model.spec import ArraySpec, Codec, Node
 
 # The target's `new_array`: gives the array as the format will store it, or raises Unsupported.
 Adapt = Callable[[ArraySpec], ArraySpec]
@@ -78,16 +78,14 @@ def adapt_nodes(nodes: list[TargetNode], adapt: Adapt, *, varies: bool) -> tuple
 
 
 def _adapt_node(plan: TargetNode, adapt: Adapt, varies: bool) -> tuple[Node | None, list[Loss]]:
-    if plan.node.is_array and not (plan.is_native and (not varies or accepts(plan.node, adapt))):
-        return _adapt_array(plan.source.path, plan.node, adapt)
-    if plan.node.is_group:
-        return _adapt_group(plan.source.path, plan.node, adapt)
-    if plan.node.is_array and any(map(_needs_trial, plan.node.attrs.values())):
-        attrs, losses = _adapt_attributes(
-            plan.source.path, plan.node.attrs, lambda one: adapt(_BARE_ARRAY.evolve(attrs=one))
-        )
-        return plan.node.evolve(attrs=attrs), losses
-    return plan.node, []
+    path, node = plan.source.path, plan.node
+    if node.is_array and not (plan.is_native and (not varies or accepts(node, adapt))):
+        return _adapt_array(path, node, adapt)
+    is_array = node.is_array and any(map(_needs_trial, node.attrs.values()))
+    if node.is_link or not (is_array or node.is_group):
+        return node, []
+    attrs, losses = _adapt_attributes(path, node.attrs, lambda one: adapt(_BARE_ARRAY.evolve(attrs=one)))
+    return (node.evolve(attrs=attrs) if losses or is_array else node), losses
 
 
 def _needs_trial(value: object) -> bool:
@@ -147,11 +145,6 @@ def _type_losses(path: str, before: ArraySpec, after: ArraySpec) -> list[Loss]:
     return [Loss(path, "type", f"cells of type {describe(before.dtype)} become {describe(after.dtype)}")]
 
 
-def _adapt_group(path: str, spec: GroupSpec, adapt: Adapt) -> tuple[GroupSpec, list[Loss]]:
-    attrs, losses = _adapt_attributes(path, spec.attrs, lambda one: adapt(_BARE_ARRAY.evolve(attrs=one)))
-    return (spec.evolve(attrs=attrs) if losses else spec), losses
-
-
 def _adapt_attributes(
     path: str, attrs: Attrs, ask: Callable[[Attrs], ArraySpec]
 ) -> tuple[dict[str, object], list[Loss]]:
@@ -167,7 +160,8 @@ def _adapt_attributes(
             try:
                 after = ask({name: candidate}).attrs
             except Unsupported as error:
-                outcome = _omission_text(value, error)
+                how = error.remedy if isinstance(value, RegionReference) else None  # it would be taken
+                outcome = "is left out" if how is None else f"is left out ({how})"
                 continue
             as_text = bool(_names_turned_to_text({name: candidate}, after))
             kept[name], outcome = (after[name], _AS_JSON) if as_text else (candidate, meaning)
@@ -177,12 +171,6 @@ def _adapt_attributes(
     return kept, losses
 
 
-def _omission_text(value: object, error: Unsupported) -> str:
-    """Return what becomes of an attribute that the target refuses; of a reference also how it would be taken."""
-    how = error.remedy if isinstance(value, RegionReference) else None
-    return "is left out" if how is None else f"is left out ({how})"
-
-
 def _attribute_loss(path: str, name: str, value: object, outcome: str) -> Loss:
     shown = repr(value) if len(repr(value)) < 60 else f"a {type(value).__name__}"
     return Loss(path, Feature.ATTRIBUTES, f"the attribute {name!r}, {shown}, {outcome}")
@@ -190,13 +178,18 @@ def _attribute_loss(path: str, name: str, value: object, outcome: str) -> Loss:
 
 def _names_turned_to_text(before: Attrs, after: Attrs) -> list[str]:
     """Return the names of attributes that are no text, and that the target takes as text."""
-    texts = [name for name, value in after.items() if isinstance(value, str) and name in before]
-    return [name for name in texts if not _is_text(before[name])]
-
-
-def _is_text(value: object) -> bool:
-    items = np.ravel(value) if isinstance(value, np.ndarray) else value if isinstance(value, list | tuple) else [value]
-    return len(items) > 0 and all(isinstance(item, str | bytes) for item in items)
+    names = []
+    for name in (name for name, value in after.items() if isinstance(value, str) and name in before):
+        match before[name]:
+            case np.ndarray() as cells:
+                items = cells.ravel().tolist()
+            case list() | tuple() as listed:
+                items = list(listed)
+            case value:
+                items = [value]
+        if not items or not all(isinstance(item, str | bytes) for item in items):
+            names.append(name)
+    return names
 
 
 def _attribute_candidates(value: object) -> Iterator[tuple[object, str]]:
@@ -234,9 +227,13 @@ def translate_codecs(target: TargetNode, encoding: Encoding, format: Format, ada
         return target
     chains = [spec.codecs]
     if encoding.codec is None and Feature.CODECS in format.features:
-        alike = _sort_common_first(equivalent_chains(origin.codecs), format)
+        alike, common = list(equivalent_chains(origin.codecs)), format.traits.common_codecs
+        if common is not None:  # those first of which every reader of the format knows all codecs
+            alike.sort(key=lambda chain: not common.issuperset(codec.name for codec in chain))
         chains = [*(parse_codec(list(chain), spec.numpy_dtype) for chain in alike), spec.codecs]
-    plain = spec if encoding.shards is not None else _drop_shards(spec)
+    plain = spec
+    if encoding.shards is None:
+        plain = spec.evolve(layout={name: value for name, value in spec.layout.items() if name != "shards"})
     try:
         wishes = (wish.evolve(codecs=chain) for wish, chain in product((spec, plain), chains))
         # Shards with any chain come before no shards: dropping them would change how many objects there are.
@@ -246,57 +243,31 @@ def translate_codecs(target: TargetNode, encoding: Encoding, format: Format, ada
     return replace(target, node=node)
 
 
-def _drop_shards(spec: ArraySpec) -> ArraySpec:
-    return spec.evolve(layout={name: value for name, value in spec.layout.items() if name != "shards"})
-
-
-def _sort_common_first(chains: Iterator[Chain], format: Format) -> list[Chain]:
-    """Return the chains, those first of which every reader of the format knows all codecs."""
-    common = format.traits.common_codecs
-    if common is None:
-        return list(chains)
-    return sorted(chains, key=lambda chain: not common.issuperset(codec.name for codec in chain))
-
-
 def equivalent_chains(codecs: Sequence[Codec]) -> Iterator[Chain]:
     """Yield chains that compress as these codecs do, the nearest first."""
     steps = list(inner_codecs(codecs))
-    compressor = next((step for step in reversed(steps) if step.name in COMPRESSORS), None)
-    if compressor is None:
+    codec = next((step for step in reversed(steps) if step.name in COMPRESSORS), None)
+    if codec is None:
         return
-    if compressor.name == "blosc":
-        yield from _chains_like_blosc(compressor)
-    else:
-        yield from _chains_like_compressor(compressor, shuffled=any(step.name == "shuffle" for step in steps))
-
-
-def _chains_like_blosc(codec: Codec) -> Iterator[Chain]:
-    """Yield Blosc with the same settings, without those that follow from the cells; then its compressor alone.
-
-    The latter is for targets without Blosc. Nothing for Snappy, which nobody writes any more.
-    """
-    config = config_of([codec]) or {}
-    if config.get("cname", "snappy") == "snappy":
+    if codec.name == "blosc":
+        config = config_of([codec]) or {}
+        if config.get("cname", "snappy") == "snappy":  # which nobody writes any more
+            return
+        # without the settings that follow from the cells
+        yield (Codec("blosc", {key: config[key] for key in ("cname", "clevel", "shuffle") if key in config}),)
+        if config["cname"] == "zlib":  # for targets without Blosc
+            yield (Codec("gzip", {"level": config.get("clevel", 5)}),)
         return
-    yield (Codec("blosc", {key: config[key] for key in ("cname", "clevel", "shuffle") if key in config}),)
-    if config["cname"] == "zlib":
-        yield (Codec("gzip", {"level": config.get("clevel", 5)}),)
-
-
-def _chains_like_compressor(codec: Codec, *, shuffled: bool) -> Iterator[Chain]:
-    """Yield one compressor for a whole chunk, and the same inside Blosc.
-
-    Blosc comes first where a shuffle stands before it, last where the target may have no other.
-    """
-    inside = _blosc_config(codec)
-    if shuffled:
+    # The same inside Blosc comes early where a shuffle stands before it, last where the target may have no other.
+    inside, is_shuffled = _blosc_config(codec), any(step.name == "shuffle" for step in steps)
+    if is_shuffled:
         yield Codec("shuffle"), codec
         if inside is not None:
             yield (Codec("blosc", {**inside, "shuffle": "shuffle"}),)
     yield (codec,)
     if codec.name in ("gzip", "zlib"):
         yield (Codec("zlib" if codec.name == "gzip" else "gzip", codec.config),)
-    if inside is not None and not shuffled:
+    if inside is not None and not is_shuffled:
         yield (Codec("blosc", inside),)
 
 
@@ -319,9 +290,6 @@ def _blosc_config(codec: Codec) -> Mapping[str, object] | None:
 # A target that holds one array cannot leave it out, so what it has no place for is an error whatever may be lost.
 
 
-_ENDS_WITH_NUL = "a text in it ends with NUL, which no text of a fixed length keeps"
-
-
 def require_main_array_representable(items: Sequence[SourceNode], format: Format) -> None:
     """Raise Unsupported where a target of one array has no type for that array: the first of the nodes."""
     main = _main_array(items, format)
@@ -329,10 +297,13 @@ def require_main_array_representable(items: Sequence[SourceNode], format: Format
         return
     alone = format.features - format.traits.in_coordinates
     if is_left_out(main.path, main.node, alone):
-        reasons = [loss.message for loss in losses_of(main.path, main.node, alone) if "is left out" in loss.message]
-        raise _no_place_error(
-            main, format, [_ENDS_WITH_NUL] if isinstance(main.node.dtype, VlenString) else reasons[:1]
-        )
+        if isinstance(main.node.dtype, VlenString):
+            reason = "a text in it ends with NUL, which no text of a fixed length keeps"
+        elif target_cell_type(main.node, alone) is None:
+            reason = f"cells of type {describe(main.node.dtype)}"
+        else:
+            reason = "it is 0-d"
+        raise _no_place_error(main, format, [reason])
 
 
 def require_main_array_kept(
@@ -341,7 +312,8 @@ def require_main_array_kept(
     """Raise Unsupported where such a target, asked about the array itself, did not take it."""
     main = _main_array(items, format)
     if main is not None and not any(plan.source is main for plan in nodes):
-        raise _no_place_error(main, format, [loss.message for loss in losses if loss.node == main.path])
+        messages = (loss.message for loss in losses if loss.node == main.path)
+        raise _no_place_error(main, format, [message.removesuffix(": the array is left out") for message in messages])
 
 
 def _main_array(items: Sequence[SourceNode], format: Format) -> SourceNode | None:
@@ -351,34 +323,29 @@ def _main_array(items: Sequence[SourceNode], format: Format) -> SourceNode | Non
 
 
 def _no_place_error(main: SourceNode, format: Format, reasons: Sequence[str]) -> Unsupported:
-    why = "; ".join(reasons).replace(": the array is left out", "").replace("the 0-d array is left out", "it is 0-d")
-    message = f"{format.name} holds one array, and has no place for this one: {why}"
-    return Unsupported(
-        message, node=main.path, remedy="choose another array by path= (--path), or another format, such as zarr3"
-    )
+    message = f"{format.name} holds one array, and has no place for this one: {'; '.join(reasons)}"
+    remedy = "choose another array by path= (--path), or another format, such as zarr3"
+    return Unsupported(message, node=main.path, remedy=remedy)
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
-def read_labels(source: OpenDataset, path: str, spec: ArraySpec) -> dict[str, Index]:
-    """Return all labels of an array by dimension, those of coordinate arrays too; not those that cannot be read."""
-    found = {}
-    for dim in spec.dims:
-        with suppress(*DAMAGE):  # which is an error where the coordinate itself is copied
-            index = None if dim is None else find_index(source, path, spec, dim)
-            if dim is not None and index is not None:
-                found[dim] = index
-    return found
-
-
 def add_coordinate_labels(source: OpenDataset, target: TargetNode) -> TargetNode:
-    """Return the array with the labels of coordinate arrays, for a format whose arrays have their labels themselves."""
+    """Return the array with the labels of coordinate arrays, for a format whose arrays have their labels themselves.
+
+    Labels that cannot be read are left out.
+    """
     spec, item = target.node, target.source
     if not spec.is_array or not item.node.is_array or item.picked is None:
         return target
-    labels = select_labels(read_labels(source, item.origin, item.node), item.node.dims, item.picked)
-    return replace(target, node=spec.evolve(indexes=labels))
+    labels: dict[str, Index] = {}
+    for dim in (dim for dim in item.node.dims if dim is not None):
+        with suppress(*DAMAGE):  # which is an error where the coordinate itself is copied
+            index = find_index(source, item.origin, item.node, dim)
+            if index is not None:
+                labels[dim] = index
+    return replace(target, node=spec.evolve(indexes=select_labels(labels, item.node.dims, item.picked)))
 
 
 # -- dimension names ---------------------------------------------------------------------------------------------------

@@ -23,9 +23,8 @@ from hyperslab.model.cells import Values
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec
 
-# Rows are appended in slabs, so that a long source needs no more memory than this and a chunk.
+# Bytes of cells that are appended at a time: a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
-"""Bytes of cells that are appended at a time."""
 _MEANING_ATTRIBUTES = ("units", "calendar", "scale_factor", "add_offset", "_FillValue")
 Cells = Array | Values
 Options = Mapping[str, Any]
@@ -33,7 +32,7 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AppendReport:
-    """What was appended: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
+    """A finished append: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
 
     dimension: str | None
     rows: int
@@ -104,10 +103,8 @@ def append_dataset(
             raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy="name another by --dim")
         pairs = []
         for place in places:
-            axis_here = arrays[place].dims.index(name) if name is not None else axis
-            pairs.append(
-                _Growth(arrays[place], _counterpart(addition, added_arrays, place, alone=place == main), axis_here)
-            )
+            rows = _counterpart(addition, added_arrays, place, alone=place == main)
+            pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
         _append_all(session, pairs)
         return AppendReport(name, pairs[0].count, tuple(places))
 
@@ -203,7 +200,7 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
 
 
 def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:
-    counts = {pair.count for pair in pairs if pair.rows.ndim == pair.array.ndim}
+    """Raise Invalid for rows that do not fit behind an array, and for different numbers of rows."""
     for pair in pairs:
         old, new = list(pair.array.shape), list(pair.rows.shape)
         if len(old) != len(new) or old[: pair.axis] + old[pair.axis + 1 :] != new[: pair.axis] + new[pair.axis + 1 :]:
@@ -213,13 +210,14 @@ def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:
             _check_attributes(session, pair.array, pair.rows)
         if pair.array.dims == (pair.array.name,):
             _check_order(session, pair)
-    if len(counts) > 1:
-        listed = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
+    if len({pair.count for pair in pairs}) > 1:
+        counts = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
         remedy = "give as many rows for each of them"
-        raise Invalid(f"the arrays have different numbers of rows: {listed}", url=session.url, remedy=remedy)
+        raise Invalid(f"the arrays have different numbers of rows: {counts}", url=session.url, remedy=remedy)
 
 
 def _check_attributes(session: OpenDataset, array: Array, rows: Array) -> None:
+    """Raise Invalid where the cells of the rows have another meaning than those of the array."""
     here, there = with_missing(session, array.spec), with_missing(rows._session, rows.spec)
     for name in _MEANING_ATTRIBUTES:
         mine, their = here.get(name), there.get(name)
@@ -240,9 +238,7 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
         if sorted_as(stored[:-1], stored[1:]).all() and not sorted_as(seam[:-1], seam[1:]).all():
             units = f" ({pair.array.units})" if pair.array.units else ""
             message = f"the labels would no longer be in order: {come[0]} to {come[-1]} behind {stored[-1]}{units}"
-            remedy = (
-                "leave out the rows that are there already (convert --select), or use Array.append if this is meant"
-            )
+            remedy = "leave out the rows that are there already (convert --select), or use Array.append if it is meant"
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from os import PathLike
 
 from hyperslab.api import Target
@@ -51,17 +50,14 @@ def shard(
             raise Invalid(f"{count} shards of {places} superchunks", url=source.store.url, remedy=remedy)
         # Superchunk edges of the targets: as equal as whole superchunks allow, in the order of the rows.
         edges = [number * places // count for number in range(count + 1)]
-        rows = ColumnStorage.of(labelled.spec).rows * ColumnStorage.of(labelled.spec).per
+        storage = ColumnStorage.of(labelled.spec)
+        rows = storage.rows * storage.per
+        old = _superchunk_columns(source.folder, labelled)
         for target, first, last in zip(targets, edges, edges[1:], strict=False):
             part = cut_labels(labelled, first * rows, min(last * rows, labelled.spec.shape[0]))
             with _new_dataset(_place(target, storage_options)) as store:
                 new = _superchunk_columns(ArrayFolder(store, "", settings), part)
-                _write_dataset(
-                    store,
-                    part,
-                    _list_files(_superchunk_columns(source.folder, labelled), new, range(first, last), -first),
-                    settings,
-                )
+                _write_dataset(store, part, _list_files(old, new, range(first, last), -first), settings)
     finally:
         source.close()
 
@@ -120,24 +116,25 @@ def _place(target: Target, options: Mapping[str, object] | None) -> Location:
 
 
 def _open_shards(places: Sequence[Location], settings: Settings) -> list[BlazeReader]:
-    opened: list[BlazeReader] = []
+    """Open the directories. Unsupported for those whose superchunks cannot be moved as they are."""
+    readers: list[BlazeReader] = []
     try:
         for where in places:
             reader = get_format("blaze").open(where, "r", settings=settings)
             assert isinstance(reader, BlazeReader)
-            opened.append(reader)
+            readers.append(reader)
             if reader.table is not None:
                 raise Unsupported("a table of bcolz has no superchunks", url=where.url, remedy="convert its columns")
             if reader.folder.is_uneven:
                 remedy = "convert it into a new dataset first"
                 raise Unsupported("superchunks of different lengths are not moved", url=where.url, remedy=remedy)
-        if not opened:
+        if not readers:
             raise Invalid("there are no shards", remedy="give their places")
     except BaseException:
-        for reader in opened:
+        for reader in readers:
             reader.close()
         raise
-    return opened
+    return readers
 
 
 def _superchunk_columns(folder: ArrayFolder, labelled: LabelledArray) -> list[Superchunks]:
@@ -147,30 +144,30 @@ def _superchunk_columns(folder: ArrayFolder, labelled: LabelledArray) -> list[Su
 
 def _list_files(old: Sequence[Superchunks], new: Sequence[Superchunks], places: range, shift: int) -> Files:
     """Return the superchunks that are there, and what they are called in the target."""
-    found: Files = []
+    files: Files = []
     for theirs, ours in zip(old, new, strict=True):
         there = set(theirs.keys.places()[0])
         pairs = ((theirs.keys.key(place), ours.keys.key(place + shift)) for place in places if place in there)
-        found += [(theirs.keys.store, key, target) for key, target in pairs]
-    return found
+        files += [(theirs.keys.store, key, target) for key, target in pairs]
+    return files
 
 
 def _write_dataset(store: Store, labelled: LabelledArray, files: Files, settings: Settings) -> None:
     """Write the data, then the documents: a reader finds none before its cells are there."""
     # The documents say how many bytes all superchunks are together.
     sizes: list[int] = []
-    each_batch(partial(_copy_file, store, sizes, settings.durable), files, settings.threads)
+
+    def copy_file(file: tuple[Store, str, str]) -> None:
+        source, key, target = file
+        data = source.get(key)
+        if data is None:
+            remedy = "try again while nobody changes the dataset"
+            raise FormatError("a superchunk is gone while it is copied", url=source.url, key=key, remedy=remedy)
+        store.put(target, data, durable=settings.durable)
+        sizes.append(len(data))
+
+    each_batch(copy_file, files, settings.threads)
     publish(store, render_documents(labelled, sum(sizes)), {}, durable=settings.durable)
-
-
-def _copy_file(store: Store, sizes: list[int], durable: bool, file: tuple[Store, str, str]) -> None:
-    source, key, target = file
-    data = source.get(key)
-    if data is None:
-        remedy = "try again while nobody changes the dataset"
-        raise FormatError("a superchunk is gone while it is copied", url=source.url, key=key, remedy=remedy)
-    store.put(target, data, durable=durable)
-    sizes.append(len(data))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ of ``r`` and ``i``. :func:`add_columns` gives a source in which these columns ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -52,22 +53,21 @@ def split_rows(parts: Sequence[SourceNode], features: Features) -> tuple[list[So
         if lacking is None or not part.node.is_array:
             found.append(part)
             continue
-        made = dict(_iter_columns(part.node, part.origin, features))
-        leaves = [place for place, each in made.items() if isinstance(each, FieldColumn)]
-        names = ", ".join(_relative_path(place, part.origin) for place in leaves)
-        message = f"cells of type {describe(part.node.dtype)}: its fields become arrays of a group: {names}"
-        group = GroupSpec(attrs=part.node.attrs, layout={COLUMNS: (lacking, message)})
-        found.append(replace(part, node=group))
-        for place, each in made.items():
+        row = _row_type(_base_type(part.node.dtype), features)
+        rows = FieldColumn(part.origin, (), part.node)
+        below: list[SourceNode] = []
+        names = []
+        for place, each in _iter_field_columns(rows, part.origin, row, (), features) if row is not None else ():
+            name = place[len(part.origin) :].lstrip("/")
             node = each.spec if isinstance(each, FieldColumn) else each
-            found.append(SourceNode(child(part.path, _relative_path(place, part.origin)), place, node, whole=False))
+            below.append(SourceNode(child(part.path, name), place, node, whole=False))
             if isinstance(each, FieldColumn):
+                names.append(name)
                 columns[place] = each
+        message = f"cells of type {describe(part.node.dtype)}: its fields become arrays of a group: {', '.join(names)}"
+        group = GroupSpec(attrs=part.node.attrs, layout={COLUMNS: (lacking, message)})
+        found += [replace(part, node=group), *below]
     return found, columns
-
-
-def _relative_path(place: str, top: str) -> str:
-    return place[len(top) :].lstrip("/")
 
 
 def _missing_feature(spec: ArraySpec, features: Features) -> Feature | None:
@@ -94,16 +94,10 @@ def _row_type(dtype: NumpyDType, features: Features) -> NumpyDType | None:
     return np.dtype([("r", half), ("i", half)])
 
 
-def _iter_columns(rows: ArraySpec, origin: str, features: Features) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
-    """Yield every group below the array's own and every column, with the path in the source that it is given."""
-    row = _row_type(_base_type(rows.dtype), features)
-    if row is not None:
-        yield from _iter_field_columns(FieldColumn(origin, (), rows), origin, row, (), features)
-
-
 def _iter_field_columns(
     above: FieldColumn, group: str, row: NumpyDType, axes: tuple[int, ...], features: Features
 ) -> Iterator[tuple[str, FieldColumn | GroupSpec]]:
+    """Yield every column of a row, and every group for a row in it, with the path in the source that it gets."""
     for name, field in zip(_node_names(row), row.names or (), strict=True):
         kind = row[field]
         place, inner = child(group, name), (*axes, *kind.shape)
@@ -118,19 +112,14 @@ def _iter_field_columns(
 
 def _node_names(row: NumpyDType) -> Sequence[str]:
     """Return the fields' names; numbers for those that are no names of arrays."""
-    names = row.names or ()
-    numbered = [f"field{number}" for number in range(len(names))]
-    found = [name if _is_name(name) else other for name, other in zip(names, numbered, strict=True)]
+    numbered = [f"field{number}" for number in range(len(row.names or ()))]
+    names = list(numbered)
+    for number, name in enumerate(row.names or ()):
+        with suppress(Invalid):
+            check_name(name)
+            names[number] = name
     # Two fields may not become arrays of one name.
-    return found if len({*found}) == len(found) else numbered
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except Invalid:
-        return False
-    return True
+    return names if len({*names}) == len(names) else numbered
 
 
 def _column_spec(rows: ArraySpec, fields: tuple[str, ...], base: NumpyDType, inner: tuple[int, ...]) -> ArraySpec:

@@ -22,7 +22,7 @@ from hyperslab.array.references import reference_fields
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
-from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.grid import Axis, Coords
 from hyperslab.chunks.memory import empty_cells, largest_chunk, require, settings_within
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -96,32 +96,12 @@ class ArrayCopy:
         """Return the number of chunks (shards) of the target."""
         return prod(int(cut.target.count) for cut in self.axis_cuts)
 
-    @property
-    def box_shape(self) -> tuple[int, ...]:
-        """Return the number of boxes along each axis."""
-        return tuple(
-            -(-cut.target.count // count) for cut, count in zip(self.axis_cuts, self.chunks_per_box, strict=True)
-        )
-
     def boxes(self, skip: Boxes | None = None) -> Iterator[Numbered]:
         """Yield every box with its number, in C order, except where ``skip`` has True."""
         if 0 not in self.target_spec.shape:
             for number, box in enumerate(boxes(self.axis_cuts, self.chunks_per_box)):
                 if skip is None or not skip.flat[number]:
                     yield number, box
-
-    def chunks_in(self, box: Box) -> int:
-        """Return the number of chunks (shards) of the target in a box."""
-        ends = (
-            (cut.target.find(part.start), cut.target.find(part.stop - 1))
-            for cut, part in zip(self.axis_cuts, box, strict=True)
-        )
-        return prod(int(last - first) + 1 for first, last in ends)
-
-    def box_bytes(self, box: Box) -> int:
-        """Return the bytes of a box's cells in the target."""
-        cells: int = prod(part.stop - part.start for part in box)
-        return cells * self.target_spec.numpy_dtype.itemsize
 
     def extent(self, boxes: Boxes) -> tuple[int, int]:
         """Return the bytes and chunks of all boxes for which ``boxes`` has True."""
@@ -137,11 +117,6 @@ class ArrayCopy:
     def size(self) -> int:
         """Return the number of copied cells."""
         return prod(self.target_spec.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of the copied cells in the target."""
-        return self.size * self.target_spec.numpy_dtype.itemsize
 
     @cached_property
     def step_bytes(self) -> int:
@@ -160,14 +135,16 @@ class ArrayCopy:
         source_chunk = 0 if self.source_spec.sparse is not None else largest_chunk(self.source.grid)
         return self.itemsize * max(source_chunk, largest_chunk(self.target.grid.outer or self.target.grid))
 
-    def _within(self, source: ChunkSource, settings: Settings) -> Settings:
+    def _limit_threads(self, source: ChunkSource, settings: Settings) -> Settings:
         """Return the settings with no more threads for the chunks of a box than the memory has room for."""
         return settings if self.is_sparse else settings_within(source, settings, self.chunk_bytes, self.memory)
 
     def threads(self, most: int) -> int:
         """Return how many boxes may be in work at once, ``most`` at the most; MemoryLimit when not one fits."""
         require(self.step_bytes // 2, self.memory, remedy="give it more by memory= (--memory)")
-        return max(1, min(most, self.memory // max(self.step_bytes, 1), prod(self.box_shape)))
+        counts = zip(self.axis_cuts, self.chunks_per_box, strict=True)
+        boxes = prod(-(-cut.target.count // count) for cut, count in counts)
+        return max(1, min(most, self.memory // max(self.step_bytes, 1), boxes))
 
     def run(self, work: Work, settings: Settings, skip: Boxes | None = None) -> None:
         """Call ``work`` for each box, except where ``skip`` has True; several at a time as the memory allows.
@@ -200,7 +177,7 @@ class ArrayCopy:
         plan = make_plan(region, self.source.grid)
         out = empty_cells(plan.shape, self.source_spec.numpy_dtype)
         source = self.source if check is None else _CheckedSource(self.source, check)
-        within = self._within(self.source, settings)
+        within = self._limit_threads(self.source, settings)
         sparse_io.reader_of(self.source_spec)(source, plan, out, self.source_spec.fill_cell(), within)
         shape = tuple(part.stop - part.start for part in box)
         if self.references is not None and self.has_references:
@@ -211,7 +188,7 @@ class ArrayCopy:
         """Return the cells of a box as they are in the target."""
         plan = make_plan(_whole_region(box), self.target.grid)
         out = empty_cells(plan.shape, self.target_spec.numpy_dtype)
-        within = self._within(self.target, settings)
+        within = self._limit_threads(self.target, settings)
         sparse_io.reader_of(self.target_spec)(self.target, plan, out, self.target_spec.fill_cell(), within)
         return out
 
@@ -220,17 +197,6 @@ class ArrayCopy:
         """Return whether both sides are sparse, so that lists of cells are copied and nothing gets dense."""
         sparse = self.source_spec.sparse is not None and self.target_spec.sparse is not None
         return sparse and self.source.traits.reads_sparse and self.target.traits.writes_sparse
-
-    def copy_sparse(self, box: Box, settings: Settings, check: Check | None = None) -> None:
-        """Copy a box of whole target chunks as lists of cells."""
-        source = self.source if check is None else _CheckedSource(self.source, check)
-        plan = make_plan(self.picked.region(box), self.source.grid)
-        if not plan.basic:  # points were picked
-            self.write_target(box, self.read_source(box, settings, check), settings, check)
-            return
-        cells = sparse_io.read(source, plan, self.source_spec.fill_cell(), settings)
-        cells = cells.reshaped(tuple(part.stop - part.start for part in box)).astype(self.target_spec.numpy_dtype)
-        sparse_io.write(_UnlockedTarget(self.target, check), box, cells, self.target_spec.fill_cell(), settings)
 
     @cached_property
     def can_copy_buffers(self) -> bool:
@@ -245,16 +211,15 @@ class ArrayCopy:
             return False
         if self.has_references or not self.picked.is_all(self.source_spec.shape):
             return False
-        source_config, target_config = (config_of(spec.codecs) for spec in (self.source_spec, self.target_spec))
-        fills = {spec.fill_cell().tobytes() for spec in (self.source_spec, self.target_spec)}
-        if source_config is None or target_config is None:
+        source_config, target_config = config_of(self.source_spec.codecs), config_of(self.target_spec.codecs)
+        if source_config is None or target_config is None or not same_settings(source_config, target_config):
             return False
-        return same_settings(source_config, target_config) and len(fills) == 1
+        return self.source_spec.fill_cell().tobytes() == self.target_spec.fill_cell().tobytes()
 
     def write_target(self, box: Box, values: Values, settings: Settings, check: Check | None = None) -> None:
         """Store a box of whole target chunks; ``check`` is called before each and may raise."""
         plan = make_plan(_whole_region(box), self.target.grid)
-        within = self._within(self.target, settings)
+        within = self._limit_threads(self.target, settings)
         execute.write(_UnlockedTarget(self.target, check), plan, values, self.target_spec.fill_cell(), within)
 
 
@@ -319,13 +284,22 @@ class _UnlockedTarget(WrappedSource):
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Store chunks; ``check`` is called before each."""
-        self.source.write_batch(pairs if self._check is None else _checked(pairs, self._check), durable=durable)
+
+        def checked_pairs() -> Iterator[tuple[Coords, Block]]:
+            for pair in pairs:
+                if self._check is not None:
+                    self._check()
+                yield pair
+
+        self.source.write_batch(checked_pairs(), durable=durable)
 
 
-def _checked(pairs: Iterable[tuple[Coords, Block]], check: Check) -> Iterator[tuple[Coords, Block]]:
-    for pair in pairs:
-        check()
-        yield pair
+def _chunk_ranges(axes: Sequence[Axis], box: Box) -> list[range]:
+    """Return the numbers of the chunks along each axis that a box of whole chunks has."""
+    return [
+        range(int(axis.find(part.start)), int(axis.find(part.stop - 1)) + 1)
+        for axis, part in zip(axes, box, strict=True)
+    ]
 
 
 def _whole_region(box: Box) -> Region:
@@ -338,11 +312,17 @@ def _whole_region(box: Box) -> Region:
 def copy_box(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None = None) -> None:
     """Copy one box of one array; ``check`` is called before each chunk and may raise."""
     if copy.is_sparse:
-        copy.copy_sparse(box, settings, check)
+        plan = make_plan(copy.picked.region(box), copy.source.grid)
+        if plan.basic:  # no points were picked
+            source = copy.source if check is None else _CheckedSource(copy.source, check)
+            cells = sparse_io.read(source, plan, copy.source_spec.fill_cell(), settings)
+            cells = cells.reshaped(tuple(part.stop - part.start for part in box)).astype(copy.target_spec.numpy_dtype)
+            sparse_io.write(_UnlockedTarget(copy.target, check), box, cells, copy.target_spec.fill_cell(), settings)
+            return
     elif copy.can_copy_buffers:
         _copy_buffers(copy, box, settings, check)
-    else:
-        copy.write_target(box, copy.read_source(box, settings, check), settings, check)
+        return
+    copy.write_target(box, copy.read_source(box, settings, check), settings, check)
 
 
 def _copy_buffers(copy: ArrayCopy, box: Box, settings: Settings, check: Check | None) -> None:
@@ -352,16 +332,21 @@ def _copy_buffers(copy: ArrayCopy, box: Box, settings: Settings, check: Check | 
     (Snappy), are decoded.
     """
     source, target = copy.source, copy.target
+    itemsize = copy.target_spec.numpy_dtype.itemsize
     raw, rest = [], []
-    for coords in _target_chunks(copy, box):
+    for coords in product(*_chunk_ranges(target.grid.axes, box)):
         if check is not None:
             check()
-        size = _common_size(copy, coords, source.pads_edges, target.pads_edges)
+        # the decoded bytes of the chunk, where both sides have the same: one may pad it, and the other not
+        whole = target.grid.chunk_shape(coords)
+        within = tuple(part.stop - part.start for part in target.grid.extent(coords))
+        size = prod(whole if target.pads_edges else within) * itemsize
+        is_common = whole == within or source.pads_edges == target.pads_edges
         try:
-            data = b"" if size is None else source.read_blosc(coords)
+            data = source.read_blosc(coords) if is_common else b""
         except (CorruptChunk, MissingChunks):  # a reader of cells tries again where a writer may be at work
             data = b""
-        if data is not None and size is not None and may_move(data, size):
+        if data is not None and is_common and may_move(data, size):
             raw.append((coords, data))
         elif data is not None:
             rest.append(coords)
@@ -370,25 +355,6 @@ def _copy_buffers(copy: ArrayCopy, box: Box, settings: Settings, check: Check | 
     for coords in rest:
         part = copy.target.grid.extent(coords)
         copy.write_target(part, copy.read_source(part, settings, check), settings, check)
-
-
-def _target_chunks(copy: ArrayCopy, box: Box) -> Iterator[Coords]:
-    """Yield the target's chunks in a box of whole ones."""
-    axes = copy.target.grid.axes
-    return product(
-        *(range(axis.find(part.start), axis.find(part.stop - 1) + 1) for axis, part in zip(axes, box, strict=True))
-    )
-
-
-def _common_size(copy: ArrayCopy, coords: Coords, source_pads: bool, target_pads: bool) -> int | None:
-    """Return the decoded bytes of a chunk, the same on both sides; None where one pads it and the other does not."""
-    grid = copy.target.grid
-    whole = grid.chunk_shape(coords)
-    within = tuple(part.stop - part.start for part in grid.extent(coords))
-    if whole != within and source_pads != target_pads:
-        return None
-    cells = prod(whole if target_pads else within)
-    return cells * copy.target_spec.numpy_dtype.itemsize
 
 
 # -- all arrays of a conversion --------------------------------------------------------------------------------------
@@ -433,18 +399,23 @@ class ConversionJob:
 
 
 class CopyProgress:
-    """How far the copies are: told to ``report``, written to the ``journal``. Boxes that it has are skipped."""
+    """Counts the boxes that are copied, for ``report`` and the ``journal``. Boxes that the journal has are skipped."""
 
     def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: ConversionJournal | None = None) -> None:
         self._report = report
         self._journal = journal
         self._lock = threading.Lock()
         self._began = time.perf_counter()
-        self._skips = {copy.path: _finished_boxes(copy, journal) for copy in copies}
+        self._skips: dict[str, Boxes | None] = dict.fromkeys(copy.path for copy in copies)
+        if journal is not None:
+            for copy in copies:
+                counts = tuple(cut.target.count for cut in copy.axis_cuts)
+                self._skips[copy.path] = journal.finished_boxes(copy.path, copy.chunks_per_box, counts)
         done = [copy.extent(skip) for copy in copies if (skip := self._skips[copy.path]) is not None]
         nbytes, chunks = (sum(part) for part in zip((0, 0), *done, strict=True))
-        total = sum(copy.nbytes for copy in copies), sum(copy.chunks for copy in copies)
-        self.current = Progress(nbytes, total[0], chunks, total[1], resumed_bytes=nbytes)
+        total_bytes = sum(copy.size * copy.target_spec.numpy_dtype.itemsize for copy in copies)
+        total_chunks = sum(copy.chunks for copy in copies)
+        self.current = Progress(nbytes, total_bytes, chunks, total_chunks, resumed_bytes=nbytes)
         report(self.current)
 
     def skip(self, copy: ArrayCopy) -> Boxes | None:
@@ -453,18 +424,14 @@ class CopyProgress:
 
     def __call__(self, copy: ArrayCopy, number: int, box: Box) -> None:
         """Count a box that is done."""
-        nbytes, chunks = copy.box_bytes(box), copy.chunks_in(box)
+        nbytes = prod(part.stop - part.start for part in box) * copy.target_spec.numpy_dtype.itemsize
+        axes = [cut.target for cut in copy.axis_cuts]
+        chunks = prod(len(some) for some in _chunk_ranges(axes, box))
         with self._lock:
             if self._journal is not None:
                 self._journal.add_box((copy.path, copy.chunks_per_box, number))
             self.current = self.current.advanced(nbytes, chunks, time.perf_counter() - self._began)
             self._report(self.current)
-
-
-def _finished_boxes(copy: ArrayCopy, journal: ConversionJournal | None) -> Boxes | None:
-    if journal is None:
-        return None
-    return journal.finished_boxes(copy.path, copy.chunks_per_box, tuple(cut.target.count for cut in copy.axis_cuts))
 
 
 def copy_arrays(copies: Sequence[ArrayCopy], progress: CopyProgress, settings: Settings) -> None:

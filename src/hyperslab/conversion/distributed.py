@@ -31,13 +31,13 @@ from hyperslab.stores.location import Location
 
 # A worker may die after it has said that a box is done, so each is flushed to the medium.
 SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)
-# Arrays that a worker keeps open at once.
+# Arrays that a worker keeps open at once, one after another of the same conversion: each holds files or connections.
 _MOST_OPEN = 8
 
 
 @dataclass(frozen=True, eq=False)
 class CopyTask:
-    """What a worker needs to copy boxes of one array.
+    """The order to a worker to copy boxes of one array.
 
     ``name`` is the same for all tasks of one conversion and array. ``hides_documents``: the target's documents are held
     back, see :class:`~hyperslab.conversion.staging.UnpublishedStore`.
@@ -101,9 +101,9 @@ def copy_distributed(
 
 
 class _OpenTask:
-    """Both sides of a task, open; as many boxes at once as the memory allows.
+    """Both sides of a task, open, for as many boxes at once as the memory allows.
 
-    They are closed when it is retired and the last box that uses it is done.
+    ``users``: how many boxes use it. It is closed when it is retired and the last of them is done.
     """
 
     def __init__(self, task: CopyTask) -> None:
@@ -112,12 +112,19 @@ class _OpenTask:
             raise Unsupported(
                 f"hyperslab {installed_version()} on a worker, {task.version} at the client", remedy=remedy
             )
-        self._users = 0
+        self.users = 0
         self._retired = False
+        place: Location | UnpublishedStore = task.target
+        if task.hides_documents:
+            store = task.target.store(read_only=False)
+            documents = ConversionJournal(store, UNFINISHED).documents()
+            if documents is None:
+                raise FormatError("the target is not being built any more", url=task.target.url)
+            place = UnpublishedStore(store, parse_documents(documents))
         with ExitStack() as readers:
             source = open_session(task.source)
             readers.callback(source.reader.close)
-            target = _open_target(task)
+            target = open_session(place, mode="r+", format=task.format)
             readers.callback(target.reader.close)
             source_spec, target_spec = _read_array(source, task.origin), _read_array(target, task.path)
             chunks = source.reader.chunks(task.origin), target.reader.chunks(task.path)
@@ -128,13 +135,9 @@ class _OpenTask:
             self.room = threading.BoundedSemaphore(self.copy.threads(1 << 16))
             self._readers = readers.pop_all()
 
-    def enter(self) -> None:
-        """Count one more box that uses it."""
-        self._users += 1
-
     def leave(self) -> None:
         """Count a box as done."""
-        self._users -= 1
+        self.users -= 1
         self._close_unused()
 
     def retire(self) -> None:
@@ -143,20 +146,9 @@ class _OpenTask:
         self._close_unused()
 
     def _close_unused(self) -> None:
-        if self._retired and not self._users:
+        if self._retired and not self.users:
             with suppress(NodeNotFound):
                 self._readers.close()
-
-
-def _open_target(task: CopyTask) -> OpenDataset:
-    place: Location | UnpublishedStore = task.target
-    if task.hides_documents:
-        store = task.target.store(read_only=False)
-        documents = ConversionJournal(store, UNFINISHED).documents()
-        if documents is None:
-            raise FormatError("the target is not being built any more", url=task.target.url)
-        place = UnpublishedStore(store, parse_documents(documents))
-    return open_session(place, mode="r+", format=task.format)
 
 
 def _read_array(session: OpenDataset, path: str) -> ArraySpec:
@@ -186,7 +178,7 @@ def _use_open_task(task: CopyTask) -> Iterator[_OpenTask]:
             _open_tasks[task.name] = _OpenTask(task)
         _open_tasks.move_to_end(task.name)
         sides = _open_tasks[task.name]
-        sides.enter()
+        sides.users += 1
         while len(_open_tasks) > _MOST_OPEN:
             _open_tasks.popitem(last=False)[1].retire()
     try:

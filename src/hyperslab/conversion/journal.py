@@ -32,7 +32,6 @@ import numpy as np
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.model.cells import Values
 from hyperslab.stores.base import Store
 from hyperslab.stores.files import version_of
 from hyperslab.stores.location import Location
@@ -244,21 +243,17 @@ def make_head(
     where: Location, items: Sequence[SourceNode], format: str, options: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the order of a conversion, as its journal keeps it (JSON values)."""
+    # An option stands there for people too: itself where it is short, else its digest.
+    texts = {name: repr(value) for name, value in options.items()}
     return {
         "journal": JOURNAL_VERSION,
         "version": installed_version(),
         "source": where.url,
         "format": format,
-        "options": {name: _option_text(value) for name, value in options.items()},
+        "options": {name: text if len(text) < 200 else digest(options[name]) for name, text in texts.items()},
         "documents": digest([(item.path, item.node, item.picked) for item in items]),
         "values": digest(_source_stamps(where)),
     }
-
-
-def _option_text(value: object) -> str:
-    """Return an option for the journal and for people: itself where it is short, else its digest."""
-    text = repr(value)
-    return text if len(text) < 200 else digest(value)
 
 
 def require_same_order(before: Mapping[str, Any], now: Mapping[str, Any], url: str) -> None:
@@ -305,7 +300,12 @@ def _feed(state: blake2b, value: object) -> None:
     kind = _HASHED_NAMES.get(type(value), type(value).__name__)
     match value:
         case np.ndarray() | np.generic():
-            _feed_cells(state, np.asarray(value))
+            cells = np.asarray(value)
+            _feed(state, f"{cells.dtype!r} {cells.shape}")
+            if cells.dtype.hasobject or cells.dtype.kind == "T":
+                _feed(state, cells.tolist())
+            else:
+                state.update(np.ascontiguousarray(cells).tobytes())
         case Enum():
             _feed(state, value.name)
         case _ if is_dataclass(value) and not isinstance(value, type):
@@ -326,11 +326,3 @@ def _feed(state: blake2b, value: object) -> None:
             text = kind if shown is object.__repr__ else f"{kind} {value!r}"
             data = text.encode("utf-8", "surrogatepass")
             state.update(b"%d:%b" % (len(data), data))
-
-
-def _feed_cells(state: blake2b, cells: Values) -> None:
-    _feed(state, f"{cells.dtype!r} {cells.shape}")
-    if cells.dtype.hasobject or cells.dtype.kind == "T":
-        _feed(state, cells.tolist())
-    else:
-        state.update(np.ascontiguousarray(cells).tobytes())

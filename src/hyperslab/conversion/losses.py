@@ -44,7 +44,7 @@ COLUMNS = "columns"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What ``node`` has and the target cannot hold: the ``feature`` and, for people, what becomes of it."""
+    """A ``feature`` of ``node`` that the target cannot hold and, for people, what becomes of it."""
 
     node: str
     feature: str
@@ -236,24 +236,24 @@ def _group_losses(path: str, spec: GroupSpec, features: Features) -> Iterator[Lo
 
 def _array_losses(path: str, spec: ArraySpec, features: Features) -> Iterator[Loss]:
     target = target_cell_type(spec, features)
-    if target is None:
-        lacking = next(need for need in required_features(spec.dtype) if need not in features)
-        yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
-    elif not isinstance(target, Char) and not _is_same_text(spec.dtype, target) and not same_type(spec.dtype, target):
-        wanted = list(required_features(spec.dtype))
-        lacking = next((need for need in wanted if need not in features), wanted[0])
-        yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(target)}")
+    match target:
+        case None:
+            lacking = next(need for need in required_features(spec.dtype) if need not in features)
+            yield Loss(path, lacking, f"cells of type {describe(spec.dtype)}: the array is left out")
+        case Char():
+            pass
+        case VlenString() if spec.numpy_dtype.kind == "U":  # text of any length holds the same as text of one width
+            pass
+        case _ if not same_type(spec.dtype, target):
+            wanted = list(required_features(spec.dtype))
+            lacking = next((need for need in wanted if need not in features), wanted[0])
+            yield Loss(path, lacking, f"cells of type {describe(spec.dtype)} become {describe(target)}")
     if not spec.shape and Feature.SCALARS not in features:
         yield Loss(path, Feature.SCALARS, "the 0-d array is left out")
     if any(spec.dims) and Feature.DIMENSIONS not in features:
         yield Loss(path, Feature.DIMENSIONS, f"the dimension names {', '.join(str(d) for d in spec.dims)} are lost")
     if spec.sparse is not None and Feature.SPARSE not in features:
         yield Loss(path, Feature.SPARSE, "the sparse array is stored dense")
-
-
-def _is_same_text(dtype: DataType, target: DataType) -> bool:
-    """Return whether text of one width became text of any length, which holds the same."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "U" and isinstance(target, VlenString)
 
 
 def unit_losses(path: str, node: Node) -> Iterator[Loss]:
@@ -288,12 +288,13 @@ def target_named_types(types: Mapping[str, Extension], features: Features) -> di
 
 def _attribute_gap(value: object, features: Features) -> tuple[Feature, str] | None:
     """Return what a format lacks to hold this value of an attribute, and what becomes of it there; None: nothing."""
-    if isinstance(value, ObjectReference | RegionReference):
-        return None if Feature.REFERENCES in features else (Feature.REFERENCES, ", a reference, becomes text")
+    match value:
+        case ObjectReference() | RegionReference():
+            return None if Feature.REFERENCES in features else (Feature.REFERENCES, ", a reference, becomes text")
+        case np.ndarray() | np.generic() if Feature.TYPED_ATTRIBUTES not in features:
+            return Feature.TYPED_ATTRIBUTES, f" loses its type {value.dtype}"
     if not isinstance(value, np.ndarray | np.generic):
         return None
-    if Feature.TYPED_ATTRIBUTES not in features:
-        return Feature.TYPED_ATTRIBUTES, f" loses its type {value.dtype}"
     if (kind := tag_of(value.dtype)) is None or features.issuperset({Feature.USER_TYPES, *required_features(kind)}):
         return None
     becomes = f"becomes {value.dtype}" if _has_plain_type(kind, features) else "is left out"
@@ -302,9 +303,12 @@ def _attribute_gap(value: object, features: Features) -> tuple[Feature, str] | N
 
 def _has_plain_type(kind: Extension, features: Features) -> bool:
     """Return whether a format without user types has attributes of the same bytes."""
-    if isinstance(kind, VlenArray | VlenBytes):
-        return False
-    return isinstance(kind, Enum) or Feature.STRUCTURED in features
+    match kind:
+        case VlenArray() | VlenBytes():
+            return False
+        case Enum():
+            return True
+    return Feature.STRUCTURED in features
 
 
 def target_attrs(attrs: Attrs, features: Features) -> dict[str, object]:

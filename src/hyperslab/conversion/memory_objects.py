@@ -44,6 +44,7 @@ def save(
 
         how: dict[str, Any] = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}
         return save_xarray(url, obj, **how, progress=progress, **options)
+    # What the caller has, of whatever library, is known by what it can do; nothing of ours is asked so.
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
         raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
     if hasattr(obj, "mask"):

@@ -95,19 +95,19 @@ def convert(
     was to be replaced). Invalid when one side lies in the other, or when it cannot be resumed.
     """
     source, target = two_sides(src, dst, storage_options)
-    encoding = Encoding(chunks, shards, codec)
-    more = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
+    settings = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
+    more = {name: value for name, value in settings.items() if value}
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
     request = _Request(
         source=source,
         target=target,
-        encoding=encoding,
+        encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
         layout=api.whole_options(target, format, layout),
-        options=_options_to_repeat(encoding, allow_loss, more),
+        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,
     )
@@ -117,7 +117,10 @@ def convert(
 
 @dataclass(frozen=True)
 class _Request:
-    """The arguments of a conversion, checked and with their defaults. ``options`` are those that the journal keeps."""
+    """The arguments of a conversion, checked and with their defaults.
+
+    ``options``: what a resumed call has to repeat, as the journal keeps it; some of them only where they are set.
+    """
 
     source: Location
     target: Location
@@ -134,25 +137,17 @@ class _Request:
     skip_damaged: bool
     verify: bool
 
-    @property
-    def source_options(self) -> dict[str, object]:
-        """Return the options that the source is opened with."""
-        return {name: self.options[name] for name in ("allow_external",) if name in self.options}
-
-
-def _options_to_repeat(encoding: Encoding, allow_loss: bool, more: Mapping[str, object]) -> dict[str, object]:
-    """Return what a resumed call has to repeat, as its journal keeps it: of ``more`` those that are set."""
-    options = {"chunks": encoding.chunks, "shards": encoding.shards, "codec": encoding.codec, "allow_loss": allow_loss}
-    return options | {name: value for name, value in more.items() if value}
-
 
 def _run(request: _Request, progress: bool | Report | None, scheduler: object) -> ConversionReport:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
-    format = _target_format(request)
+    format = get_format(request.format).variant(request.layout)
+    if request.encoding.shards is not None and Feature.SHARDS not in format.features:
+        raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
-        source = stack.enter_context(dataset_session(request.source, **request.source_options))
+        allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
+        source = stack.enter_context(dataset_session(request.source, **allowed))
         items, columns, damage = _collect_nodes(source, format, request)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
@@ -193,14 +188,6 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: object) -
     summary = _summary(job, request.target.url, done, recut)
     seconds = time.perf_counter() - started
     return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified, seconds=seconds)
-
-
-def _target_format(request: _Request) -> Format:
-    """Return the target's format, in the variant that its options mean; Unsupported for shards that it has not."""
-    format = get_format(request.format).variant(request.layout)
-    if request.encoding.shards is not None and Feature.SHARDS not in format.features:
-        raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
-    return format
 
 
 def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, ...]) -> ConversionReport:
@@ -252,7 +239,7 @@ def _collect_nodes(
 def _write_target(
     job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: object
 ) -> tuple[Progress, tuple[str, ...]]:
-    """Write the documents, then the cells. Return how far it came, and what is cut otherwise than asked."""
+    """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
     with dataset_session(
         staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, **request.layout
     ) as target:
@@ -265,20 +252,15 @@ def _write_target(
             if client is None:
                 copy_arrays(copies, progress, SETTINGS)
             else:
-                copy_distributed(
-                    client, copies, progress, request.source, _target_for_workers(staged, target), job.format.name
-                )
+                # as workers reach it: in a database it has another name until it is complete
+                reachable = staged
+                if target.origin is not None and target.format.traits.in_database:
+                    reachable = replace(staged, where=target.origin.where)
+                copy_distributed(client, copies, progress, request.source, reachable, job.format.name)
         finally:
             if staged.journal is not None:
                 staged.journal.write()
     return progress.current, tuple(describe_recut(copies, request.encoding))
-
-
-def _target_for_workers(staged: StagedTarget, target: OpenDataset) -> StagedTarget:
-    """Return the target as workers reach it: in a database it has another name until it is complete."""
-    if target.origin is None or not target.format.traits.in_database:
-        return staged
-    return replace(staged, where=target.origin.where)
 
 
 def _display_place(side: api.Target, where: Location) -> str:

@@ -8,7 +8,7 @@ Each node is planned as the features of the target's format allow (types, attrib
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +49,7 @@ from hyperslab.formats.base import Feature, Format, Reader, Writer
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
-from hyperslab.model.dtypes import NumpyDType, numpy_dtype
+from hyperslab.model.dtypes import numpy_dtype
 from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
@@ -120,36 +120,25 @@ def _trial_target(format: Format, where: Location, options: Mapping[str, object]
     if format.traits.in_database:
         yield None
         return
+    folder: str | None = None
     try:
-        trial = dataset_session(MemoryStore(), mode="x", format=format.name, **options)
-        target = trial.__enter__()
-    except HyperslabError as error:
-        # Formats of one file cannot be written into a store in memory: these are tried in a temporary folder below.
-        if where.scheme != "file" or not isinstance(error, Unsupported):
-            error.url = where.url
-            raise
-    else:
-        try:
+        with ExitStack() as stack:
+            try:
+                trial = dataset_session(MemoryStore(), mode="x", format=format.name, **options)
+                target = stack.enter_context(trial)
+            except HyperslabError as error:
+                if where.scheme != "file" or not isinstance(error, Unsupported):
+                    error.url = where.url
+                    raise
+                # Formats of one file cannot be written into a store in memory: they are tried in a temporary folder.
+                folder = stack.enter_context(TemporaryDirectory())
+            if folder is not None:
+                trial = dataset_session(Path(folder) / "trial", mode="x", format=format.name, **options)
+                target = stack.enter_context(trial)
             yield target.writer()
-        finally:
-            trial.__exit__(None, None, None)
-        return
-    with (
-        TemporaryDirectory() as folder,
-        _hide_trial_place(where, folder),
-        dataset_session(Path(folder) / "trial", mode="x", format=format.name, **options) as target,
-    ):
-        yield target.writer()
-
-
-@contextmanager
-def _hide_trial_place(where: Location, folder: str) -> Iterator[None]:
-    """Name the target in errors in place of the temporary file."""
-    try:
-        yield
     except HyperslabError as error:
-        if error.url is not None and error.url.startswith(folder):
-            error.url = where.url
+        if folder is not None and error.url is not None and error.url.startswith(folder):
+            error.url = where.url  # the temporary file means nothing to the caller
         raise
 
 
@@ -183,8 +172,7 @@ def find_losses(items: list[SourceNode], features: Features, *, as_it_is: bool =
     ``as_it_is``: source and target are of one format and keep their documents, so that units stay.
     """
     losses = [loss for item in items for loss in losses_of(item.path, item.node, features)]
-    if Feature.LABELS not in features:
-        losses += _label_losses(items)
+    losses += _label_losses(items) if Feature.LABELS not in features else ()
     if not as_it_is:
         losses += [loss for item in items for loss in unit_losses(item.path, item.node)]
     return tuple(losses)
@@ -219,7 +207,7 @@ def plan_nodes(
     items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool
 ) -> Iterator[TargetNode]:
     """Yield what each node becomes, without those that the target has no place for and all below them."""
-    sizes, longest = _selected_sizes(items), _longest_sizes(items)
+    sizes, longest = _dimension_sizes(items)
     gone: list[str] = []
     for item in items:
         if is_left_out(item.path, item.node, features) or any(f"{item.path}/".startswith(f"{top}/") for top in gone):
@@ -227,63 +215,51 @@ def plan_nodes(
             gone.append(item.path)
             continue
         if item.node.is_array and item.picked is not None:
+            cut = encoding
+            if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
+                # chunk lengths by dimension are meant for cells, so coordinates stay whole
+                cut = replace(encoding, chunks="auto", shards=None)
             try:
-                cut = _encoding_for(item.path, item.node, encoding)
                 spec, is_native = new_array(item.node, item.picked, cut, features, same_format=same_format)
             except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield TargetNode(item, spec, is_native)
         elif item.node.is_group:
-            node = _set_unlimited_lengths(item.node, _sizes_in_scope(longest, item.path))
-            yield TargetNode(
-                item, new_group(node, _sizes_in_scope(sizes, item.path), features, same_format=same_format)
+            # Unlimited dimensions are as long as the arrays: Zarr's documents do not say the length.
+            lengths = _sizes_in_scope(longest, item.path)
+            dims = tuple(
+                replace(dim, size=max(dim.size, lengths.get(dim.name) or 0)) if dim.unlimited else dim
+                for dim in item.node.dims
             )
+            selected = _sizes_in_scope(sizes, item.path)
+            yield TargetNode(item, new_group(item.node.evolve(dims=dims), selected, features, same_format=same_format))
         else:
             yield TargetNode(item, item.node)
 
 
-def _encoding_for(path: str, spec: ArraySpec, encoding: Encoding) -> Encoding:
-    """Return how an array is cut: chunk lengths by dimension are meant for cells, so coordinates stay whole."""
-    if spec.dims != (split(path)[1],) or not isinstance(encoding.chunks, Mapping):
-        return encoding
-    return replace(encoding, chunks="auto", shards=None)
+_Sizes = dict[tuple[str, str], int | None]
+"""By group and dimension name."""
 
 
-def _selected_sizes(items: list[SourceNode]) -> dict[tuple[str, str], int | None]:
-    """Return the lengths left where cells are selected, by group and dimension; None for a dimension that is gone."""
-    sizes: dict[tuple[str, str], int | None] = {}
+def _dimension_sizes(items: list[SourceNode]) -> tuple[_Sizes, _Sizes]:
+    """Return the lengths left where cells are selected, None for a dimension that is gone; and those of the longest
+    array of each group."""
+    selected: _Sizes = {}
+    longest: _Sizes = {}
     for item in items:
-        if item.node.is_array and item.picked is not None:
-            folder = split(item.path)[0]
-            lengths = dict(zip(item.picked.kept, item.picked.shape, strict=True))
-            for axis, dim in enumerate(item.node.dims):
-                if dim is not None and lengths.get(axis) != item.node.shape[axis]:
-                    sizes[folder, dim] = lengths.get(axis)
-    return sizes
+        if not item.node.is_array:
+            continue
+        folder, picked = split(item.path)[0], item.picked
+        lengths = {} if picked is None else dict(zip(picked.kept, picked.shape, strict=True))
+        for axis, (dim, size) in enumerate(zip(item.node.dims, item.node.shape, strict=True)):
+            if dim is not None:
+                longest[folder, dim] = max(size, longest.get((folder, dim)) or 0)
+                if picked is not None and lengths.get(axis) != size:
+                    selected[folder, dim] = lengths.get(axis)
+    return selected, longest
 
 
-def _longest_sizes(items: list[SourceNode]) -> dict[tuple[str, str], int]:
-    """Return by group and dimension name how long the longest array of the group is."""
-    longest: dict[tuple[str, str], int] = {}
-    for item in items:
-        if item.node.is_array:
-            folder = split(item.path)[0]
-            for dim, size in zip(item.node.dims, item.node.shape, strict=True):
-                if dim is not None:
-                    longest[folder, dim] = max(size, longest.get((folder, dim), 0))
-    return longest
-
-
-def _set_unlimited_lengths(spec: GroupSpec, longest: Mapping[str, int | None]) -> GroupSpec:
-    """Return a group whose unlimited dimensions are as long as its arrays: Zarr's documents do not say the length."""
-    return spec.evolve(
-        dims=tuple(
-            replace(dim, size=max(dim.size, longest.get(dim.name) or 0)) if dim.unlimited else dim for dim in spec.dims
-        )
-    )
-
-
-def _sizes_in_scope(sizes: Mapping[tuple[str, str], int | None], group: str) -> dict[str, int | None]:
+def _sizes_in_scope(sizes: _Sizes, group: str) -> dict[str, int | None]:
     """Return the sizes of dimensions as arrays in or below a group use them; arrays nearer to the group win."""
     below = [entry for entry in sizes if not group or entry[0] == group or entry[0].startswith(f"{group}/")]
     # Longest paths first, so that what is nearest to the group is put last and wins.
@@ -317,7 +293,9 @@ def new_array(
     codecs = parse_codec("default" if encoding.codec is None else encoding.codec, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
     sparse = spec.sparse if Feature.SPARSE in features else None
-    fill = None if spec.fill_value is None else _convert_fill_value(spec, numpy_dtype(dtype))
+    fill = spec.fill_value
+    if fill is not None and spec.numpy_dtype != numpy_dtype(dtype):
+        fill = as_type(spec.fill_cell(), numpy_dtype(dtype))[()]
     wish = ArraySpec(
         shape=picked.shape,
         dtype=dtype,
@@ -331,11 +309,6 @@ def new_array(
         layout=layout,
     )
     return wish, False
-
-
-def _convert_fill_value(spec: ArraySpec, dtype: NumpyDType) -> object:
-    """Return the fill value as a cell of another type."""
-    return spec.fill_value if spec.numpy_dtype == dtype else as_type(spec.fill_cell(), dtype)[()]
 
 
 def new_group(spec: GroupSpec, sizes: Mapping[str, int | None], features: Features, *, same_format: bool) -> GroupSpec:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ P = TypeVar("P", bound=Pointer)
 
 @dataclass(frozen=True, eq=False)
 class ReferenceMap:
-    """Where the links and references of an open source lead in a copy at ``target``.
+    """Leads the links and references of an open source to where they lead in a copy at ``target``.
 
     ``places``: the path there of each node that is copied, ``whole``: all of them are; ``cut``: the arrays of which
     only some cells are copied, so that regions of them stay regions of the source.
@@ -48,12 +49,12 @@ class ReferenceMap:
         """Return a link, or a node with its attributes, as it is to be in the copy."""
         if node.is_link:
             return self.map_pointer(node)
-        if not any(isinstance(value, ObjectReference | RegionReference) for value in node.attrs.values()):
-            return node
-        return node.evolve(attrs={name: self._value(value) for name, value in node.attrs.items()})
-
-    def _value(self, value: object) -> object:
-        return self.map_pointer(value) if isinstance(value, ObjectReference | RegionReference) else value
+        mapped = {
+            name: self.map_pointer(value)
+            for name, value in node.attrs.items()
+            if isinstance(value, ObjectReference | RegionReference)
+        }
+        return node.evolve(attrs={**node.attrs, **mapped}) if mapped else node
 
     def map_cells(self, values: Values, dtype: DataType) -> Values:
         """Return cells with their references as they are to be in the copy; the same array where there are none."""
@@ -65,21 +66,19 @@ class ReferenceMap:
             column = mapped if name is None else mapped[name]
             for place, cell in enumerate(column.flat):
                 if isinstance(cell, ObjectReference | RegionReference):
-                    column.flat[place] = self._map_cached(cell)
+                    key = (cell, cell.object_id, cell.source_object_id)
+                    if key not in self.cache:
+                        self.cache[key] = self.map_pointer(cell)
+                    column.flat[place] = self.cache[key]
         return mapped
-
-    def _map_cached(self, cell: ObjectReference | RegionReference) -> ObjectReference | RegionReference:
-        key = (cell, cell.object_id, cell.source_object_id)
-        found = self.cache.get(key)
-        if found is None:
-            found = self.cache[key] = self.map_pointer(cell)
-        return found
 
     def map_pointer(self, pointer: P) -> P:
         """Return a link or reference as it is to be in the copy; one that leads nowhere keeps its words."""
-        reader, path = self.source.reader, _target_path(pointer)
+        path: str | None = None
+        with suppress(Invalid):  # text that is no path
+            path = join("", pointer.target if isinstance(pointer, Link) else pointer.path)
         try:
-            place = reader.place_of(pointer)
+            place = self.source.reader.place_of(pointer)
         except HyperslabError:  # what is missing, or must not be read
             return self._map_unresolved(pointer)
         if place is not None or path is None:
@@ -119,14 +118,6 @@ def _redirect(pointer: P, path: str, source: str) -> P:
     if isinstance(pointer, Link):
         return replace(pointer, target=f"/{path}", source=source)
     return replace(pointer, path=f"/{path}", source=source, home=None)
-
-
-def _target_path(pointer: Pointer) -> str | None:
-    """Return the path of the target in its dataset; None for text that is no path."""
-    try:
-        return join("", pointer.target if isinstance(pointer, Link) else pointer.path)
-    except Invalid:
-        return None
 
 
 def build_reference_map(

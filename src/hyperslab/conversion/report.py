@@ -15,7 +15,7 @@ from hyperslab.model.spec import Chunks
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a second read of both sides compared, all of it equal: numbers of nodes, attributes, cells and bytes."""
+    """Numbers of nodes, attributes, cells and bytes that a second read of both sides found equal."""
 
     groups: int
     arrays: int

@@ -67,16 +67,13 @@ class ArraySelection:
     def region(self, box: Box) -> Region:
         """Return the region of the source that a box of the result comes from."""
         axes = list(self.axes)
-        for axis, part in zip(self.kept, box, strict=True):
-            axes[axis] = _narrow_axis(axes[axis], part)
+        for number, part in zip(self.kept, box, strict=True):
+            match axes[number]:
+                case PositionList(positions):
+                    axes[number] = PositionList(positions[part])
+                case Range(start=start, step=step):
+                    axes[number] = Range(start + part.start * step, part.stop - part.start, step)
         return Region(tuple(axes))
-
-
-def _narrow_axis(axis: Axis, part: slice) -> Axis:
-    """Return the part of an axis that a slice of the result comes from."""
-    if isinstance(axis, PositionList):
-        return PositionList(axis.positions[part])
-    return Range(axis.start + part.start * axis.step, part.stop - part.start, axis.step)
 
 
 def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> ArraySelection:
@@ -92,12 +89,9 @@ def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> Ar
         key += [slice(None)] * (len(spec.shape) - len(key))
         key = [isel.get(dim, item) if dim is not None else item for dim, item in zip(spec.dims, key, strict=True)]
     selection = outer(tuple(key), spec.shape)
-    kept = tuple(axis for axis, item in enumerate(key) if not _is_single(item))
+    # one position drops its axis
+    kept = tuple(axis for axis, item in enumerate(key) if isinstance(item, slice) or np.ndim(item))
     return ArraySelection(selection.region.axes, kept, selection.shape)
-
-
-def _is_single(item: object) -> bool:
-    return isinstance(item, int | np.integer) or (isinstance(item, np.ndarray) and item.ndim == 0)
 
 
 def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None:
@@ -112,9 +106,9 @@ def select_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], pick
     """Return the labels of the selected cells, by dimension, of an array that has labels itself."""
     if not indexes:
         return {}
-    names = ((dims[axis], picked.axes[axis]) for axis in picked.kept)
+    axes = ((dims[axis], picked.axes[axis]) for axis in picked.kept)
     return {
-        name: _select_from_index(indexes[name], axis) for name, axis in names if name is not None and name in indexes
+        name: _select_from_index(indexes[name], axis) for name, axis in axes if name is not None and name in indexes
     }
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -19,7 +20,6 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import ArraySelection, Select, check_dimensions, pick
@@ -39,6 +39,7 @@ from hyperslab.formats.single_array.document import DEFAULT
 from hyperslab.formats.single_array.draft import main_arrays, names_in
 from hyperslab.group.links import follow_within
 from hyperslab.integrity.cells import read_through
+from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import child, join, normalize, outward, split
@@ -118,15 +119,13 @@ def _find_only_array(session: OpenDataset, nodes: Mapping[str, Node]) -> list[So
         raise Invalid(message, url=session.url, remedy="choose one by path= (--path)")
     folder = split(mains[0])[0]
     others = {join(folder, name): spec for name, spec in beside[folder].items()}
+    # links, and groups with attributes, have no place in the target, and are told as losses
     lost = [
-        SourceNode(path, path, node) for path, node in nodes.items() if path not in ("", folder) and _has_content(node)
+        SourceNode(path, path, node)
+        for path, node in nodes.items()
+        if path not in ("", folder) and (node.is_link or (node.is_group and node.attrs))
     ]
     return _gather_in_group(session, mains[0], arrays[mains[0]], others) + lost
-
-
-def _has_content(node: Node) -> bool:
-    """Return whether something is lost without a node that is no array."""
-    return node.is_link or (node.is_group and bool(node.attrs))
 
 
 def find_array_with_coordinates(
@@ -141,20 +140,18 @@ def _gather_in_group(
 ) -> list[SourceNode]:
     """Return a group of the attributes and unlimited dimensions that apply to an array, the array, then the others."""
     folder, name = split(path)
-    group = session.reader.node(folder)
-    attrs = group.attrs if group.is_group else {}
-    declared = {dim.name: dim for above in [*outward(folder)][::-1] for dim in _declared_dims(session, above)}
-    kept = tuple(dim for name, dim in declared.items() if name in spec.dims)
+    attrs: Attrs = {}
+    dims: dict[str, Dimension] = {}
+    for above in [*outward(folder)][::-1]:  # what the nearest group declares is put last, and wins
+        group = session.reader.node(above)
+        if group.is_group:
+            attrs = group.attrs
+            dims |= {dim.name: dim for dim in group.dims if dim.name in spec.dims}
     parts = [
-        SourceNode("", folder, GroupSpec(attrs=attrs, dims=kept), whole=False),
+        SourceNode("", folder, GroupSpec(attrs=attrs, dims=tuple(dims.values())), whole=False),
         SourceNode(name or DEFAULT, path, spec),
     ]
     return parts + [SourceNode(split(other)[1], other, found) for other, found in others.items() if other != path]
-
-
-def _declared_dims(session: OpenDataset, group: str) -> tuple[Dimension, ...]:
-    node = session.reader.node(group)
-    return node.dims if node.is_group else ()
 
 
 def find_coordinates(
@@ -212,8 +209,13 @@ def select_nodes(
         for part in parts
     ]
     for dim in select.dims:
-        lengths = set(_lengths(items, dim))
-        if any(before for before, _ in lengths) and not any(left for _, left in lengths):
+        before, left = 0, 0  # the largest length of the dimension in an array, and that which is selected
+        for item in items:
+            if item.node.is_array and item.picked is not None and dim in item.node.dims:
+                axis, kept = item.node.dims.index(dim), item.picked.kept
+                before = max(before, item.node.shape[axis])
+                left = max(left, item.picked.shape[kept.index(axis)] if axis in kept else 1)
+        if before and not left:
             _log.warning("what is selected along %s is an empty range: no cell of it is converted", dim)
     return items
 
@@ -225,25 +227,16 @@ def add_missing_markers(session: OpenDataset, items: list[SourceNode], format: F
     """
     if session.format == format:
         return items
-    return [replace(item, node=_add_missing_marker(session, item.node, format.features)) for item in items]
-
-
-def _add_missing_marker(session: OpenDataset, spec: Node, features: Features) -> Node:
-    if not spec.is_array:
-        return spec
-    attrs, cells = with_missing(session, spec), target_cell_type(spec, features)
-    if attrs is spec.attrs or not isinstance(cells, np.dtype) or cells.kind not in "iufc":
-        return spec
-    marker = as_type(spec.fill_cell(), cells)[()]
-    return spec.evolve(attrs={name: marker if name == FILL else value for name, value in attrs.items()})
-
-
-def _lengths(items: list[SourceNode], dim: str) -> Iterator[tuple[int, int]]:
-    """Yield a dimension's length in each array, and the length that is selected of it."""
+    marked = []
     for item in items:
-        if item.node.is_array and item.picked is not None and dim in item.node.dims:
-            axis, kept = item.node.dims.index(dim), item.picked.kept
-            yield item.node.shape[axis], item.picked.shape[kept.index(axis)] if axis in kept else 1
+        spec = item.node
+        if spec.is_array:
+            attrs, cells = with_missing(session, spec), target_cell_type(spec, format.features)
+            if attrs is not spec.attrs and isinstance(cells, np.dtype) and cells.kind in "iufc":
+                marker = as_type(spec.fill_cell(), cells)[()]
+                item = replace(item, node=spec.evolve(attrs={**attrs, FILL: marker}))
+        marked.append(item)
+    return marked
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------
@@ -273,7 +266,10 @@ class SourceDamage:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return one problem per damaged node, sorted by path."""
-        return tuple(Problem(path, "damaged", _error_text(error)) for path, error in sorted(self.errors.items()))
+        return tuple(
+            Problem(path, "damaged", error.said if error.key is None else f"{error.said} [key={error.key}]")
+            for path, error in sorted(self.errors.items())
+        )
 
     def raise_error(self, *, rest: bool = True) -> NoReturn:
         """Raise the one error, or a FormatError that lists them all.
@@ -291,15 +287,6 @@ class SourceDamage:
         remedy = f"repair it, or {_REMEDY}" if rest else f"repair it; {_NOTHING}"
         raise FormatError(message, problems=self.problems, url=found[0][1].url, remedy=remedy) from found[0][1]
 
-    def log(self) -> None:
-        """Log each node that is left out as a warning."""
-        for problem in self.problems:
-            _log.warning("left out, for it is damaged: %s", problem)
-
-
-def _error_text(error: HyperslabError) -> str:
-    return f"{error.said} [key={error.key}]" if error.key is not None else error.said
-
 
 def drop_damaged(source: OpenDataset, items: Sequence[SourceNode], damage: SourceDamage) -> list[SourceNode]:
     """Return the nodes of which every selected cell can be read, in order, and log the others.
@@ -310,7 +297,8 @@ def drop_damaged(source: OpenDataset, items: Sequence[SourceNode], damage: Sourc
     scan_damage(source, items, damage)
     if damage and not _can_copy_rest(items, damage):
         damage.raise_error(rest=False)
-    damage.log()
+    for problem in damage.problems:
+        _log.warning("left out, for it is damaged: %s", problem)
     return [item for item in items if not damage.covers(item.origin)]
 
 
@@ -326,19 +314,16 @@ def _can_copy_rest(items: Sequence[SourceNode], damage: SourceDamage) -> bool:
 def scan_damage(source: OpenDataset, items: Sequence[SourceNode], damage: SourceDamage) -> None:
     """Read every selected cell of every array, and add the first error of each array that has one to ``damage``."""
     for item in items:
-        if item.node.is_array and item.picked is not None and not damage.covers(item.origin):
-            try:
-                _read_selection(source.reader.chunks(item.origin), item.node, item.picked)
-            except DAMAGE as error:
-                damage.errors[item.origin] = error.locate(url=source.url, node=item.origin)
-
-
-def _read_selection(source: ChunkSource, spec: ArraySpec, picked: ArraySelection) -> None:
-    if 0 in picked.shape:
-        return
-    region = picked.region(tuple(slice(0, length) for length in picked.shape))
-    chunks = (piece.coords for piece in make_plan(region, source.grid))
-    each_batch(lambda coords: read_through(source, spec, coords, _SETTINGS), chunks, _SETTINGS.threads)
+        spec, picked = item.node, item.picked
+        if not spec.is_array or picked is None or 0 in picked.shape or damage.covers(item.origin):
+            continue
+        try:
+            chunks = source.reader.chunks(item.origin)
+            region = picked.region(tuple(slice(0, length) for length in picked.shape))
+            coords = (piece.coords for piece in make_plan(region, chunks.grid))
+            each_batch(partial(read_through, chunks, spec, settings=_SETTINGS), coords, _SETTINGS.threads)
+        except DAMAGE as error:
+            damage.errors[item.origin] = error.locate(url=source.url, node=item.origin)
 
 
 @contextmanager

@@ -114,7 +114,10 @@ def _stage_resumable(path: str, overwrite: bool, head: Head) -> Iterator[StagedT
             staged = _find_interrupted(journal, head, target, half)
             if staged is None:
                 refuse_taken(target, overwrite)
-                staged = _start_folder(journal, head, half)
+                remove(half)
+                os.mkdir(half)
+                journal.begin({**head, "place": _inode(half)})
+                staged = StagedTarget(Location.of(half), Location.of(half), journal)
             with _log_what_is_kept(target):
                 yield staged
             if staged.where.path == half:
@@ -153,15 +156,6 @@ def _find_interrupted(journal: ConversionJournal, head: Head, target: str, half:
     journal.load()
     where = Location.of(places[0])
     return StagedTarget(where, where, journal, has_documents=True)
-
-
-def _start_folder(journal: ConversionJournal, head: Head, half: str) -> StagedTarget:
-    """Make an empty folder to build in, and begin its journal."""
-    remove(half)
-    os.mkdir(half)
-    journal.begin({**head, "place": _inode(half)})
-    where = Location.of(half)
-    return StagedTarget(where, where, journal)
 
 
 # A rename keeps the inode: a conversion that was killed between the rename and the end of its journal finds its target
@@ -387,27 +381,21 @@ class UnpublishedStore(WrappedStore):
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Write by the store's own group commit, else one by one."""
+
+        def cells() -> Iterator[tuple[str, Buffer]]:
+            for key, value in pairs:
+                # Documents may change even when cells are written, where cells stand in them.
+                if self._collects_documents or key in self.documents:
+                    # In the order in which each was last put.
+                    self.documents.pop(check_key(key), None)
+                    self.documents[key] = bytes(value)
+                else:
+                    yield key, value
+
         if self._collects_documents:
-            self._keep_documents(pairs)
+            list(cells())
         else:
-            self._store.put_many(self._cells(pairs), durable=durable)
-
-    def _cells(self, pairs: Iterable[tuple[str, Buffer]]) -> Iterator[tuple[str, Buffer]]:
-        """Yield what is not held back.
-
-        Documents may change even when cells are written, where cells stand in them.
-        """
-        for key, value in pairs:
-            if key in self.documents:
-                self._keep_documents([(key, value)])
-            else:
-                yield key, value
-
-    def _keep_documents(self, pairs: Iterable[tuple[str, Buffer]]) -> None:
-        """Keep the values, in the order in which each was last put."""
-        for key, value in pairs:
-            self.documents.pop(check_key(key), None)
-            self.documents[key] = bytes(value)
+            self._store.put_many(cells(), durable=durable)
 
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
@@ -436,7 +424,10 @@ class UnpublishedStore(WrappedStore):
             try:
                 self._store.put(key, value, durable=True)
             except (StorageError, ReadOnly):
-                if not self._has(key, value):
+                is_stored = False
+                with suppress(StorageError):
+                    is_stored = self._store.get(key) == value
+                if not is_stored:
                     raise
         try:
             wrong = [key for key, value in documents if self._store.get(key) != value]
@@ -445,13 +436,6 @@ class UnpublishedStore(WrappedStore):
             return
         if wrong:
             raise StorageError("what was written is not what is read", url=self.url, key=wrong[0])
-
-    def _has(self, key: str, value: bytes) -> bool:
-        """Return whether the value is known to be stored."""
-        try:
-            return bool(self._store.get(key) == value)
-        except StorageError:
-            return False
 
 
 def publication_order(documents: Mapping[str, bytes]) -> list[tuple[str, bytes]]:

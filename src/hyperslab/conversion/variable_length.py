@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from hyperslab.formats.base import Feature
 from hyperslab.model.cells import Values, as_bytes, longest_text
 from hyperslab.model.dtypes import (
     DataType,
-    Extension,
     NumpyDType,
     ObjectRef,
     RegionRef,
@@ -68,31 +66,21 @@ def drop_non_utf8(
 ) -> tuple[list[TargetNode], tuple[Loss, ...]]:
     """Return the nodes without arrays of bytes that are no UTF-8, for a target that spells bytes as text; and the
     losses."""
-    candidates = [plan for plan in nodes if _has_bytes(plan)]
+    candidates = [
+        plan for plan in nodes if not plan.is_native and plan.node.is_array and isinstance(plan.node.dtype, VlenBytes)
+    ]
     if not candidates or all(codec.name != "utf8_bytes" for codec in adapt(_BYTES).codecs):
         return nodes, ()
     message = "bytes that are no UTF-8 have no place where bytes are stored as text: the array is left out"
-    dropped = {plan.source.path for plan in candidates if not _is_utf8(source, plan)}
-    losses = tuple(Loss(plan.source.path, Feature.VLEN, message) for plan in candidates if plan.source.path in dropped)
-    return [plan for plan in nodes if plan.source.path not in dropped], losses
-
-
-def _has_bytes(plan: TargetNode) -> bool:
-    return not plan.is_native and plan.node.is_array and isinstance(plan.node.dtype, VlenBytes)
-
-
-def _is_utf8(source: OpenDataset, plan: TargetNode) -> bool:
-    """Return whether all selected cells, and the fill value, are UTF-8."""
-    if not plan.source.node.is_array or plan.source.picked is None:
-        return True
-    fill = np.asarray(plan.source.node.fill_cell())
-    for block in chain([fill], read_blocks(source, plan.source.origin, plan.source.picked)):
-        for cell in block.flat:
-            try:
-                as_bytes(cell).decode()
-            except UnicodeDecodeError:
-                return False
-    return True
+    losses: dict[str, Loss] = {}
+    for plan in candidates:
+        try:
+            for block in all_cells(source, plan.source):
+                for cell in block.flat:
+                    as_bytes(cell).decode()
+        except UnicodeDecodeError:
+            losses[plan.source.path] = Loss(plan.source.path, Feature.VLEN, message)
+    return [plan for plan in nodes if plan.source.path not in losses], tuple(losses.values())
 
 
 def _measure_fields(source: OpenDataset, plan: TargetNode, references: ReferenceMap | None) -> TargetNode:
@@ -101,36 +89,35 @@ def _measure_fields(source: OpenDataset, plan: TargetNode, references: Reference
     A target may store them in fields of one width.
     """
     spec, origin, picked = plan.node, plan.source.node, plan.source.picked
-    rows = spec.is_array and isinstance(spec.dtype, np.dtype) and spec.dtype.hasobject
-    if plan.is_native or not rows or not spec.is_array or picked is None:
+    if plan.is_native or picked is None or not spec.is_array or not origin.is_array:
         return plan
-    if not origin.is_array:
+    if not isinstance(spec.dtype, np.dtype) or not spec.dtype.hasobject:
         return plan
-    kinds = dict(tagged_fields(spec.numpy_dtype))
-    widths = dict.fromkeys((name for name in spec.numpy_dtype.names or () if spec.numpy_dtype[name].hasobject), 0)
+    row = spec.dtype
+    kinds = dict(tagged_fields(row))
+    widths = dict.fromkeys((name for name in row.names or () if row[name].hasobject), 0)
     for block in read_blocks(source, plan.source.origin, picked):
         moved = block if references is None else references.map_cells(block, origin.dtype)
         for name in widths:
-            widths[name] = max([widths[name], *(_text_length(cell, kinds.get(name)) for cell in moved[name].flat)])
+            match kinds.get(name):
+                case ObjectRef() | RegionRef() as kind:
+                    lengths = [len(text_of(cell, kind)) for cell in moved[name].flat]
+                case _:
+                    lengths = [0 if cell is None else len(cell) for cell in moved[name].flat]
+            widths[name] = max([widths[name], *lengths])
     return replace(plan, node=spec.evolve(layout={**spec.layout, "widths": widths}))
-
-
-def _text_length(cell: Any, kind: Extension | None) -> int:
-    if isinstance(kind, ObjectRef | RegionRef):
-        return len(text_of(cell, kind))
-    return 0 if cell is None else len(cell)
 
 
 def _measure_array(source: OpenDataset, plan: TargetNode, room_for_text: RoomForText) -> TargetNode | None:
     """Return an array of text with the target's attributes for its longest one; None if a text ends in NUL."""
-    spec, origin, picked = plan.node, plan.source.node, plan.source.picked
-    if plan.is_native or not spec.is_array or not isinstance(spec.dtype, VlenString):
+    spec = plan.node
+    if plan.is_native or not spec.is_array or not isinstance(spec.dtype, VlenString) or plan.source.picked is None:
         return plan
-    if not origin.is_array or picked is None:
-        return plan
-    longest = _longest_text(source, plan.source.origin, origin, picked)
-    if longest is None:
-        return None
+    longest = 0
+    for block in all_cells(source, plan.source):
+        if any(str(cell).endswith("\0") for cell in block.flat):
+            return None
+        longest = max(longest, longest_text(block))
     try:
         room = room_for_text(longest)
     except HyperslabError as error:
@@ -138,14 +125,11 @@ def _measure_array(source: OpenDataset, plan: TargetNode, room_for_text: RoomFor
     return replace(plan, node=spec.evolve(attrs={**room, **spec.attrs}))
 
 
-def _longest_text(source: OpenDataset, path: str, spec: ArraySpec, picked: ArraySelection) -> int | None:
-    """Return the length of the longest selected text, and of the fill value; None if one ends in NUL."""
-    longest = 0
-    for block in chain([np.asarray(spec.fill_cell())], read_blocks(source, path, picked)):
-        if any(str(cell).endswith("\0") for cell in block.flat):
-            return None
-        longest = max(longest, longest_text(block))
-    return longest
+def all_cells(source: OpenDataset, item: SourceNode) -> Iterator[Values]:
+    """Yield the fill value of an array, then the selected cells, those of one chunk at a time."""
+    if item.node.is_array and item.picked is not None:
+        yield np.asarray(item.node.fill_cell())
+        yield from read_blocks(source, item.origin, item.picked)
 
 
 def read_blocks(source: OpenDataset, path: str, picked: ArraySelection) -> Iterator[Values]:
@@ -165,7 +149,7 @@ _TEXT = VlenString | ObjectRef | RegionRef
 
 @dataclass(slots=True)
 class _LengthStats:
-    """Of the cells seen so far: characters and bytes of the longest; if all are UTF-8, and none ends with NUL."""
+    """Characters and bytes of the longest cell so far; if all cells are UTF-8, and none ends with NUL."""
 
     chars: int = 1
     nbytes: int = 1
@@ -191,39 +175,34 @@ def fit_fixed_length(
 
     Of a target that holds one array the first of them is that one: its text has one length, that of coordinates any.
     """
-    found = []
+    fitted = []
     # A target of one array has text of any length in coordinates only.
     narrow = features if features & {Feature.ARRAYS, Feature.GROUPS} else features - {Feature.STRINGS}
     for item in items:
         is_main = item.node.is_array and narrow is not features
-        found.append(_fit_array(source, item, narrow if is_main else features, references))
+        fitted.append(_fit_array(source, item, narrow if is_main else features, references))
         narrow = features if is_main else narrow
-    return found
+    return fitted
 
 
 def _fit_array(
     source: OpenDataset, item: SourceNode, features: Features, references: ReferenceMap | None
 ) -> SourceNode:
+    """Return an array with a type that its cells fit into, where the target has none for them as they are."""
     spec = item.node
     if not spec.is_array or item.picked is None or target_type(spec.dtype, features) is not None:
         return item
     if not (isinstance(spec.dtype, _TEXT | VlenBytes) or spec.numpy_dtype.names or spec.numpy_dtype.kind == "S"):
         return item
-    cells = (
-        each if references is None else references.map_cells(each, spec.dtype)
-        for each in _all_cells(source, item, spec)
-    )
+    cells = all_cells(source, item)
+    if references is not None:
+        cells = (references.map_cells(block, spec.dtype) for block in cells)
     found = _fixed_type(spec.dtype, spec.numpy_dtype, cells, features)
     return item if found is None else replace(item, node=spec.evolve(layout={**spec.layout, FITS: found}))
 
 
-def _all_cells(source: OpenDataset, item: SourceNode, spec: ArraySpec) -> Iterator[Values]:
-    yield np.asarray(spec.fill_cell())
-    if item.picked is not None:
-        yield from read_blocks(source, item.origin, item.picked)
-
-
 def _fixed_type(dtype: DataType, base: NumpyDType, cells: Iterator[Values], features: Features) -> DataType | None:
+    """Return the type of one length that holds all of these cells; None where the target has none."""
     if base.names:
         return _fixed_row_type(base, cells, features)
     longest = _LengthStats()

@@ -17,7 +17,6 @@ from hyperslab.chunks.progress import Report
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.checksums import WORDS
 from hyperslab.codecs.registry import as_codecs
-from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check, ConversionJob, CopyProgress, copy_box
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.plan import render_documents
@@ -85,9 +84,8 @@ def is_lossy(codecs: Iterable[object]) -> bool:
 
 
 def _steps(codecs: Iterable[object]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Names and configurations of codecs, of the model or as documents have them."""
-    found = [as_codecs([codec])[0] for codec in codecs]
-    return [(codec.name, codec.config) for codec in found]
+    """Return names and configurations of codecs, of the model or as documents have them."""
+    return [(codec.name, codec.config) for codec in as_codecs(list(codecs))]
 
 
 _AGAIN = "convert again"
@@ -99,24 +97,24 @@ def verify_target(
     """Return what was equal; FormatError or CorruptChunk at the first node, box or stored value that differs."""
     with dataset_session(src) as source, dataset_session(staged.reopen_place(), format=job.format.name) as target:
         try:
-            return _compare_datasets(job, source, target, staged, report, keyed)
+            # Documents are made once more and compared byte by byte: a reader may look at one copy of several only.
+            if keyed:
+                compare_stored_documents(render_documents(job.format, job.nodes, job.options), target)
+            dims = Feature.DIMENSIONS in job.format.features
+            attributes = 0
+            for plan in job.nodes:
+                node = target.reader.node(plan.source.path)
+                if not plan.node.is_link:
+                    attributes += compare_specs(plan.source.path, plan.node, node, dims)
+                elif node != plan.node:
+                    raise FormatError("the link differs from the source", node=plan.source.path, remedy=_AGAIN)
+            copies = job.copies(target, source)
+            progress = CopyProgress(copies, report)
+            with _rewritten_copies(job, staged, keyed) as twins:
+                for copy in copies:
+                    compare_cells(copy, SETTINGS, progress, twins.get(copy.path))
         except (FormatError, CorruptChunk) as error:
             raise error.locate(url=target.url) from error.__cause__
-
-
-def _compare_datasets(
-    job: ConversionJob, source: OpenDataset, target: OpenDataset, staged: StagedTarget, report: Report, keyed: bool
-) -> Verification:
-    # Documents are made once more and compared byte by byte: a reader may look at one copy of several only.
-    if keyed:
-        compare_stored_documents(render_documents(job.format, job.nodes, job.options), target)
-    dims = Feature.DIMENSIONS in job.format.features
-    attributes = sum(_compare_node(target, plan, dims) for plan in job.nodes)
-    copies = job.copies(target, source)
-    progress = CopyProgress(copies, report)
-    with _rewritten_copies(job, staged, keyed) as twins:
-        for copy in copies:
-            compare_cells(copy, SETTINGS, progress, twins.get(copy.path))
     return Verification(
         groups=sum(plan.node.is_group for plan in job.nodes),
         arrays=len(copies),
@@ -135,12 +133,8 @@ def _rewritten_copies(job: ConversionJob, staged: StagedTarget, keyed: bool) -> 
     place = staged.reopen_place()
     store = place.store(read_only=True) if isinstance(place, Location) else place
     with dataset_session(ComparingStore(store), mode="r+", format=job.format.name) as target:
-        yield {copy.path: copy for copy in job.copies(target) if not _is_proved_by_reading(copy)}
-
-
-def _is_proved_by_reading(copy: ArrayCopy) -> bool:
-    codecs = copy.target_spec.codecs
-    return is_checksummed(codecs) and not is_lossy(codecs)
+        chains = ((copy, copy.target_spec.codecs) for copy in job.copies(target))
+        yield {copy.path: copy for copy, codecs in chains if not is_checksummed(codecs) or is_lossy(codecs)}
 
 
 def compare_stored_documents(documents: Mapping[str, bytes], target: OpenDataset) -> None:
@@ -153,15 +147,6 @@ def compare_stored_documents(documents: Mapping[str, bytes], target: OpenDataset
         if found != expected:
             what = "is missing" if found is None else "differs from what was written"
             raise FormatError(f"a document {what}", url=target.url, key=key, remedy=_AGAIN)
-
-
-def _compare_node(target: OpenDataset, plan: TargetNode, dims: bool) -> int:
-    path, found = plan.source.path, target.reader.node(plan.source.path)
-    if plan.node.is_link:
-        if found != plan.node:
-            raise FormatError("the link differs from the source", node=path, remedy=_AGAIN)
-        return 0
-    return compare_specs(path, plan.node, found, dims)
 
 
 def compare_specs(path: str, expected: GroupSpec | ArraySpec, found: Node, dims: bool) -> int:
@@ -185,8 +170,9 @@ def compare_cells(copy: ArrayCopy, settings: Settings, progress: CopyProgress, t
     def work(number: int, box: Box, check: Check) -> None:
         wanted, there = copy.read_source(box, settings, check), copy.read_target(box, settings)
         if exact and not same_cells(wanted, there):
+            cells = ", ".join(f"{part.start}:{part.stop}" for part in box)
             raise CorruptChunk(
-                f"the cells [{_box_text(box)}] differ from the source",
+                f"the cells [{cells}] differ from the source",
                 node=copy.path,
                 remedy=f"the medium is at fault, or the source changed meanwhile: {_AGAIN}",
             )
@@ -198,7 +184,3 @@ def compare_cells(copy: ArrayCopy, settings: Settings, progress: CopyProgress, t
         progress(copy, number, box)
 
     copy.run(work, settings)
-
-
-def _box_text(box: Box) -> str:
-    return ", ".join(f"{part.start}:{part.stop}" for part in box)

@@ -4,15 +4,15 @@ Damage is data: a rule (:mod:`hyperslab.formats.rules`) says what one kind is, h
 what is lost. One survey hands each place of a dataset to the rules, one mender does the deeds. What calls what:
 
 - ``survey``: ``check``; the walk through a dataset, called by ``mender`` before each stage
-- ``mender``: ``repair``; plans and does the mends stage by stage, under the locks that writers take
+- ``mender``: ``repair``; plans and does the mends stage by stage, under the locks that writers take, and replaces
+  damaged chunks of single files by fill values
 - ``comparison``: ``diff``; two datasets node by node, cell by cell
 - ``rules``: the table of all rules of datasets under keys; ``document_rules``, ``dimension_rules``, ``chunk_rules``:
   those of one subject, each with the functions that find and mend it; ``chunk_names``: what a name in a folder says
 - ``views``: what rules look at, and the state of a repair that their mends work with
 - ``node_documents``, ``stored_chunks``: documents, chunks and shards as they are stored, be they damaged
 - ``dataset``: where a dataset lies and in which dialect; ``cells``: its cells in bounded memory
-- ``fill_values``: mends chunks of single files, called by ``mender``; ``quarantine``: where goes what is taken out
-- ``report``: what is told
+- ``quarantine``: keeps what is taken out, called by ``mender`` and the mends; ``report``: the result of both commands
 """
 
 from hyperslab.integrity.comparison import CellsDiffer, Differences, diff

@@ -16,8 +16,8 @@ from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
 
+# Bytes of cells that are read at once where a chunk is larger: a chunk of any size takes bounded memory.
 _MOST = 64 << 20
-"""Bytes of cells that are read at once where a chunk is larger."""
 
 
 def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings) -> Values:
@@ -35,7 +35,7 @@ def read_through(source: ChunkSource, spec: ArraySpec, coords: Coords, settings:
 
 
 def parts(box: Box, most: int) -> Iterator[Box]:
-    """Boxes of at most ``most`` cells that cover one box: the first axes are cut first."""
+    """Return boxes of at most ``most`` cells that cover one box: the first axes are cut first."""
     left = most
     steps = []
     for cut in reversed(box):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.formats.zarr.chunks import KeyOf
 
+# At most 19 digits, as many as a 64-bit integer has: a longer number is no chunk's.
 _LIKE_A_KEY = re.compile(r"(?:c[./]?)?[0-9]{1,19}(?:[./][0-9]{1,19})*|c")
 _LIKE_A_FOLDER = re.compile(r"(?:c|(?:c/)?[0-9]{1,19}(?:[./][0-9]{1,19})*)")
 _NUMBERS = re.compile(r"[0-9]+")

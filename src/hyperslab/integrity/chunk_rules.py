@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import prod
@@ -15,13 +15,13 @@ from hyperslab.integrity.chunk_names import is_within
 from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, mismatch, span
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
-from hyperslab.stores.base import Store, Stray
+from hyperslab.stores.base import Store
 
 # A chunk that is replaced this often while it is looked at is left to its writer.
 _TRIES = 5
 _OTHER_LENGTHS = frozenset({"truncated-chunk", "oversized-chunk"})
 _BROKEN = _OTHER_LENGTHS | {"corrupt-chunk", "shard-index", "shard-range"}
-_SAYS = {
+_STRAY_TEXTS = {
     "dangling-link": "a symbolic link leads to {target}, where nothing is",
     "circular-link": "a symbolic link leads in a circle, to {target}",
     "outside-link": "a symbolic link leads out of the dataset, to {target}, and is not followed",
@@ -36,15 +36,14 @@ def find_strays(store: Store, folder: str, node: str) -> Iterator[Finding]:
     """Yield what lies right in a folder and is no value; unfinished writes only when their writer is gone."""
     for stray in store.strays(folder):
         if stray.kind != "temporary":
-            yield _stray(stray, folder, node, _SAYS[stray.kind].format(target=stray.target))
+            message = _STRAY_TEXTS[stray.kind].format(target=stray.target)
         elif stray.is_abandoned:
             since = f"{stray.age / 3600:.0f} hours ago" if stray.age >= 3600 else f"{stray.age:.0f} seconds ago"
-            yield _stray(stray, folder, node, f"an unfinished write, begun {since} by a writer that is gone")
-
-
-def _stray(stray: Stray, folder: str, node: str, message: str) -> Finding:
-    place = child(folder, stray.name)
-    return found(node, stray.kind, f"{message} [key={place}]", key=place)
+            message = f"an unfinished write, begun {since} by a writer that is gone"
+        else:
+            continue
+        place = child(folder, stray.name)
+        yield found(node, stray.kind, f"{message} [key={place}]", key=place)
 
 
 def holds_any(store: Store, folder: str) -> bool:
@@ -114,7 +113,7 @@ def in_place_of_chunk(array: ArrayView, stray: Finding) -> Finding:
     if coords is None or not array.names.within(coords):
         return stray
     problem = stray.problem
-    message = f"{problem.message} in place of the cells {array.spanned(coords)}"
+    message = f"{problem.message} in place of the cells {span(array.objects.grid, coords)}"
     return found(problem.node, problem.kind, message, key=stray.key, coords=coords)
 
 
@@ -123,22 +122,16 @@ def in_place_of_chunk(array: ArrayView, stray: Finding) -> Finding:
 
 def find_chunk_damage(chunk: ChunkView) -> Iterator[Finding]:
     """Yield what is wrong with a stored chunk or shard: its length, its index, with a deep look its cells."""
-    array = chunk.array
-    for flaw in _flaws(chunk):
-        message = f"{flaw.message} [key={chunk.key}, cells {array.spanned(chunk.coords)}]"
-        yield found(array.path, flaw.kind, message, key=chunk.key, coords=chunk.coords)
-
-
-def _flaws(chunk: ChunkView) -> list[ObjectFlaw]:
-    """Return the flaws of one version of an object; one that is replaced meanwhile is looked at again."""
-    objects, deep = chunk.array.objects, chunk.array.dataset.deep
+    array, objects = chunk.array, chunk.array.objects
     flaws: list[ObjectFlaw] = []
-    for _ in range(_TRIES):
+    for _ in range(_TRIES):  # the flaws of one version of it
         stamp = objects.keys.stamp(chunk.key)
-        flaws = list(objects.examine(chunk.coords, chunk.key, deep=deep))
+        flaws = list(objects.examine(chunk.coords, chunk.key, deep=array.dataset.deep))
         if not flaws or objects.keys.stamp(chunk.key) == stamp:
             break
-    return flaws
+    for flaw in flaws:
+        message = f"{flaw.message} [key={chunk.key}, cells {span(objects.grid, chunk.coords)}]"
+        yield found(array.path, flaw.kind, message, key=chunk.key, coords=chunk.coords)
 
 
 def find_questioned_document(array: ArrayView) -> Iterator[Finding]:
@@ -148,33 +141,24 @@ def find_questioned_document(array: ArrayView) -> Iterator[Finding]:
     places = {finding.key: finding for finding in broken}
     if not places or len(places) != array.stored:
         return
-    content = _common_length(array.objects, broken)
-    if content is None and len(places) > 1 and not any(_is_saved(array, each) for each in places.values()):
-        content = "what no codec of the document reads"
+    objects, content = array.objects, None
+    if all(finding.problem.kind in _OTHER_LENGTHS for finding in broken):
+        # Bare cells have no length of their own: one that all chunks have, and that fits whole cells, is meant so.
+        sizes = {objects.keys.size(finding.key) for finding in broken}
+        size, cells = next(iter(sizes)), prod(objects.grid.fixed or ())
+        if len(sizes) == 1 and size and cells and size % cells == 0:
+            content = f"{size} bytes, {size // cells} for each cell"
+    if content is None and len(places) > 1:
+        # Where some inner chunks of a shard are sound the codecs are right; under a damaged index they are a guess.
+        shards = (each for each in places.values() if each.problem.kind != "shard-index")
+        if all(objects.salvage(each.coords or (), each.key)[0] is None for each in shards):
+            content = "what no codec of the document reads"
     if content is None:
         return
+    flaw = mismatch(content)
     for finding in broken:
-        flaw = mismatch(content)
         message = f"{flaw.message}; {finding.problem.message}"
         yield found(array.path, flaw.kind, message, key=finding.key, coords=finding.coords, settles=_BROKEN)
-
-
-def _is_saved(array: ArrayView, finding: Finding) -> bool:
-    """Return whether some inner chunks of a shard are sound; under an index that is none they are a guess."""
-    if finding.problem.kind == "shard-index":
-        return False
-    return array.objects.salvage(finding.coords or (), finding.key)[0] is not None
-
-
-def _common_length(objects: ArrayObjects, broken: Sequence[Finding]) -> str | None:
-    """Return the length that all chunks have, in words, where it fits whole cells: bare ones have no length of their
-    own."""
-    sizes = {objects.keys.size(finding.key) for finding in broken}
-    size, cells = next(iter(sizes)), prod(objects.grid.fixed or ())
-    is_cut = any(finding.problem.kind not in _OTHER_LENGTHS for finding in broken)
-    if is_cut or len(sizes) > 1 or not size or not cells or size % cells:
-        return None
-    return f"{size} bytes, {size // cells} for each cell"
 
 
 def note_missing_chunks(array: ArrayView) -> Iterator[Finding]:
@@ -273,20 +257,17 @@ def rename_chunk(state: RepairState, finding: Finding) -> Plan:
     objects, coords = state.objects(finding.problem.node), finding.coords or ()
     right = objects.keys.prefix + objects.keys.key_of(coords)
     sound = not any(True for _ in objects.examine(coords, finding.key, deep=True))
-    if sound and not objects.keys.exists(right):
-        return f"call it {right}; it holds the cells {_spanned(state, finding)}", partial(
-            _rename, state, finding, right
-        )
-    return state.quarantine.verb, partial(_take, state, finding.key)
+    if not sound or objects.keys.exists(right):
+        return state.quarantine.verb, partial(_take, state, finding.key)
 
+    def rename() -> None:
+        with _locked_chunk(state, finding) as (now, _):
+            value = state.store.get(finding.key)
+            if value is not None and not now.keys.exists(right):
+                _put(state, right, value, None)
+                state.store.delete(finding.key)
 
-def _rename(state: RepairState, finding: Finding, right: str) -> None:
-    store = state.store
-    with _locked_chunk(state, finding) as (objects, _):
-        value = store.get(finding.key)
-        if value is not None and not objects.keys.exists(right):
-            _put(state, right, value, None)
-            store.delete(finding.key)
+    return f"call it {right}; it holds the cells {_spanned(state, finding)}", rename
 
 
 def take_out_outside(state: RepairState, finding: Finding) -> Plan:
@@ -294,15 +275,15 @@ def take_out_outside(state: RepairState, finding: Finding) -> Plan:
     spec = state.resized.get(finding.problem.node)
     if spec is not None and is_within(finding.coords or (), Grid.of(spec.shape, spec.chunks)):
         return "nothing: it lies in the array once that is as long as its dimensions", nothing
-    return state.quarantine.verb, partial(_take_outside, state, finding)
 
+    def take() -> None:
+        path = finding.problem.node
+        with state.writer.lock_node(path), state.lease():
+            now = state.spec_now(path)
+            if now is not None and not is_within(finding.coords or (), Grid.of(now.shape, now.chunks)):
+                state.quarantine.take(finding.key)
 
-def _take_outside(state: RepairState, finding: Finding) -> None:
-    path = finding.problem.node
-    with state.writer.lock_node(path), state.lease():
-        now = state.spec_now(path)
-        if now is not None and not is_within(finding.coords or (), Grid.of(now.shape, now.chunks)):
-            state.quarantine.take(finding.key)
+    return state.quarantine.verb, take
 
 
 # -- the table --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from heapq import nsmallest
 from math import prod
 from typing import Any
@@ -35,11 +34,9 @@ from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.selection.region import Range
 from hyperslab.stores.location import Options, two_sides
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The cells of two arrays of one shape, compared box by box by threads in bounded memory.
+# -- the cells of two arrays of one shape, box by box by threads in bounded memory -------------------------------------
 
-
-# Cells that differ which a report names.
+# Cells that differ which a report names, of each array.
 _FIRST = 3
 Place = tuple[int, ...]
 
@@ -68,14 +65,8 @@ class Comparison:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-
-    @cached_property
-    def _itemsize(self) -> int:
-        return max(self.a.spec.numpy_dtype.itemsize, self.b.spec.numpy_dtype.itemsize, 1)
-
-    @cached_property
-    def _chunk_cells(self) -> int:
-        return max(largest_chunk(side.source.grid) for side in (self.a, self.b))
+        self._itemsize = max(self.a.spec.numpy_dtype.itemsize, self.b.spec.numpy_dtype.itemsize, 1)
+        self._chunk_cells = max(largest_chunk(side.source.grid) for side in (self.a, self.b))
 
     def run(self) -> None:
         """Compare all cells."""
@@ -86,10 +77,11 @@ class Comparison:
             AxisCut(axis, source_edges(other, Range(0, other.length, 1)))
             for axis, other in zip(grid.axes, self.b.source.grid.axes, strict=True)
         ]
+        # A thread holds the cells of both sides, what is made of them to compare them, and a chunk of each side.
         counts = box_counts(cuts, self._itemsize, self.memory // 8)
         cells = prod(cut.longest(count) for cut, count in zip(cuts, counts, strict=True))
-        taken = (4 * cells + 2 * self._chunk_cells) * self._itemsize
-        workers = max(1, min(self.settings.threads, self.memory // taken))
+        nbytes = (4 * cells + 2 * self._chunk_cells) * self._itemsize
+        workers = max(1, min(self.settings.threads, self.memory // nbytes))
         each_batch(self._compare, boxes(cuts, counts), workers)
 
     def _compare(self, box: Box) -> None:
@@ -101,8 +93,17 @@ class Comparison:
                     self.unread_cells += prod(cut.stop - cut.start for cut in part)
                 continue
             other = unequal(ours, theirs)
-            if other.any():
-                self._note(part, other, ours, theirs)
+            if not other.any():
+                continue
+            flat = np.flatnonzero(other)
+            first = []
+            for number in flat[:_FIRST].tolist():
+                local = tuple(int(i) for i in np.unravel_index(number, other.shape)) if other.shape else ()
+                place = tuple(cut.start + i for cut, i in zip(part, local, strict=True))
+                first.append((place, ours[local], theirs[local]))
+            with self._lock:
+                self.differing += len(flat)
+                self.first = nsmallest(_FIRST, [*self.first, *first], key=lambda entry: entry[0])
 
     def _read(self, name: str, side: Side, part: Box) -> Values | None:
         try:
@@ -115,32 +116,34 @@ class Comparison:
                 self.unread.setdefault(name, f"{error.said} [{error.place}]")
             return None
 
-    def _note(self, part: Box, other: Values, ours: Values, theirs: Values) -> None:
-        flat = np.flatnonzero(other)
-        found = []
-        for number in flat[:_FIRST].tolist():
-            local = tuple(int(i) for i in np.unravel_index(number, other.shape)) if other.shape else ()
-            place = tuple(cut.start + i for cut, i in zip(part, local, strict=True))
-            found.append((place, ours[local], theirs[local]))
-        with self._lock:
-            self.differing += len(flat)
-            self.first = nsmallest(_FIRST, [*self.first, *found], key=lambda entry: entry[0])
-
 
 def unequal(a: Values, b: Values) -> Values:
-    """Where two arrays of one shape differ: by their bits where they are of one type, else by their values.
+    """Return where two arrays of one shape differ: by their bits where they are of one type, else by their values.
 
     The order of bytes means nothing; NaN equals NaN of another type.
     """
     if a.dtype.names is not None and a.dtype.names == b.dtype.names:
-        fields = [_over_cell(_unequal_fields(a[name], b[name]), a.ndim) for name in a.dtype.names]
-        return np.logical_or.reduce(fields) if fields else np.zeros(a.shape, bool)
+        found = np.zeros(a.shape, bool)
+        for name in a.dtype.names:
+            x, y = a[name], b[name]
+            # of two fields one may be n chars, and the other text
+            x, y = (_join_chars(p) if p.ndim > q.ndim else p for p, q in ((x, y), (y, x)))
+            if x.shape == y.shape:
+                other = unequal(x, y)
+                found |= other.any(axis=tuple(range(a.ndim, other.ndim)))
+            else:
+                found[...] = True
+        return found
     if a.dtype == object or b.dtype == object:
         pairs = zip(a.reshape(-1), b.reshape(-1), strict=True)
         return np.array([not _same_object(x, y) for x, y in pairs], bool).reshape(a.shape)
     x, y = _native(a), _native(b)
     if x.dtype != y.dtype or x.dtype.kind == "T":
-        return _other_values(x, y)
+        both_nan = np.isnan(x) & np.isnan(y) if x.dtype.kind in "fc" and y.dtype.kind in "fc" else np.False_
+        try:
+            return np.asarray((x != y) & ~both_nan, bool)
+        except (TypeError, ValueError):  # types that do not compare
+            return np.ones(a.shape, bool)
     size = x.dtype.itemsize
     if not size or not x.size:
         return np.zeros(a.shape, bool)
@@ -151,35 +154,14 @@ def unequal(a: Values, b: Values) -> Values:
     return np.asarray(bits.any(axis=(1, 2)).reshape(a.shape))
 
 
-def _unequal_fields(a: Values, b: Values) -> Values:
-    """Where fields differ, of which one may be n chars and the other text; everywhere where their shapes do."""
-    a, b = (_joined(x) if x.ndim > y.ndim else x for x, y in ((a, b), (b, a)))
-    return unequal(a, b) if a.shape == b.shape else np.ones(a.shape, bool)
-
-
-def _joined(chars: Values) -> Values:
+def _join_chars(chars: Values) -> Values:
     if chars.dtype != np.dtype("S1") or not chars.shape[-1]:
         return chars
     return np.ascontiguousarray(chars).view(f"S{chars.shape[-1]}")[..., 0]
 
 
-def _over_cell(other: Values, ndim: int) -> Values:
-    """Return whether any element of a field of arrays differs."""
-    return np.asarray(other.any(axis=tuple(range(ndim, other.ndim)))) if other.ndim > ndim else other
-
-
 def _native(values: Values) -> Values:
     return values if values.dtype.kind == "T" else values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def _other_values(a: Values, b: Values) -> Values:
-    both_nan = np.zeros(a.shape, bool)
-    if a.dtype.kind in "fc" and b.dtype.kind in "fc":
-        both_nan = np.isnan(a) & np.isnan(b)
-    try:
-        return np.asarray((a != b) & ~both_nan, bool)
-    except (TypeError, ValueError):
-        return np.ones(a.shape, bool)
 
 
 def _same_object(a: object, b: object) -> bool:
@@ -188,6 +170,7 @@ def _same_object(a: object, b: object) -> bool:
     return bool(type(a) is type(b) and a == b)
 
 
+# Bytes of cells in flight, as many as a conversion takes.
 MEMORY = 256 << 20
 
 
@@ -225,7 +208,7 @@ def diff(
     storage_options: Options | tuple[Options, Options] = None,
     workers: int | None = None,
 ) -> Differences:
-    """What differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
+    """Find what differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
 
     Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
     chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
@@ -241,7 +224,7 @@ def diff(
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
-        problems = list(flattened(job.nodes("")))
+        problems = list(flattened(job.compare_nodes("")))
         return Differences(problems, url=f"{sides[0].url} {sides[1].url}", arrays=job.arrays, cells=job.cells)
 
 
@@ -256,36 +239,34 @@ class _Diff:
     arrays: int = 0
     cells: int = 0
 
-    def nodes(self, path: str) -> Generator[object]:
+    def compare_nodes(self, path: str) -> Generator[object]:
         """Yield how the node at ``path`` and all below it differ."""
-        found: list[Node | None] = []
-        for name, side in (("A", self.a), ("B", self.b)):
-            try:
-                found.append(side.reader.node(path))
-            except HyperslabError as error:
-                kind = "missing-node" if isinstance(error, NodeNotFound) else "unreadable-node"
-                yield Problem(path, kind, f"cannot be read in {name}: {error.said}")
-                found.append(None)
-        ours, theirs = found
-        if ours is None or theirs is None:
-            return
-        yield from self._compare(path, ours, theirs)
-        if ours.is_group and theirs.is_group:
-            yield self._below(path)
-
-    def _below(self, path: str) -> Generator[object]:
-        found: list[list[str]] = []
+        nodes: list[Node] = []
         for letter, side in (("A", self.a), ("B", self.b)):
             try:
-                found.append(list(side.reader.children(path)))
+                nodes.append(side.reader.node(path))
+            except HyperslabError as error:
+                kind = "missing-node" if isinstance(error, NodeNotFound) else "unreadable-node"
+                yield Problem(path, kind, f"cannot be read in {letter}: {error.said}")
+        if len(nodes) < 2:
+            return
+        yield from self._compare(path, *nodes)
+        if all(node.is_group for node in nodes):
+            yield self._compare_children(path)
+
+    def _compare_children(self, path: str) -> Generator[object]:
+        names: list[list[str]] = []
+        for letter, side in (("A", self.a), ("B", self.b)):
+            try:
+                names.append(list(side.reader.children(path)))
             except HyperslabError as error:
                 yield Problem(path, "unreadable-node", f"what lies below cannot be listed in {letter}: {error.said}")
-        if len(found) < 2:
+        if len(names) < 2:
             return
-        ours, theirs = found
+        ours, theirs = names
         for name in ours:
             if name in theirs:
-                yield self.nodes(child(path, name))
+                yield self.compare_nodes(child(path, name))
             else:
                 yield Problem(child(path, name), "missing-node", "only A has this node")
         for name in theirs:
@@ -306,11 +287,11 @@ class _Diff:
             for name in sorted(new):
                 yield Problem(path, "dimensions", f"{name!r} is unlimited now")
         if ours.is_array and theirs.is_array:
-            yield from self._arrays(path, ours, theirs)
+            yield from self._compare_arrays(path, ours, theirs)
 
-    def _arrays(self, path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
+    def _compare_arrays(self, path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
         self.arrays += 1
-        yield from _fill_values(path, ours, theirs)
+        yield from _compare_fill_values(path, ours, theirs)
         if not self.memory or ours.shape != theirs.shape:
             return
         try:
@@ -343,7 +324,7 @@ def _shown(node: Node) -> str:
     return f"the link to {node}" if node.is_link else type(node).__name__
 
 
-def _fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
+def _compare_fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Iterator[Problem]:
     """Compare fill values where both sides have one that somebody chose; unwritten cells read as them."""
     if ours.fill_value is None or theirs.fill_value is None or not same_type(ours.dtype, theirs.dtype, any_order=True):
         return

@@ -4,6 +4,7 @@ need not open for that."""
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -38,7 +39,7 @@ def find_place(
     allow_external: Sequence[str] | bool = (),
 ) -> CheckedDataset:
     """Return the dataset at ``url``, of which links may lead to the places that are allowed. NotFound when nothing is
-    there,     FormatError when it is no dataset, Invalid when nothing leads out of its format."""
+    there, FormatError when it is no dataset, Invalid when nothing leads out of its format."""
     where = Location.of(url, storage_options)
     nothing = NotFound("there is nothing", url=where.url, remedy="check the spelling")
     if not where.exists():
@@ -49,13 +50,13 @@ def find_place(
         raise nothing
     if chosen is None:
         raise unknown_format_error(probe, names())
-    found = chosen.at(probe)
+    there = chosen.at(probe)
     if allow_external:
         try:
-            found = found.allowing(allow_external)
+            there = there.allowing(allow_external)
         except Invalid as error:
             raise error.locate(url=where.url) from error.__cause__
-    return CheckedDataset(where, found)
+    return CheckedDataset(where, there)
 
 
 def _by_nodes_below(probe: Probe) -> Format | None:
@@ -71,18 +72,16 @@ def _by_nodes_below(probe: Probe) -> Format | None:
 
 
 def extent_of(place: CheckedDataset, settings: Settings) -> tuple[int, int]:
-    """Bytes of cells, and chunks (shards), of all arrays; what cannot be read counts nothing."""
+    """Return the bytes of cells, and the chunks (shards), of all arrays; what cannot be read counts nothing."""
     try:
         reader = place.format.open(place.where, "r", settings=settings)
     except HyperslabError:
         return 0, 0
     nbytes = chunks = 0
-    try:
+    with closing(reader):
         for spec in flattened(_arrays(reader, "")):
             nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
             chunks += Grid.of(spec.shape, spec.chunks).size
-    finally:
-        reader.close()
     return nbytes, chunks
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
+from contextlib import suppress
 
 from hyperslab.array.growth import grow
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.rules import Finding, Place, Plan, Rule, Stage, found
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.integrity.cells import read_box
-from hyperslab.integrity.views import GroupView, Member, RepairState
+from hyperslab.integrity.views import GroupView, RepairState
 from hyperslab.model.dims import Coordinate
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 
 # Longer coordinates are not looked at: a check reads no more than 8 MiB for a note.
 _MOST_LABELS = 1 << 20
-_Sizes = dict[str, dict[int, list[Member]]]
 
 # -- how they are found -----------------------------------------------------------------------------------------------
 
@@ -26,38 +25,25 @@ def find_dimension_sizes(group: GroupView) -> Iterator[Finding]:
     """Yield dimensions whose arrays disagree about their size, unless the format itself tells of them."""
     if group.dataset is not None and (group.dataset.explained or group.dataset.traits.repeats_dimensions):
         return
-    sizes, reach = _sizes(group.members)
-    for dim, by_size in sizes.items():
-        if len(by_size) > 1:
-            said = "; ".join(
-                f"{size} in {', '.join(dict.fromkeys(member.name for member in some))}"
-                for size, some in sorted(by_size.items())
-            )
-            wanted = min(size for size in by_size if size >= reach[dim])
-            message = f"the dimension {dim!r} has several sizes: {said}"
-            yield found(group.path, "dimension-sizes", message, key=group.path, detail=(dim, wanted))
-    yield from _find_other_lengths(group.members, sizes)
-
-
-def _sizes(members: Sequence[Member]) -> tuple[_Sizes, dict[str, int]]:
-    """Return the arrays by dimension and size, and how far the chunks along each dimension reach."""
-    sizes: _Sizes = {}
-    reach: dict[str, int] = {}
-    for member in members:
+    names: dict[str, dict[int, list[str]]] = {}  # of the arrays, by dimension and size
+    reach: dict[str, int] = {}  # of the chunks along each dimension
+    for member in group.members:
         for axis, (dim, size) in enumerate(zip(member.spec.dims, member.spec.shape, strict=True)):
             if dim is not None and member.spec.dims.count(dim) == 1:
-                sizes.setdefault(dim, {}).setdefault(size, []).append(member)
+                names.setdefault(dim, {}).setdefault(size, []).append(member.name)
                 reach[dim] = max(reach.get(dim, 0), member.reach(axis))
-    return sizes, reach
-
-
-def _find_other_lengths(members: Sequence[Member], sizes: _Sizes) -> Iterator[Finding]:
-    for member in members:
+    for dim, by_size in names.items():
+        if len(by_size) > 1:
+            sizes = (f"{size} in {', '.join(dict.fromkeys(some))}" for size, some in sorted(by_size.items()))
+            wanted = min(size for size in by_size if size >= reach[dim])
+            message = f"the dimension {dim!r} has several sizes: {'; '.join(sizes)}"
+            yield found(group.path, "dimension-sizes", message, key=group.path, detail=(dim, wanted))
+    for member in group.members:
         spec = member.spec
-        if len(spec.shape) == 1 and member.name in sizes and member.name not in spec.dims:
-            wanted = sorted(sizes[member.name])
-            if spec.shape[0] not in wanted:
-                message = f"{spec.shape[0]} labels for the dimension {member.name!r} of {wanted[0]}"
+        if len(spec.shape) == 1 and member.name in names and member.name not in spec.dims:
+            lengths = sorted(names[member.name])
+            if spec.shape[0] not in lengths:
+                message = f"{spec.shape[0]} labels for the dimension {member.name!r} of {lengths[0]}"
                 yield found(member.path, "coordinate-length", message, sound=True)
 
 
@@ -86,36 +72,29 @@ def find_unordered_coordinates(group: GroupView) -> Iterator[Finding]:
 def resize_arrays(state: RepairState, finding: Finding) -> Plan:
     """Make the arrays of a group as long as the stored chunks ask for."""
     dim, size = finding.detail
-    changes = list(_resized(state, finding.problem.node, dim, size))
-    said = ", ".join(f"/{path} from {old.shape} to {new.shape}" for path, old, new in changes)
-    if not said:
-        return None
-    state.resized |= {path: new for path, _, new in changes}
-    action = f"make {said}; new cells read as what is stored there, else the fill value"
-    return action, partial(_resize, state, [(path, old) for path, old, _ in changes], dim, size)
-
-
-def _resized(state: RepairState, group: str, dim: str, size: int) -> Iterator[tuple[str, ArraySpec, ArraySpec]]:
+    group, texts, old_lengths = finding.problem.node, [], {}
     for name in state.store.list_dir(group)[1]:
-        path = child(group, name)
-        try:
-            spec = state.spec_now(path)
-        except HyperslabError:
-            continue
-        new = None if spec is None else _with_size(spec, dim, size)
-        if spec is not None and new is not None:
-            yield path, spec, new
+        path, old = child(group, name), None
+        with suppress(HyperslabError):
+            old = state.spec_now(path)
+        new = None if old is None else _with_size(old, dim, size)
+        if old is not None and new is not None:
+            texts.append(f"/{path} from {old.shape} to {new.shape}")
+            old_lengths[path] = old.shape[old.dims.index(dim)]
+            state.resized[path] = new
+    if not texts:
+        return None
 
+    def resize() -> None:
+        for path, length in old_lengths.items():
+            with state.writer.lock_node(path):
+                now = state.spec_now(path)
+                new = None if now is None else _with_size(now, dim, size)
+                # not where it was given another length meanwhile
+                if now is not None and new is not None and now.shape[now.dims.index(dim)] == length:
+                    state.writer.put(path, new)
 
-def _resize(state: RepairState, changes: list[tuple[str, ArraySpec]], dim: str, size: int) -> None:
-    """Under the lock of each array, unless it was given another size meanwhile."""
-    for path, old in changes:
-        with state.writer.lock_node(path):
-            now = state.spec_now(path)
-            new = None if now is None else _with_size(now, dim, size)
-            axis = old.dims.index(dim)
-            if now is not None and new is not None and now.shape[axis] == old.shape[axis]:
-                state.writer.put(path, new)
+    return f"make {', '.join(texts)}; new cells read as what is stored there, else the fill value", resize
 
 
 def _with_size(spec: ArraySpec, dim: str, size: int) -> ArraySpec | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.rules import Act, Finding, Place, Plan, Rule, Stage, found, nothing
+from hyperslab.formats.rules import Finding, Place, Plan, Rule, Stage, found, nothing
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.integrity.views import DatasetView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
@@ -49,15 +50,14 @@ def take_out_second_document(state: RepairState, finding: Finding) -> Plan:
 
 def rewrite_document(state: RepairState, finding: Finding) -> Plan:
     """Write a document that is no JSON as it is understood."""
-    return state.under_lock("write it as JSON", partial(_rewrite, state, finding.key))
 
+    def rewrite() -> None:
+        data = state.store.get(finding.key)
+        if data is not None:
+            state.quarantine.keep(finding.key)
+            state.store.put(finding.key, write_again(read_document(data, finding.key)), durable=True)
 
-def _rewrite(state: RepairState, place: str) -> None:
-    store = state.store
-    data = store.get(place)
-    if data is not None:
-        state.quarantine.keep(place)
-        store.put(place, write_again(read_document(data, place)), durable=True)
+    return state.under_lock("write it as JSON", rewrite)
 
 
 def mend_document(state: RepairState, finding: Finding) -> Plan:
@@ -68,33 +68,9 @@ def mend_document(state: RepairState, finding: Finding) -> Plan:
         return restore_document(state, finding)
     if kind.startswith("json-") and name in (*dialect.extras, dialect.consolidated_name):
         return _restore_extra(state, node, finding.key, name)
-    return _respell(state, node, kind) if name in dialect.nodes else None
-
-
-def restore_document(state: RepairState, finding: Finding) -> Plan:
-    """Take the documents from consolidated metadata; a group of which nothing is left gets a bare one."""
-    node, dialect = finding.problem.node, state.dataset.dialect
-    spare = state.dataset.copies.spare(node)
-    if spare is not None and _is_parsed(state, spare, node):
-        return state.under_lock("take the documents from consolidated metadata", partial(_put, state, node, spare))
-    if node not in state.dataset.groups or finding.problem.kind not in _LEFT_NOTHING:
+    if name not in dialect.nodes:
         return None
-    whole = dialect.render(GroupSpec())
-    fresh = {name: whole[name] for name in dialect.nodes if name in whole}
-    return state.under_lock("write the document of a group without attributes", partial(_put, state, node, fresh))
-
-
-def _is_parsed(state: RepairState, docs: Docs, node: str) -> bool:
-    try:
-        state.dataset.dialect.parse(docs, node)
-    except HyperslabError:
-        return False
-    return True
-
-
-def _respell(state: RepairState, node: str, kind: str) -> Plan:
-    """Write what is understood though something is missing as it is understood, if that mends it."""
-    dialect = state.dataset.dialect
+    # what is understood though something is missing, if it makes sense once it is written so
     state.writer.refresh(node)
     docs = dialect.render(state.writer.node(node))
     if kind in {problem.kind for problem in dialect.problems(docs, node)}:
@@ -102,20 +78,36 @@ def _respell(state: RepairState, node: str, kind: str) -> Plan:
     return state.under_lock("write the document as it is understood", partial(_put, state, node, docs))
 
 
+def restore_document(state: RepairState, finding: Finding) -> Plan:
+    """Take the documents from consolidated metadata; a group of which nothing is left gets a bare one."""
+    node, dialect = finding.problem.node, state.dataset.dialect
+    spare = state.dataset.copies.spare(node)
+    if spare is not None:
+        with suppress(HyperslabError):
+            dialect.parse(spare, node)
+            return state.under_lock("take the documents from consolidated metadata", partial(_put, state, node, spare))
+    if node not in state.dataset.groups or finding.problem.kind not in _LEFT_NOTHING:
+        return None
+    whole = dialect.render(GroupSpec())
+    fresh = {name: whole[name] for name in dialect.nodes if name in whole}
+    return state.under_lock("write the document of a group without attributes", partial(_put, state, node, fresh))
+
+
 def _restore_extra(state: RepairState, node: str, place: str, name: str) -> Plan:
+    """Take a document of attributes, or consolidated metadata, from another copy of it, else out."""
     spare = state.dataset.copies.spare(node) or {}
     if name in spare:
         return state.under_lock("take it from consolidated metadata", partial(_put, state, node, {name: spare[name]}))
     verb = state.quarantine.verb
-    action, take = state.under_lock(verb, partial(state.quarantine.take, place)) or (verb, nothing)
-    if name == state.dataset.dialect.consolidated_name:
-        return f"{action} and write it anew", partial(_take_and_consolidate, state, take)
-    return f"{action}: the node has no attributes then", take
+    action, take = state.under_lock(verb, partial(state.quarantine.take, place))
+    if name != state.dataset.dialect.consolidated_name:
+        return f"{action}: the node has no attributes then", take
 
+    def take_and_consolidate() -> None:
+        take()
+        state.writer.consolidate()
 
-def _take_and_consolidate(state: RepairState, take: Act) -> None:
-    take()
-    state.writer.consolidate()
+    return f"{action} and write it anew", take_and_consolidate
 
 
 def _put(state: RepairState, node: str, docs: Docs) -> None:
@@ -134,12 +126,12 @@ def renew_consolidated(state: RepairState, finding: Finding) -> Plan:
     if holder in state.renewed:
         return action, nothing
     state.renewed.add(holder)
-    return action, partial(_consolidate, state, holder)
 
+    def consolidate() -> None:
+        state.quarantine.keep(child(holder, state.dataset.dialect.consolidated_name))
+        state.writer.consolidate(holder)
 
-def _consolidate(state: RepairState, holder: str) -> None:
-    state.quarantine.keep(child(holder, state.dataset.dialect.consolidated_name))
-    state.writer.consolidate(holder)
+    return action, consolidate
 
 
 # -- the table --------------------------------------------------------------------------------------------------------

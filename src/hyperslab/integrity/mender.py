@@ -2,31 +2,36 @@
 
 A dataset of documents and chunks under keys is mended by its rules (:class:`Mender`) under the locks that writers take.
 In any other the findings of its format bring their own deeds, and chunks of single files that cannot be decoded and
-that nothing else mends are replaced by fill values (``fill_values``).
+that nothing else mends are replaced by fill values.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from math import prod
 
 from hyperslab.api import Target
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.plan import batched
+from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import Report as Reports
 from hyperslab.chunks.progress import watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import HyperslabError, ReadOnly
+from hyperslab.chunks.source import ChunkSource
+from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
 from hyperslab.formats.rules import Act, Finding, Place, Plan, Stage
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
-from hyperslab.integrity.fill_values import FillValues
 from hyperslab.integrity.quarantine import Quarantine, quarantine_folder
 from hyperslab.integrity.report import Mend, Report, not_mended
 from hyperslab.integrity.rules import RULES
+from hyperslab.integrity.stored_chunks import span, unpacked_size
 from hyperslab.integrity.survey import KeyedSurvey, survey_dataset
 from hyperslab.integrity.views import RepairState
 from hyperslab.stores.base import Store
@@ -48,7 +53,8 @@ def repair(
     allow_external: Sequence[str] | bool = (),
     progress: bool | Reports | None = None,
 ) -> Report:
-    """What would be mended (``dry_run``) or has been: a report of :class:`Mend`, empty when the dataset is sound.
+    """Mend what a check finds, or tell what would be mended (``dry_run``): a report of :class:`Mend`, empty when the
+    dataset is sound.
 
     No sound cell is touched. Chunks that cannot be decoded are taken out and read as the fill value; of a shard only
     the inner chunks that are damaged. Missing documents come back from consolidated metadata; arrays that disagree
@@ -64,34 +70,20 @@ def repair(
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     wishes = frozenset(name for name, wished in (("links", links), ("drop_links", drop_links)) if wished)
-    folder = partial(quarantine_folder, place.where, quarantine)
+    folder = quarantine_folder(place.where, quarantine)
+    mends: Iterable[Mend]
     with watching(progress if deep else None, "repairing", partial(extent_of, place, settings)):
-        mends = _mends(place, settings, folder, wishes, deep=deep, dry_run=dry_run)
-        beside = () if wishes else _mend_beside(place.where, dry_run=dry_run)
-        return Report(chain(mends, beside), url=place.where.url, deep=deep)
-
-
-def _mends(
-    place: CheckedDataset,
-    settings: Settings,
-    folder: Callable[[], str | None],
-    wishes: frozenset[str],
-    *,
-    deep: bool,
-    dry_run: bool,
-) -> Iterable[Mend]:
-    """Those of a dataset under keys; else by the format itself where it can, and damaged chunks as fill values."""
-    if isinstance(place.format, ZarrFormat):
-        job = KeyedRepair(place.where, place.format, settings, folder(), wishes)
-        return job.plan(deep) if dry_run else job.run(deep)
-    mends = list(_mends_of_format(place, settings, folder(), deep=deep, dry_run=dry_run))
-    return FillValues(place, settings, folder()).run(mends, dry_run=dry_run)
-
-
-def _mend_beside(where: Location, *, dry_run: bool) -> Iterator[Mend]:
-    """Remove the whole copies that dead writers left beside the dataset."""
-    for finding in RULES.apply(Place.BESIDE, where, deep=False):
-        yield carry_out(finding, None if dry_run else Quarantine(None, None))
+        if isinstance(place.format, ZarrFormat):
+            job = KeyedRepair(place.where, place.format, settings, folder, wishes)
+            mends = job.plan(deep) if dry_run else job.run(deep)
+        else:
+            mends = list(_mends_of_format(place, settings, folder, deep=deep, dry_run=dry_run))
+            mends = _replace_damaged_chunks(place, settings, Quarantine(None, folder), mends, dry_run=dry_run)
+        # whole copies that dead writers left beside the dataset are kept nowhere
+        beside = () if wishes else RULES.apply(Place.BESIDE, place.where, deep=False)
+        remover = None if dry_run else Quarantine(None, None)
+        removals = (carry_out(finding, remover) for finding in beside)
+        return Report(chain(mends, removals), url=place.where.url, deep=deep)
 
 
 def carry_out(finding: Finding, quarantine: Quarantine | None) -> Mend:
@@ -121,13 +113,9 @@ class PlannedMend:
     act: Act | None = None
 
     def report(self, *, done: bool) -> Mend:
-        """Return what is told of it."""
+        """Return its line of a report."""
         problem = self.finding.problem
         return Mend(problem.node, problem.kind, problem.message, self.action, done and self.act is not None)
-
-    def failed(self, reason: str) -> Mend:
-        """Return what is told when the deed failed."""
-        return not_mended(self.finding.problem, reason)
 
 
 class Mender:
@@ -164,81 +152,69 @@ def stage_of(finding: Finding) -> Stage:
     return Stage.MEANING if finding.rule is None else finding.rule.stage
 
 
+@dataclass(frozen=True)
 class KeyedRepair:
     """One repair of a dataset of documents and chunks under keys. ``folder``: where what is taken out goes, None:
     nowhere."""
 
-    def __init__(
-        self,
-        where: Location,
-        format: ZarrFormat,
-        settings: Settings,
-        folder: str | None,
-        wishes: frozenset[str],
-    ) -> None:
-        self._where = where
-        self._format = format
-        self._dialect = format.metadata_dialect
-        self._settings = settings
-        self._folder = folder
-        self._wishes = wishes
+    where: Location
+    format: ZarrFormat
+    settings: Settings
+    folder: str | None
+    wishes: frozenset[str]
 
     def plan(self, deep: bool) -> Iterator[Mend]:
         """Yield what would be done, as far as can be told before the first stage."""
-        store = self._where.store(read_only=True)
+        store = self.where.store(read_only=True)
         try:
-            for planned in self._planned(store, deep, None):
+            for planned in self._plan_mends(store, deep, None):
                 yield planned.report(done=False)
         finally:
             store.close()
 
     def run(self, deep: bool) -> Iterator[Mend]:
         """Mend, stage by stage: what one stage puts right is not there any more for the next."""
-        store = self._where.store(read_only=False)
+        store = self.where.store(read_only=False)
         failed = set()
         try:
-            self._raise_if_leased(store)
+            if store.traits.locks_nodes and not store.traits.locks_chunks:
+                # Conflict, before anything is looked at, when somebody is making the dataset in a bucket. Each mend
+                # takes the lease again, so that writers wait for one mend and not for all.
+                with store.lock_node("", self.settings.lock_timeout):
+                    pass
             for stage in Stage:
-                for planned in list(self._planned(store, deep and stage is Stage.OBJECTS, stage)):
+                for planned in list(self._plan_mends(store, deep and stage is Stage.OBJECTS, stage)):
                     if planned.stage is stage and planned.act is not None:
-                        mend = self._act(planned, planned.act)
-                        if not mend.done:
+                        mend = planned.report(done=True)
+                        try:
+                            planned.act()
+                        except ReadOnly as error:
+                            raise error.locate(url=self.where.url) from error.__cause__
+                        except HyperslabError as error:
                             failed.add(planned.finding.problem)
+                            mend = not_mended(planned.finding.problem, error.said)
                         yield mend
                     elif stage is Stage.OBJECTS and planned.stage <= stage and planned.finding.problem not in failed:
                         yield planned.report(done=False)
         finally:
             store.close()
 
-    def _raise_if_leased(self, store: Store) -> None:
-        """Conflict, before anything is looked at, when somebody is making the dataset in a bucket."""
-        if store.traits.locks_nodes and not store.traits.locks_chunks:
-            with store.lock_node("", self._settings.lock_timeout):
-                pass  # each mend takes it again, so that writers wait for one mend and not for all
-
-    def _planned(self, store: Store, deep: bool, only: Stage | None) -> Iterator[PlannedMend]:
-        writer = self._format.writer(store, self._dialect, self._settings, self._where)
-        survey = KeyedSurvey(store, self._dialect, self._settings, deep, writer, self._format.traits)
+    def _plan_mends(self, store: Store, deep: bool, only: Stage | None) -> Iterator[PlannedMend]:
+        """Look through the dataset, and yield a mend for each finding that is to be mended."""
+        dialect = self.format.metadata_dialect
+        writer = self.format.writer(store, dialect, self.settings, self.where)
+        survey = KeyedSurvey(store, dialect, self.settings, deep, writer, self.format.traits)
         findings = [finding for finding in survey.run() if self._is_wanted(finding)]
-        state = RepairState(survey.view, store, writer, Quarantine(store, self._folder))
-        return Mender(state, self._wishes).plan(findings, only)
+        state = RepairState(survey.view, store, writer, Quarantine(store, self.folder))
+        return Mender(state, self.wishes).plan(findings, only)
 
     def _is_wanted(self, finding: Finding) -> bool:
         """Return whether it is a problem, or is to be made better; of the part that the repair is limited to."""
         is_mended = finding.rule is not None and finding.rule.mends_notes
-        if finding.sound and not is_mended and finding.wish not in self._wishes:
+        if finding.sound and not is_mended and finding.wish not in self.wishes:
             return False
         is_of_links = finding.part == "links" or stage_of(finding) is Stage.COPIES
-        return is_of_links or "links" not in self._wishes
-
-    def _act(self, planned: PlannedMend, act: Act) -> Mend:
-        try:
-            act()
-        except ReadOnly as error:
-            raise error.locate(url=self._where.url) from error.__cause__
-        except HyperslabError as error:
-            return planned.failed(error.said)
-        return planned.report(done=True)
+        return is_of_links or "links" not in self.wishes
 
 
 # -- any other format -------------------------------------------------------------------------------------------------
@@ -247,7 +223,7 @@ class KeyedRepair:
 def _mends_of_format(
     place: CheckedDataset, settings: Settings, folder: str | None, *, deep: bool, dry_run: bool
 ) -> Iterator[Mend]:
-    """Yield what the findings of a format are mended by, or are not."""
+    """Mend what a format finds itself, by the deeds that its findings bring, and yield a mend for each."""
     if not _finds_damage(place, settings):
         findings = (finding for finding in survey_dataset(place, settings, deep=deep) if not finding.sound)
         yield from (carry_out(finding, None) for finding in findings)
@@ -276,3 +252,94 @@ def _finds_damage(place: CheckedDataset, settings: Settings) -> bool:
         return reader.find_damage(deep=False, workers=1) is not None
     finally:
         reader.close()
+
+
+# -- chunks that are replaced by fill values ---------------------------------------------------------------------------
+
+_CORRUPT = "corrupt-chunk"
+# Chunks that one thread looks at in one go.
+_BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _DamagedChunk:
+    """A chunk that cannot be decoded, the bytes that are stored of it, and how it is mended."""
+
+    coords: Coords
+    stored: bytes
+    mend: Mend
+
+
+def _replace_damaged_chunks(
+    place: CheckedDataset, settings: Settings, quarantine: Quarantine, mends: list[Mend], *, dry_run: bool
+) -> Iterator[Mend]:
+    """Yield the mends; in place of those of damaged chunks that nothing else mends, how they get fill values.
+
+    What was stored of such a chunk goes to the quarantine. Only where it lies in a place of its own.
+    """
+    nodes = sorted({mend.node for mend in mends if mend.kind == _CORRUPT and mend.action is None})
+    damaged: list[_DamagedChunk] = []
+    if nodes and place.format.info.writable and place.where.path is not None:
+        with closing(place.format.open(place.where, "r", settings=settings)) as reader:
+            for node in nodes:
+                spec, source = reader.node(node), reader.chunks(node)
+                if spec.is_array:
+                    damaged += _find_damaged_chunks(node, source, spec.numpy_dtype.itemsize, quarantine, settings)
+    replaced = {each.mend.node for each in damaged}
+    yield from (mend for mend in mends if mend.kind != _CORRUPT or mend.action or mend.node not in replaced)
+    if dry_run or not damaged:
+        yield from (each.mend for each in damaged)
+        return
+    try:
+        _write_fill_values(place, settings, quarantine, damaged)
+    except ReadOnly:
+        raise
+    except HyperslabError as error:
+        yield from (not_mended(each.mend, error.said) for each in damaged)
+        return
+    yield from (replace(each.mend, done=True) for each in damaged)
+
+
+def _find_damaged_chunks(
+    node: str, source: ChunkSource, itemsize: int, quarantine: Quarantine, settings: Settings
+) -> list[_DamagedChunk]:
+    """Return the chunks of an array whose bytes are damaged; none where those of one chunk may be sound, and its cells
+    of another type or length than the array says, or where it shares its bytes with others."""
+    damaged: list[_DamagedChunk] = []
+    doubtful: list[Coords] = []
+
+    def work(batch: list[Coords]) -> None:
+        for coords in batch:
+            try:
+                source.read(coords)
+            except HyperslabError as error:
+                stored = source.stored_bytes(coords) if isinstance(error, CorruptChunk) else None
+                nbytes = prod(source.grid.chunk_shape(coords)) * itemsize
+                if stored is None or unpacked_size(stored) not in (None, nbytes):
+                    doubtful.append(coords)
+                    continue
+                cells = span(source.grid, coords)
+                action = f"{quarantine.verb}; the cells {cells} read as the fill value then"
+                mend = Mend(node, _CORRUPT, f"{error.said} [{error.key}, cells {cells}]", action)
+                damaged.append(_DamagedChunk(coords, bytes(stored), mend))
+
+    each_batch(work, batched(source.grid, _BATCH), settings.threads)
+    return [] if doubtful else sorted(damaged, key=lambda each: each.coords)
+
+
+def _write_fill_values(
+    place: CheckedDataset, settings: Settings, quarantine: Quarantine, damaged: Sequence[_DamagedChunk]
+) -> None:
+    """Keep what is stored of damaged chunks, then have them read as the fill value."""
+    places: dict[str, list[Coords]] = {}
+    for each in damaged:
+        quarantine.keep_bytes(f"{each.mend.node}/chunk.{'.'.join(map(str, each.coords)) or '0'}", each.stored)
+        places.setdefault(each.mend.node, []).append(each.coords)
+    with closing(place.format.open(place.where, "r+", settings=settings)) as writer:
+        for node, chunks in places.items():
+            if isinstance(writer, Writer) and writer.rebuild(node, chunks):
+                continue
+            source = writer.chunks(node)
+            with source.transaction(settings.lock_timeout):
+                for coords in chunks:
+                    source.erase(coords)

@@ -47,30 +47,25 @@ def read_stored(
             stored.copy = doc
         if doc is not None and (name in dialect.nodes or name in dialect.extras):
             stored.docs[name] = doc
-    _keep_one_kind(stored, dialect, path)
-    if any(name in stored.docs for name in dialect.nodes) and not _is_broken(stored, dialect):
-        _parse(stored, dialect, path, explained=explained)
-    return stored
-
-
-def _is_broken(stored: NodeDocuments, dialect: MetadataDialect) -> bool:
-    """Return whether the document that says what this is cannot be read."""
-    first = next((name for name in dialect.nodes if name in stored.docs or name in stored.broken), None)
-    return first in stored.broken
-
-
-def _keep_one_kind(stored: NodeDocuments, dialect: MetadataDialect, path: str) -> None:
-    """Of several documents that make a node the first counts."""
     kinds = [name for name in dialect.nodes if name in stored.docs or name in stored.broken]
-    for name in kinds[1:]:
+    for name in kinds[1:]:  # of several documents that make a node the first counts
         stored.docs.pop(name, None)
         message = f"both {kinds[0]} and {name} say what this is; {kinds[0]} counts"
         stored.findings.append(found(path, "two-kinds", message, key=child(path, name)))
+    if kinds and kinds[0] in stored.docs:
+        with suppress(FormatError):
+            stored.spec = dialect.parse(stored.docs, path)
+        if not explained or stored.spec is None:
+            place = child(path, kinds[0])
+            for problem in dialect.problems(stored.docs, path):
+                stored.findings.append(found(path, problem.kind, f"{problem.message} [key={place}]", key=place))
+    return stored
 
 
 def _read(
     store: Store, dialect: MetadataDialect, path: str, name: str, stored: NodeDocuments
 ) -> dict[str, object] | None:
+    """Return a document; None where it is gone, or cannot be read, which is noted in ``stored``."""
     place = child(path, name)
     try:
         size = store.size(place)
@@ -82,7 +77,11 @@ def _read(
         if data is None:
             return None
         doc = read_document(data, place)
-        stored.findings += _mended(data, path, place)
+        with suppress(FormatError):  # what it holds too much of was a finding already
+            _, mended = mend_json(data)
+            if mended:
+                message = f"the document is no JSON: {', '.join(mended)} [key={place}]"
+                stored.findings.append(found(path, "json-mended", message, key=place))
         return doc
     except HyperslabError as error:
         kind = error.problems[0].kind if isinstance(error, FormatError) and error.problems else "unreadable-document"
@@ -91,28 +90,6 @@ def _read(
         return None
 
 
-def _mended(data: bytes, path: str, place: str) -> Iterator[Finding]:
-    """Return the findings of a document that is no JSON and is read all the same, or that holds too much."""
-    try:
-        _, mended = mend_json(data)
-    except FormatError:
-        return
-    if mended:
-        yield found(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]", key=place)
-
-
-def _parse(stored: NodeDocuments, dialect: MetadataDialect, path: str, *, explained: bool) -> None:
-    """Add the spec, and every defect of the documents."""
-    place = child(path, next(iter(name for name in dialect.nodes if name in stored.docs)))
-    with suppress(FormatError):
-        stored.spec = dialect.parse(stored.docs, path)
-    if explained and stored.spec is not None:
-        return
-    for problem in dialect.problems(stored.docs, path):
-        stored.findings.append(found(path, problem.kind, f"{problem.message} [key={place}]", key=place))
-
-
-_CODECS = "codecs"
 _SAYS_NOTHING: dict[str, object] = {"storage_transformers": []}
 """Keys with the value that is as good as none: zarr-python puts them into copies of documents that lack them."""
 
@@ -139,17 +116,15 @@ class Copies:
         if stored.copy is None:
             return
         copy = read_consolidated(dialect, stored.copy)
+        # a document that claims to have a copy has other keys than one without it
+        own = dialect.without_consolidated(stored.copy)
+        claims = own is None or any(value is not None for name, value in stored.copy.items() if name not in own)
         if copy is not None:
             self._copies[path] = copy
-        elif self._says_one(stored.copy):
+        elif claims:
             place = child(path, dialect.consolidated_name)
             message = f"the consolidated metadata is damaged, and is not used [key={place}]"
             self._found.append(found(path, "damaged-copy", message, key=place, detail=path))
-
-    def _says_one(self, doc: Mapping[str, object]) -> bool:
-        """Return whether a document that has no copy to be read claims to have one."""
-        own = self._dialect.without_consolidated(doc)
-        return own is None or any(value is not None for name, value in doc.items() if name not in own)
 
     def lost(self, path: str) -> None:
         """Leave a node out of the comparison that has no document that can be read."""
@@ -200,27 +175,26 @@ class Copies:
 
 
 def _same_document(a: Mapping[str, object], b: Mapping[str, object]) -> bool:
-    alone = {name: (a if name in a else b)[name] for name in a.keys() ^ b.keys()}
-    if not all(_is_idle(name, value) for name, value in alone.items()):
-        return False
-    return all(_spelled(name, a[name]) == _spelled(name, b[name]) for name in a.keys() & b.keys())
-
-
-def _spelled(name: str, value: object) -> str:
-    """Return a value as text; codecs without configurations that say nothing."""
-    return json.dumps(_without_empty(value) if name == _CODECS else value, sort_keys=True)
+    for name in a.keys() ^ b.keys():  # only one side has it: may it as well be missing?
+        match (a if name in a else b)[name]:
+            case value if name in _SAYS_NOTHING:
+                if value != _SAYS_NOTHING[name]:
+                    return False
+            case {"must_understand": False}:
+                continue
+            case _:
+                return False
+    for name in a.keys() & b.keys():
+        ours, theirs = ((_without_empty(doc[name]) if name == "codecs" else doc[name]) for doc in (a, b))
+        if json.dumps(ours, sort_keys=True) != json.dumps(theirs, sort_keys=True):
+            return False
+    return True
 
 
 def _without_empty(value: object) -> object:
+    """Return codecs without configurations that say nothing."""
     if isinstance(value, list):
         return [_without_empty(part) for part in value]
     if not isinstance(value, dict):
         return value
     return {key: _without_empty(part) for key, part in value.items() if (key, part) != ("configuration", {})}
-
-
-def _is_idle(name: str, value: object) -> bool:
-    """Return whether a key may as well be missing."""
-    if name in _SAYS_NOTHING:
-        return bool(value == _SAYS_NOTHING[name])
-    return isinstance(value, dict) and value.get("must_understand") is False

@@ -15,7 +15,7 @@ from hyperslab.stores.credentials import redact
 from hyperslab.stores.files import discard, open_folder, sync_folder, write_error
 from hyperslab.stores.location import Location, local_path
 
-# Bytes of a value that are copied at once.
+# Bytes of a value that are copied at once: a value of any size is kept in bounded memory.
 _PIECE = 16 << 20
 
 
@@ -101,19 +101,16 @@ class Quarantine:
                     file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
-            self._keep_names(target)
+            # the names of the file, and of the folders that were made for it, are kept by a sync of what they stand in
+            above = os.path.dirname(os.path.abspath(self.folder or ""))
+            place = os.path.abspath(target)
+            while place != above:
+                place = os.path.dirname(place)
+                with open_folder(place) as descriptor:
+                    sync_folder(descriptor)
         except BaseException:
             discard(target)
             raise
-
-    def _keep_names(self, target: str) -> None:
-        """Have the medium keep the names of a file and of the folders that were made for it."""
-        above = os.path.dirname(os.path.abspath(self.folder or ""))
-        place = os.path.abspath(target)
-        while place != above:
-            place = os.path.dirname(place)
-            with open_folder(place) as descriptor:
-                sync_folder(descriptor)
 
     def _pieces(self, place: str) -> Iterator[bytes]:
         """Yield the value, some MiB at a time where the store reads parts of values."""

@@ -16,7 +16,7 @@ from hyperslab.integrity.chunk_rules import CHUNK_RULES
 from hyperslab.integrity.dimension_rules import DIMENSION_RULES
 from hyperslab.integrity.document_rules import DOCUMENT_RULES
 from hyperslab.stores.location import Location
-from hyperslab.stores.unexpected_files import Leftover, leftovers_of, remove_leftover
+from hyperslab.stores.unexpected_files import leftovers_of, remove_leftover
 
 # -- whole copies beside a dataset ------------------------------------------------------------------------------------
 
@@ -26,12 +26,12 @@ def find_abandoned_copies(where: Location) -> Iterator[Finding]:
     for each in leftovers_of(where.path) if where.path is not None else ():
         size = f" of {each.nbytes} bytes" if each.nbytes else ""
         message = f"a copy{size} beside the dataset, by a writer that is gone [file={os.path.basename(each.path)}]"
-        yield Finding(Problem("", "temporary", message), "remove it", partial(_remove_copy, each))
+        yield Finding(Problem("", "temporary", message), "remove it", partial(_remove_copy, each.path))
 
 
-def _remove_copy(copy: Leftover) -> None:
+def _remove_copy(path: str) -> None:
     try:
-        remove_leftover(copy.path)
+        remove_leftover(path)
     except OSError as error:
         raise StorageError(f"it cannot be removed: {error.strerror or error}") from error
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -155,7 +155,7 @@ class Chunks(ArrayObjects):
         return self._chains[shape]
 
     def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
-        """Its length where that is known, and its cells when ``deep``."""
+        """Look at its length where that is known, and at its cells when ``deep``."""
         try:
             chain = self._chain(self.grid.chunk_shape(coords))
             size = self.keys.size(key)
@@ -163,28 +163,18 @@ class Chunks(ArrayObjects):
                 return
             flaw = length_flaw(size, chain.size, chain.most_stored)
             if flaw is not None:
-                content = self._content(chain, key, size, flaw.message)
+                is_too_long = chain.most_stored is not None and size > chain.most_stored
+                data = None if is_too_long else self.keys.store.get(key)
+                content = None if data is None else content_of(chain, self._spec.codecs, data, flaw.message)
                 yield flaw if content is None else mismatch(content)
             elif deep:
                 require(2 * (chain.cells.nbytes or 0) + size, self.keys.settings.memory_limit)
                 data = self.keys.store.get(key)
-                if data is not None:
-                    yield from self._decoded(chain, data)
+                flaw = None if data is None else decode_flaw(chain, self._spec.codecs, data)
+                if flaw is not None:
+                    yield flaw
         except HyperslabError as error:
             yield flaw_of(error)
-
-    def _content(self, chain: Chain, key: str, size: int, error: str) -> str | None:
-        """Return what a chunk of another length holds, if it is whole."""
-        if chain.most_stored is not None and size > chain.most_stored:
-            return None
-        data = self.keys.store.get(key)
-        return None if data is None else content_of(chain, self._spec.codecs, data, error)
-
-    def _decoded(self, chain: Chain, data: Buffer) -> Iterator[ObjectFlaw]:
-        try:
-            chain.decode(data)
-        except HyperslabError as error:
-            yield flaw_of(error, content_of(chain, self._spec.codecs, data, error.said))
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """Return nothing: a chunk is whole or lost."""
@@ -226,17 +216,25 @@ def flaw_of(error: HyperslabError, content: str | None = None) -> ObjectFlaw:
     return ObjectFlaw("unreadable-chunk", error.said)
 
 
+def decode_flaw(chain: Chain, codecs: Sequence[Codec], data: Buffer) -> ObjectFlaw | None:
+    """Decode a chunk, and return why it cannot be decoded; None where it can."""
+    try:
+        chain.decode(data)
+    except HyperslabError as error:
+        return flaw_of(error, content_of(chain, codecs, data, error.said))
+    return None
+
+
 def span(grid: Grid, coords: Coords) -> str:
     """Return the cells of a chunk as people write them: ``[0:4, 8:12]``."""
     return f"[{', '.join(f'{part.start}:{part.stop}' for part in grid.extent(coords))}]"
 
 
+# Stored bytes of inner chunks that are fetched at once: many small ones come by one request, and a shard of any size is
+# looked at in bounded memory.
 _FETCHED = 16 << 20
-"""Stored bytes of inner chunks that are fetched at once."""
 # Inner chunks that a message names.
 _SHOWN = 6
-Inner = tuple[int, int, int]
-"""Number, offset and length of an inner chunk."""
 
 
 class Shards(ArrayObjects):
@@ -274,9 +272,17 @@ class Shards(ArrayObjects):
                 )
                 return
             entries = self._entries(self._read_index(key, total))
-            sound = yield from self._ranges(coords, entries, total)
-            if deep:
-                yield from self._cells(coords, key, sound)
+            written, bad = self._written(entries), self._index.unsound(entries, total)
+            if bad.any():
+                message = f"{self._inner_text(coords, bad)} lie outside the shard, or over its index"
+                yield ObjectFlaw("shard-range", message)
+            over = self._overlapping(entries, written & ~bad)
+            if over.any():
+                yield ObjectFlaw("shard-overlap", f"{self._inner_text(coords, over)} share bytes of the shard")
+            for number, part in self._parts(key, entries, written & ~bad) if deep else ():
+                flaw = decode_flaw(self._inner_chain, self._codecs, part)
+                if flaw is not None:
+                    yield ObjectFlaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
         except _BrokenIndex as error:
             yield ObjectFlaw("shard-index", str(error))
         except HyperslabError as error:
@@ -299,20 +305,14 @@ class Shards(ArrayObjects):
         except CorruptChunk as error:
             raise _BrokenIndex(f"the index of the shard is damaged: {error.said}") from None
 
-    def _ranges(self, coords: Coords, entries: Entries, total: int) -> Generator[ObjectFlaw, None, list[Inner]]:
-        """Yield a flaw for the entries that lead out of the shard, one for those that overlap; the others are given."""
-        bad = self._index.unsound(entries, total)
-        written = (entries != np.uint64(MISSING)).any(axis=1)
-        if bad.any():
-            yield ObjectFlaw("shard-range", f"{self._named(coords, bad)} lie outside the shard, or over its index")
-        over = written & ~bad & self._overlapping(entries, written & ~bad)
-        if over.any():
-            yield ObjectFlaw("shard-overlap", f"{self._named(coords, over)} share bytes of the shard")
-        return _ranges_of(entries, np.flatnonzero(written & ~bad).tolist())
+    @staticmethod
+    def _written(entries: Entries) -> Values:
+        """Return which entries are those of an inner chunk that was written."""
+        return np.asarray((entries != np.uint64(MISSING)).any(axis=1))
 
     @staticmethod
     def _overlapping(entries: Entries, chosen: Values) -> Values:
-        """Which of the chosen entries share bytes with another one."""
+        """Return which of the chosen entries share bytes with another one."""
         over = np.zeros(len(entries), bool)
         numbers = np.flatnonzero(chosen & (entries[:, 1] > 0))
         numbers = numbers[np.argsort(entries[numbers, 0], kind="stable")]
@@ -325,19 +325,21 @@ class Shards(ArrayObjects):
         over[numbers[clash]] = True
         return over
 
-    def _cells(self, coords: Coords, key: str, sound: list[Inner]) -> Iterator[ObjectFlaw]:
-        for number, part in self._parts(key, sound):
-            try:
-                self._inner_chain.decode(part)
-            except HyperslabError as error:
-                flaw = flaw_of(error, content_of(self._inner_chain, self._codecs, part, error.said))
-                yield ObjectFlaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
-
-    def _parts(self, key: str, sound: list[Inner]) -> Iterator[tuple[int, Any]]:
-        """Yield the stored bytes of inner chunks by number, fetched some MiB at a time."""
-        for batch in _batches(sound):
-            ranges = [(start, start + size) for _, start, size in batch]
-            yield from zip((number for number, _, _ in batch), self._get(key, ranges), strict=True)
+    def _parts(self, key: str, entries: Entries, chosen: Values) -> Iterator[tuple[int, Any]]:
+        """Yield the stored bytes of the chosen inner chunks by number, fetched some MiB at a time."""
+        numbers: list[int] = []
+        ranges: list[tuple[int, int]] = []
+        nbytes = 0
+        for number in np.flatnonzero(chosen).tolist():
+            start, size = map(int, entries[number])
+            if numbers and nbytes + size > _FETCHED:
+                yield from zip(numbers, self._get(key, ranges), strict=True)
+                numbers, ranges, nbytes = [], [], 0
+            numbers.append(number)
+            ranges.append((start, start + size))
+            nbytes += size
+        if numbers:
+            yield from zip(numbers, self._get(key, ranges), strict=True)
 
     def _cells_of(self, coords: Coords, number: int) -> str:
         """Return the cells of an inner chunk of a shard."""
@@ -345,7 +347,7 @@ class Shards(ArrayObjects):
         place = tuple(int(i * n + j) for i, n, j in zip(coords, self._index.counts, local, strict=True))
         return span(self._inner, place)
 
-    def _named(self, coords: Coords, chosen: Values) -> str:
+    def _inner_text(self, coords: Coords, chosen: Values) -> str:
         numbers = np.flatnonzero(chosen).tolist()
         return f"the inner chunks {_shorten([self._cells_of(coords, number) for number in numbers])}"
 
@@ -358,16 +360,17 @@ class Shards(ArrayObjects):
         entries = self._entries_or_guess(key, total) if total >= self._index.nbytes else None
         if entries is None:
             return None, whole
-        written = (entries != np.uint64(MISSING)).any(axis=1)
-        bad = self._index.unsound(entries, total)
+        written, bad = self._written(entries), self._index.unsound(entries, total)
         lost = [self._cells_of(coords, number) for number in np.flatnonzero(written & bad).tolist()]
-        sound = np.flatnonzero(written & ~bad).tolist()
         parts: list[Any] = [None] * len(entries)
-        for number, part in self._parts(key, _ranges_of(entries, sound)):
-            if self._is_kept(part):
-                parts[number] = bytes(part)
-            else:
-                lost.append(self._cells_of(coords, number))
+        for number, part in self._parts(key, entries, written & ~bad):
+            try:
+                self._inner_chain.decode(part)
+            except HyperslabError as error:
+                if content_of(self._inner_chain, self._codecs, part, error.said) is None:
+                    lost.append(self._cells_of(coords, number))
+                    continue  # else its document is in question, and not the chunk
+            parts[number] = bytes(part)
         saved = None if all(part is None for part in parts) else self._index.join(parts)
         return saved, _shorten(lost)
 
@@ -386,37 +389,9 @@ class Shards(ArrayObjects):
             guess = ShardIndex(self._index.counts, self._index.codecs[:1], self._index.location, self._index.most)
             return guess.chain.decode(raw[: guess.nbytes]).reshape(-1, 2)
 
-    def _is_kept(self, part: bytes) -> bool:
-        """Return whether an inner chunk is kept: its cells are those of the document, or the document is in
-        question.
-        """
-        try:
-            self._inner_chain.decode(part)
-        except HyperslabError as error:
-            return content_of(self._inner_chain, self._codecs, part, error.said) is not None
-        return True
-
 
 class _BrokenIndex(Exception):
     """The index cannot be read."""
-
-
-def _ranges_of(entries: Entries, numbers: list[int]) -> list[Inner]:
-    return [(number, int(entries[number, 0]), int(entries[number, 1])) for number in numbers]
-
-
-def _batches(sound: list[Inner]) -> Iterator[list[Inner]]:
-    """Inner chunks, as many at a time as have some MiB together."""
-    batch: list[Inner] = []
-    held = 0
-    for entry in sound:
-        if batch and held + entry[2] > _FETCHED:
-            yield batch
-            batch, held = [], 0
-        batch.append(entry)
-        held += entry[2]
-    if batch:
-        yield batch
 
 
 def _shorten(places: list[str]) -> str:

@@ -7,10 +7,10 @@ of its nodes is asked for, and with ``deep`` every cell is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from hyperslab.api import Target
@@ -55,7 +55,7 @@ from hyperslab.stores.base import Store
 
 # Groups that lie deeper are told and not looked at: no dataset is meant so, and links may lead in a circle.
 _DEEPEST = 100
-# Chunks that one thread looks at in one go.
+# Chunks that one thread looks at in one go, so that handing out work costs little beside it.
 _BATCH = 16
 
 
@@ -69,7 +69,7 @@ def check(
     allow_external: Sequence[str] | bool = (),
     progress: bool | Reports | None = None,
 ) -> Report:
-    """Every problem of the dataset at ``url``, with the node it is in and its kind; an empty report when it is sound.
+    """Find every problem of the dataset at ``url``, with its node and kind; the report of a sound one is empty.
 
     All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
     ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Links are
@@ -80,29 +80,29 @@ def check(
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0)
     with watching(progress if deep else None, "checking", partial(extent_of, place, settings)):
-        beside = RULES.apply(Place.BESIDE, place.where, deep=deep)
-        return _report_of(place, chain(survey_dataset(place, settings, deep=deep), beside), deep)
-
-
-def _report_of(place: CheckedDataset, findings: Iterable[Finding], deep: bool) -> Report:
-    findings = list(findings)
+        findings = [*survey_dataset(place, settings, deep=deep), *RULES.apply(Place.BESIDE, place.where, deep=deep)]
     problems = [finding.problem for finding in findings if not finding.sound]
     notes = [finding.problem for finding in findings if finding.sound]
     return Report(problems, url=place.where.url, notes=notes, deep=deep)
 
 
-def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterable[Finding]:
+def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> list[Finding]:
     """Return the findings of a dataset of whatever format."""
     format = place.format
-    if not isinstance(format, ZarrFormat):
-        return _survey_opened(place, settings, deep)
-    dialect = format.metadata_dialect
-    store = place.where.store(read_only=True)
+    if isinstance(format, ZarrFormat):
+        dialect = format.metadata_dialect
+        with closing(place.where.store(read_only=True)) as store:
+            keyed_reader = format.reader(store, dialect, settings, place.where)
+            return KeyedSurvey(store, dialect, settings, deep, keyed_reader, format.traits).run()
     try:
-        reader = format.reader(store, dialect, settings, place.where)
-        return KeyedSurvey(store, dialect, settings, deep, reader, format.traits).run()
-    finally:
-        store.close()
+        reader = format.open(place.where, "r", settings=settings)
+    except FormatError as error:
+        problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
+        return problems or [found("", "unreadable-file", error.said)]
+    except HyperslabError as error:
+        raise error.locate(url=place.where.url) from error.__cause__
+    with closing(reader):
+        return list(_survey_reader(reader, settings, deep=deep))
 
 
 # -- documents and chunks under keys ----------------------------------------------------------------------------------
@@ -121,7 +121,10 @@ class KeyedSurvey:
         reader: ZarrReader | None = None,
         traits: FormatTraits | None = None,
     ) -> None:
-        names = known_names(dialect)
+        # the documents of another format beside ours are left alone
+        formats = (get_format(name) for name in FORMATS)
+        dialects = [dialect, *(format.metadata_dialect for format in formats if isinstance(format, ZarrFormat))]
+        names = frozenset(name for one in dialects for name in (*one.nodes, *one.extras, one.consolidated_name))
         self.view = DatasetView(store, dialect, settings, deep, names, traits or FormatTraits())
         self._reader = reader
         self._findings: list[Finding] = []
@@ -160,7 +163,7 @@ class KeyedSurvey:
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def _node(self, path: str, depth: int) -> Member | None:
-        """Look at what lies at ``path`` and below; what its group needs to know of an array."""
+        """Look at what lies at ``path`` and below. Return, of an array, what its group needs to know."""
         view = self.view
         try:
             names, inner = view.store.list_dir(path)
@@ -215,6 +218,7 @@ class KeyedSurvey:
             return False
 
     def _group(self, path: str, inner: Collection[str], depth: int) -> None:
+        """Look at the nodes in a group, then at what its arrays say of one another."""
         self.view.groups.add(path)
         members = []
         for name in inner:
@@ -242,13 +246,6 @@ class KeyedSurvey:
         array = ArrayView(view, path, objects)
         self._findings += ArraySurvey(array).survey()
         return Member(path, spec, objects.grid, tuple(array.last))
-
-
-def known_names(dialect: MetadataDialect) -> frozenset[str]:
-    """Return the names of all documents of datasets under keys: those of another format beside ours are left alone."""
-    formats = (get_format(name) for name in FORMATS)
-    dialects = [dialect, *(format.metadata_dialect for format in formats if isinstance(format, ZarrFormat))]
-    return frozenset(name for one in dialects for name in (*one.nodes, *one.extras, one.consolidated_name))
 
 
 class ArraySurvey:
@@ -292,66 +289,37 @@ class ArraySurvey:
                 continue
             self._findings += (RULES.with_rule(in_place_of_chunk(array, stray)) for stray in strays)
             aside = {stray.key for stray in strays}
-            for name in names:
-                if child(place, name) not in aside and not (not folder and name in self._dataset.known_names):
-                    yield from self._file(child(folder, name))
-            folders += [
-                child(folder, name)
-                for name in reversed(inner)
-                if child(place, name) not in aside and self._is_entered(child(folder, name))
-            ]
+            for name in (child(folder, name) for name in names if child(place, name) not in aside):
+                if name in self._dataset.known_names:  # a document, right in the folder of the array
+                    continue
+                key, coords = child(array.path, name), array.names.coords(name)
+                if coords is not None and array.names.within(coords):
+                    array.stored += 1
+                    array.last = list(map(max, array.last, coords))
+                    yield coords, key
+                else:
+                    self._find_in_entry(EntryView(array, name, key, False, coords))
+            for name in (child(folder, name) for name in reversed(inner) if child(place, name) not in aside):
+                coords = array.names.coords(name)
+                if coords is None and array.names.leads_to_keys(name):
+                    folders.append(name)
+                else:  # it has no business here
+                    self._find_in_entry(EntryView(array, name, child(array.path, name), True, coords))
 
-    def _file(self, name: str) -> Iterator[tuple[Coords, str]]:
-        array = self._array
-        key, coords = child(array.path, name), array.names.coords(name)
-        if coords is None or not array.names.within(coords):
-            self._entry(EntryView(array, name, key, False, coords))
-            return
-        array.stored += 1
-        array.last = list(map(max, array.last, coords))
-        yield coords, key
-
-    def _is_entered(self, name: str) -> bool:
-        """Return whether to look into a folder; one that has no business here is a finding."""
-        array = self._array
-        coords = array.names.coords(name)
-        if coords is None and array.names.leads_to_keys(name):
-            return True
-        self._entry(EntryView(array, name, child(array.path, name), True, coords))
-        return False
-
-    def _entry(self, entry: EntryView) -> None:
+    def _find_in_entry(self, entry: EntryView) -> None:
         self._findings += RULES.apply(Place.ENTRY, entry, deep=self._dataset.deep)
 
 
 # -- any other format, through its reader -----------------------------------------------------------------------------
 
 
-def _survey_opened(place: CheckedDataset, settings: Settings, deep: bool) -> list[Finding]:
-    try:
-        reader = place.format.open(place.where, "r", settings=settings)
-    except FormatError as error:
-        problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
-        return problems or [found("", "unreadable-file", error.said)]
-    except HyperslabError as error:
-        raise error.locate(url=place.where.url) from error.__cause__
-    try:
-        return list(survey_reader(reader, settings, deep=deep))
-    finally:
-        reader.close()
-
-
-def survey_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
-    """Yield all that the format itself finds, or else what is wrong with each node below the root."""
+def _survey_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
+    """Yield all that the format itself finds, or else what is wrong with each node below the root; and, in a format of
+    one array, coordinates that are not as long as the dimension whose labels they are."""
     damage = reader.find_damage(deep=deep, workers=settings.threads)
     if damage is None:
         damage = map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
     yield from damage
-    yield from _find_other_sizes(reader)
-
-
-def _find_other_sizes(reader: Reader) -> Iterator[Finding]:
-    """Yield, in a format of one array, coordinates that are not as long as the dimension whose labels they are."""
     try:  # to ask what the array is called reads the documents
         names = reader.children("") if reader.is_single_array else ()
         specs = [(name, reader.node(name)) for name in names]
@@ -362,43 +330,35 @@ def _find_other_sizes(reader: Reader) -> Iterator[Finding]:
 
 
 def _survey_node(reader: Reader, path: str, settings: Settings, deep: bool) -> Generator[Any]:
+    """Yield what is wrong with a node, and walks of the nodes in it."""
     try:
         node = reader.node(path)
         names = list(reader.children(path)) if node.is_group else []
     except HyperslabError as error:
-        yield from _unreadable(path, error)
+        problems = error.problems if isinstance(error, FormatError) else ()
+        for problem in problems:
+            yield found(path, problem.kind, problem.message)
+        if not problems:
+            key = f" [key={error.key}]" if error.key else ""
+            yield found(path, "unreadable-node", f"{error.said}{key}")
         return
     for problem in reader.omitted(path):
         yield found(problem.node, "not-shown", problem.message, sound=True)
-    if node.is_array:
-        yield from _survey_array(reader, path, node, settings, deep)
+    if node.is_array and node.problem is not None:
+        yield found(path, "not-decoded", node.problem)
+    elif node.is_array:
+        try:
+            source = reader.chunks(path)
+        except HyperslabError as error:
+            yield found(path, "unreadable-node", error.said)
+        else:
+            yield from _survey_cells(path, node, source, settings) if deep else ()
     for name in names:
         yield _survey_node(reader, child(path, name), settings, deep)
 
 
-def _unreadable(path: str, error: HyperslabError) -> Iterator[Finding]:
-    problems = error.problems if isinstance(error, FormatError) else ()
-    for problem in problems:
-        yield found(path, problem.kind, problem.message)
-    if not problems:
-        key = f" [key={error.key}]" if error.key else ""
-        yield found(path, "unreadable-node", f"{error.said}{key}")
-
-
-def _survey_array(reader: Reader, path: str, spec: ArraySpec, settings: Settings, deep: bool) -> Iterator[Finding]:
-    if spec.problem is not None:
-        yield found(path, "not-decoded", spec.problem)
-        return
-    try:
-        source = reader.chunks(path)
-    except HyperslabError as error:
-        yield found(path, "unreadable-node", error.said)
-        return
-    if deep:
-        yield from _survey_cells(path, spec, source, settings)
-
-
 def _survey_cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Settings) -> list[Finding]:
+    """Read every cell, and return the chunks that cannot be decoded."""
     flaws: list[Finding] = []
 
     def work(batch: list[Coords]) -> None:

@@ -7,19 +7,19 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import NodeNotFound
 from hyperslab.formats.base import FormatTraits
-from hyperslab.formats.rules import Act, Finding, Plan
+from hyperslab.formats.rules import Act, Finding
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.integrity.chunk_names import ChunkNames
 from hyperslab.integrity.node_documents import Copies, NodeDocuments
 from hyperslab.integrity.quarantine import Quarantine
-from hyperslab.integrity.stored_chunks import ArrayObjects, open_objects, span
+from hyperslab.integrity.stored_chunks import ArrayObjects, open_objects
 from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store
@@ -96,10 +96,6 @@ class ArrayView:
         """Return what names of chunks are read by."""
         return ChunkNames(self.objects.keys.key_of, self.objects.grid)
 
-    def spanned(self, coords: Coords) -> str:
-        """Return the cells of a chunk as text."""
-        return span(self.objects.grid, coords)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryView:
@@ -132,7 +128,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Its name in the group."""
+        """Return its name in the group."""
         return self.path.rpartition("/")[2]
 
     def reach(self, axis: int) -> int:
@@ -175,13 +171,14 @@ class RepairState:
 
     # -- documents --------------------------------------------------------------------------------------------------
 
-    def under_lock(self, action: str, act: Act) -> Plan:
+    def under_lock(self, action: str, act: Act) -> tuple[str, Act]:
         """Return a plan whose deed is done under the lock of the root, which writers of documents hold."""
-        return action, partial(self._locked, act)
 
-    def _locked(self, act: Act) -> None:
-        with self.writer.lock_node(""):
-            act()
+        def act_under_lock() -> None:
+            with self.writer.lock_node(""):
+                act()
+
+        return action, act_under_lock
 
     def spec_now(self, path: str) -> ArraySpec | None:
         """Return the array as its own documents have it at this moment; None when it is none."""
@@ -197,7 +194,7 @@ class RepairState:
         return self.store.traits.swaps and not self.store.traits.locks_chunks
 
     def lease(self) -> AbstractContextManager[None]:
-        """In a bucket, where chunks have no locks: the dataset's lease, which whoever makes it anew holds."""
+        """Hold, in a bucket, where chunks have no locks, the dataset's lease, as does who makes it anew."""
         return nullcontext() if self.store.traits.locks_chunks else self.writer.lock_node("")
 
     def objects(self, path: str) -> ArrayObjects:

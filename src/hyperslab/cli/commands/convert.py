@@ -75,6 +75,10 @@ def convert_command(
     chosen = parse_selections(selections)
     if chosen.isel:
         chosen = check_selection(open_dataset(src, src_option), chosen)
+    own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for name in layout or {}:
+        if name in own:
+            raise Invalid(f"no format has an option {name!r}", remedy="hyperslab convert --help lists what has its own")
     memory = parse_size(options.pop("memory"), "--memory")
     with suggest_path_on_error(options["path"], src, src_option):
         report = _convert(
@@ -87,22 +91,13 @@ def convert_command(
             memory=memory,
             storage_options=(src_option, dst_option),
             **options,
-            **_of_format(layout or {}),
+            **(layout or {}),
         )
     if as_json:
         print_json("convert", **asdict(report))
     else:
         print_remark(str(replace(report, losses=(), damaged=())))
     return 1 if report.damaged else 0
-
-
-def _of_format(layout: dict[str, object]) -> dict[str, object]:
-    """Return the options of the target's format, without those of convert itself."""
-    own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
-    for name in layout:
-        if name in own:
-            raise Invalid(f"no format has an option {name!r}", remedy="hyperslab convert --help lists what has its own")
-    return layout
 
 
 def _convert(src: str, dst: str, chosen: TypedSelection, **options: Any) -> ConversionReport:

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from hyperslab import api
-from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     find_array,
     open_dataset,
@@ -49,37 +48,11 @@ from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.integrity import check as check_dataset
 from hyperslab.model.amounts import size_text
 
-# -- What hyperslab db does with collections of arrays: the verbs that they alone have, and their side of others -------
-
 
 def refuse_server(url: str, verb: str) -> None:
     """Raise Unsupported for a database server, which holds objects and no collections."""
     if is_server(url):
         raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
-
-
-def list_collections(url: str, storage: dict[str, object] | None, as_json: bool, limit: int | None) -> None:
-    """Print the collections of a place, one a line."""
-    with open_client(url, storage) as client:
-        shown = list(islice(client, limit))
-        facts = [describe_collection(collection) for collection in shown]
-        for collection in shown:
-            _tell_unreadable(url, collection)
-    if as_json:
-        print_json("db-list", url=url, collections=facts)
-    else:
-        echo_rows(facts, collection_rows, "no collections")
-
-
-def show_schema(url: str, name: str, storage: dict[str, object] | None, as_json: bool) -> None:
-    """Print what the arrays of a collection have in common."""
-    refuse_server(url, "schema")
-    with open_client(url, storage) as client:
-        collection = find_collection(client, name)
-    if as_json:
-        print_json("db-schema", url=url, collection=collection.as_dict)
-        return
-    click.echo("\n\n".join(format_columns(rows) for rows in schema_rows(collection)))
 
 
 def show_arrays(
@@ -89,10 +62,12 @@ def show_arrays(
     storage: dict[str, object] | None,
     as_json: bool,
     *,
+    verb: str,
     order: str | None,
     limit: int | None,
 ) -> None:
     """Print the arrays of a collection that meet conditions, one a line."""
+    refuse_server(url, verb)
     with open_client(url, storage) as client:
         collection = find_collection(client, name)
         wanted = parse_conditions(collection, conditions)
@@ -108,54 +83,6 @@ def _tell_unreadable(url: str, collection: Collection) -> None:
     if lost := collection.unreadable:
         arrays = "array that cannot be read is" if lost == 1 else "arrays that cannot be read are"
         print_remark(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
-
-
-def get_part(
-    url: str,
-    wanted: tuple[str, ...],
-    selections: tuple[str, ...],
-    output: str | None,
-    storage: dict[str, object] | None,
-    as_json: bool,
-    *,
-    nearest: bool,
-) -> None:
-    """Write a labelled part of one array to a file or stdout."""
-    if not wanted:
-        raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
-    check_ending(output)
-    with open_client(url, storage) as client:
-        array = find_database_array(find_collection(client, wanted[0]), wanted[1:])
-        path = f"{wanted[0]}/{array.id}"
-    cells = api.open_array(url, path=path, storage_options=storage)
-    key = selection_key(cells, parse_selections(selections), nearest)
-    part = labelled_part.read_part(cells, cells, key, decoded=False)
-    give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
-
-
-def check_collections(url: str, deep: bool, storage: dict[str, object] | None, as_json: bool) -> int:
-    """Print every problem of the collections at a place; return 1 when there are some."""
-    report = check_dataset(url, deep, storage_options=storage)
-    return print_problems(url, report, deep=deep, as_json=as_json)
-
-
-def relink_collections(
-    url: str, name: str | None, storage: dict[str, object] | None, as_json: bool, *, relative: bool | None
-) -> None:
-    """Point the links of DEKER's layout to where its files are now."""
-    refuse_server(url, "relink")
-    with open_client(url, storage, writable=True) as client:
-        names = (
-            [find_collection(client, name).name] if name else [each.name for each in client if each.layout == "deker"]
-        )
-        for each in names:
-            client.relink(each, relative=relative)
-    if as_json:
-        print_json("db-relink", url=url, collections=names)
-    elif names:
-        print_remark(f"the links of {', '.join(names)} lead to {url}")
-    else:
-        print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
 
 
 class _Verbs(click.Group):
@@ -222,8 +149,17 @@ def list_objects(
 ) -> None:
     """The collections at URL; of a server the objects that have these attributes, dimensions, variables and name."""
     if not is_server(url):
-        _refuse_for_collections(attrs, dims, newest, *(wanted[name] for name in ("names", "name", "since", "until")))
-        list_collections(url, storage_option, as_json, wanted["limit"])
+        if attrs or dims or newest or any(wanted[name] for name in ("names", "name", "since", "until")):
+            raise Invalid("options of db list that are for objects of a server", remedy="choose arrays with db query")
+        with open_client(url, storage_option) as client:
+            shown = list(islice(client, wanted["limit"]))
+            facts = [describe_collection(collection) for collection in shown]
+            for collection in shown:
+                _tell_unreadable(url, collection)
+        if as_json:
+            print_json("db-list", url=url, collections=facts)
+        else:
+            echo_rows(facts, collection_rows, "no collections")
         return
     with _objects(url, storage_option) as objects:
         objects.refuse_object("list")
@@ -234,17 +170,18 @@ def list_objects(
         echo_rows(infos, table, "no objects")
 
 
-def _refuse_for_collections(*given: object) -> None:
-    if any(given):
-        raise Invalid("options of db list that are for objects of a server", remedy="choose arrays with db query")
-
-
 @_verb("schema", "weather.db temperature")
 @click.argument("url")
 @click.argument("collection")
 def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
-    show_schema(url, collection, storage_option, as_json)
+    refuse_server(url, "schema")
+    with open_client(url, storage_option) as client:
+        described = find_collection(client, collection)
+    if as_json:
+        print_json("db-schema", url=url, collection=described.as_dict)
+        return
+    click.echo("\n\n".join(format_columns(rows) for rows in schema_rows(described)))
 
 
 _order = click.option("--order", metavar="ATTR", help="By this attribute; -ATTR: from the largest value down.")
@@ -265,8 +202,7 @@ def arrays(
     as_json: bool,
 ) -> None:
     """The arrays of COLLECTION with their ids and attributes, one a line, in the order of their keys."""
-    refuse_server(url, "arrays")
-    show_arrays(url, collection, (), storage_option, as_json, order=order, limit=limit)
+    show_arrays(url, collection, (), storage_option, as_json, verb="arrays", order=order, limit=limit)
 
 
 @_verb("query", "weather.db temperature 'dt>=2023-01-01' 'dt<=2023-01-31' station^=K --order -dt")
@@ -289,8 +225,7 @@ def query(
     ATTR=VALUE (given several times: any of them), ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text, ATTR:=JSON
     (null: not set).
     """
-    refuse_server(url, "query")
-    show_arrays(url, collection, conditions, storage_option, as_json, order=order, limit=limit)
+    show_arrays(url, collection, conditions, storage_option, as_json, verb="query", order=order, limit=limit)
 
 
 @_verb("info", "'mongodb://localhost/climate#temperature'")
@@ -302,25 +237,26 @@ def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None
     if as_json:
         print_json("db-info", url=objects.url, **facts)
         return
-    rows = [(name.replace("_", " "), _told(name, value)) for name, value in facts.items() if name != "variables"]
-    click.echo(format_columns(rows))
-    if facts.get("variables"):
-        click.echo(
-            format_columns([("name", "dtype", "dimensions", "chunks", "stored"), *map(_row, facts["variables"])])
-        )
+    variables = facts.pop("variables", ())
+    click.echo(format_columns([(name.replace("_", " "), _fact_text(name, value)) for name, value in facts.items()]))
+    if variables:
+        rows = [("name", "dtype", "dimensions", "chunks", "stored")]
+        for one in variables:
+            sizes = zip(one["dims"], one["shape"], strict=False)
+            dims = ", ".join(f"{dim}: {size}" for dim, size in sizes) or "(one cell)"
+            rows.append((one["name"], one["dtype"], dims, cut_text(one["chunks"]), one["stored"]))
+        click.echo(format_columns(rows))
 
 
-def _row(one: dict[str, Any]) -> tuple[str, ...]:
-    dims = ", ".join(f"{dim}: {size}" for dim, size in zip(one["dims"], one["shape"], strict=False)) or "(one cell)"
-    return one["name"], one["dtype"], dims, cut_text(one["chunks"]), one["stored"]
-
-
-def _told(name: str, value: Any) -> str:
+def _fact_text(name: str, value: Any) -> str:
     if name.startswith("nbytes"):
         return size_text(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {item}" for key, item in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+    match value:
+        case dict():
+            return ", ".join(f"{key}: {item}" for key, item in value.items())
+        case list():
+            return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 @_verb("get", "weather.db temperature dt=2023-01-01 -s lat=50.0 -o lat50.csv")
@@ -349,28 +285,31 @@ def get(
     if not is_server(url):
         if overwrite or allow_loss:
             raise Invalid("options of db get that are for objects of a server", remedy="write the part to a new file")
-        get_part(url, wanted, selections, output, storage_option, as_json, nearest=nearest)
+        if not wanted:
+            raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
+        check_ending(output)
+        with open_client(url, storage_option) as client:
+            array = find_database_array(find_collection(client, wanted[0]), wanted[1:])
+            path = f"{wanted[0]}/{array.id}"
+        cells = api.open_array(url, path=path, storage_options=storage_option)
+        key = selection_key(cells, parse_selections(selections), nearest)
+        part = read_part(cells, cells, key, decoded=False)
+        give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
         return
     if wanted or selections or nearest:
         raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
     if output is None:
         raise Invalid("where the object goes is not said", remedy="give -o")
-    _get_object(url, output, overwrite, allow_loss, storage_option, as_json)
-
-
-def _get_object(
-    url: str, output: str, overwrite: bool, allow_loss: bool, storage_option: dict[str, object] | None, as_json: bool
-) -> None:
     with _objects(url, storage_option) as objects:
         objects.needed("get")
     if output.endswith(".npy"):
         root = open_dataset(url, storage_option)
-        array = find_array(root, "")
-        write(read_part(root, array, (slice(None),) * array.ndim, decoded=False), output, objects.url)
+        cells = find_array(root, "")
+        write(read_part(root, cells, (slice(None),) * cells.ndim, decoded=False), output, objects.url)
         report: dict[str, Any] = {"arrays": 1}
     else:
-        options: dict[str, Any] = {"storage_options": (storage_option, None)}
-        report = asdict(convert(url, output, overwrite=overwrite, allow_loss=allow_loss, **options))
+        sides = (storage_option, None)
+        report = asdict(convert(url, output, overwrite=overwrite, allow_loss=allow_loss, storage_options=sides))
     if as_json:
         print_json("db-get", url=objects.url, output=output, **report)
     else:
@@ -389,8 +328,8 @@ def put(
     complete."""
     with _objects(url, storage_option) as objects:
         objects.needed("put")
-    options: dict[str, Any] = {"storage_options": (None, storage_option)}
-    report = asdict(convert(source, url, overwrite=overwrite, allow_loss=allow_loss, **options))
+    sides = (None, storage_option)
+    report = asdict(convert(source, url, overwrite=overwrite, allow_loss=allow_loss, storage_options=sides))
     if as_json:
         print_json("db-put", **report)
     else:
@@ -405,8 +344,9 @@ def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: 
     with _objects(url, storage_option) as objects:
         objects.needed("delete")
         about = objects.describe()
-        question = f"Remove the {about.kind} {about.name or ''} ({about.id}, {size_text(about.nbytes)} of cells)?"
-        if not yes and not _is_confirmed(question.replace("  ", " "), objects.url):
+        name = f"{about.name} " if about.name else ""
+        question = f"Remove the {about.kind} {name}({about.id}, {size_text(about.nbytes)} of cells)?"
+        if not yes and not _is_confirmed(question, objects.url):
             print_remark("nothing was removed")
             return
         documents = objects.delete(about.id)
@@ -417,7 +357,7 @@ def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: 
 
 
 def _is_confirmed(question: str, url: str) -> bool:
-    """Return what is answered. Invalid where nobody can answer."""
+    """Ask, and return the answer. Invalid where nobody can answer."""
     try:
         return click.confirm(question, err=True)
     except click.Abort as error:
@@ -436,7 +376,8 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
     The exit code is 1 when there are problems. Nothing is changed: hyperslab repair mends.
     """
     if not is_server(url):
-        return check_collections(url, deep, storage_option, as_json)
+        report = check_dataset(url, deep, storage_options=storage_option)
+        return print_problems(url, report, deep=deep, as_json=as_json)
     with _objects(url, storage_option) as objects:
         return print_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
 
@@ -452,7 +393,20 @@ def relink(
 
     Without an option they stay of the kind that they are.
     """
-    relink_collections(url, collection, storage_option, as_json, relative=relative)
+    refuse_server(url, "relink")
+    with open_client(url, storage_option, writable=True) as client:
+        if collection:
+            names = [find_collection(client, collection).name]
+        else:
+            names = [each.name for each in client if each.layout == "deker"]
+        for name in names:
+            client.relink(name, relative=relative)
+    if as_json:
+        print_json("db-relink", url=url, collections=names)
+    elif names:
+        print_remark(f"the links of {', '.join(names)} lead to {url}")
+    else:
+        print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
 
 
 @_verb("gc", "mongodb://localhost/climate --apply")

@@ -16,7 +16,7 @@ import click
 from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.codecs import libblosc2
 from hyperslab.formats import get_format, names
-from hyperslab.formats.base import Feature, FormatInfo, Variant
+from hyperslab.formats.base import Feature
 
 # distribution, module, the extra that installs it ("": always there)
 LIBRARIES = (
@@ -59,13 +59,17 @@ def doctor_command(as_json: bool) -> None:
     """Versions of everything, and what is available on this machine."""
     libraries = [_library(*entry) for entry in LIBRARIES]
     formats = {name: _state_of_format(name) for name in names()}
+    library = libblosc2.load_library()
+    decoder = (
+        "numcodecs; faster with pip install 'hyperslab[fast]'" if library is None else f"libblosc2 {library.version}"
+    )
     system = {
         "hyperslab": version("hyperslab"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "byte order": sys.byteorder,
-        "blosc, lz4, zstd": _decoder(),
+        "blosc, lz4, zstd": f"decoded by {decoder}",
         "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
     }
     if as_json:
@@ -78,30 +82,18 @@ def doctor_command(as_json: bool) -> None:
     click.echo(format_columns(list(formats.items()), "  "))
 
 
-def _decoder() -> str:
-    """Return which library decodes chunks of these codecs."""
-    library = libblosc2.load_library()
-    if library is None:
-        return "decoded by numcodecs; faster with pip install 'hyperslab[fast]'"
-    return f"decoded by libblosc2 {library.version}"
-
-
 def _library(name: str, module: str, extra: str) -> dict[str, Any]:
     try:
         found = version(name)
     except PackageNotFoundError:
         remedy = f"pip install 'hyperslab[{extra}]'" if extra else "missing: install hyperslab again"
         return {"name": name, "version": None, "state": remedy}
-    return {"name": name, "version": found, "state": _state(module)}
-
-
-def _state(module: str) -> str:
-    """Return ``ok``, or why the module cannot be imported."""
+    state = "ok"
     try:
         import_module(module)
     except Exception as error:  # a broken library may fail in any way, and saying so is what this command is for
-        return f"broken: {type(error).__name__}: {error}"
-    return "ok"
+        state = f"broken: {type(error).__name__}: {error}"
+    return {"name": name, "version": found, "state": state}
 
 
 def _state_of_format(name: str) -> str:
@@ -127,34 +119,30 @@ def formats_command(as_json: bool) -> None:
 
     infos = api.list_formats()
     if as_json:
-        print_json(
-            "formats",
-            formats=[
-                {
-                    "name": name,
-                    "holds": info.holds,
-                    "recognised_by": info.recognised_by,
-                    "writable": info.writable,
-                    "features": sorted(feature.value for feature in info.variants[0].features),
-                    "variants": [_variant(each) for each in info.variants],
-                }
-                for name, info in infos.items()
-            ],
-        )
+        facts = [
+            {
+                "name": name,
+                "holds": info.holds,
+                "recognised_by": info.recognised_by,
+                "writable": info.writable,
+                "features": sorted(feature.value for feature in info.variants[0].features),
+                "variants": [
+                    {
+                        "name": variant.name,
+                        "options": dict(variant.options),
+                        "features": {feature.value: feature in variant.features for feature in Feature},
+                        "notes": {feature.value: note for feature, note in variant.notes.items()},
+                    }
+                    for variant in info.variants
+                ],
+            }
+            for name, info in infos.items()
+        ]
+        print_json("formats", formats=facts)
         return
     rows = [("format", "variants", "access", "holds", "recognised by")]
-    rows += [
-        (n, _options(i), "read, write" if i.writable else "read", i.holds, i.recognised_by) for n, i in infos.items()
-    ]
+    for name, info in infos.items():
+        variants = ", ".join(f"{key}={value}" for each in info.variants for key, value in each.options.items())
+        access = "read, write" if info.writable else "read"
+        rows.append((name, variants, access, info.holds, info.recognised_by))
     click.echo(format_columns(rows))
-
-
-def _variant(variant: Variant) -> dict[str, Any]:
-    features = {feature.value: feature in variant.features for feature in Feature}
-    notes = {feature.value: note for feature, note in variant.notes.items()}
-    return {"name": variant.name, "options": dict(variant.options), "features": features, "notes": notes}
-
-
-def _options(info: FormatInfo) -> str:
-    """Return how each variant is asked for; nothing where there is one."""
-    return ", ".join(f"{key}={value}" for variant in info.variants for key, value in variant.options.items())

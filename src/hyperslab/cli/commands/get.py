@@ -27,6 +27,7 @@ from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
+# Cells that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 
@@ -94,15 +95,21 @@ def give_out(
     as_json: bool,
 ) -> None:
     """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
-    if nearest and (taken := labels_taken(part)):
-        print_remark(f"taken: {taken}")
+    # the one label of each dimension that the part no longer has
+    labels = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
+    if nearest and labels:
+        texts = (f"{dim}={labelled_part.cell_text(label)}" for dim, label in labels.items())
+        print_remark(f"taken: {', '.join(texts)}")
     if output:
         write(part, output, url)
         print_remark(f"{counted(part.values.size, 'cell')} of /{path} in {output}")
     if as_json:
         print_json(schema, url=url, **part.as_json())
     elif not output:
-        show(part)
+        text, left = labelled_part.as_text(part, _SCREEN if sys.stdout.isatty() else None)
+        click.echo(text)
+        if left:
+            print_remark(f"{left} more cells; -o writes them all to a file")
 
 
 def check_ending(output: str | None) -> None:
@@ -110,20 +117,6 @@ def check_ending(output: str | None) -> None:
     if output and not output.endswith(_FILES):
         remedy = f"end it with one of {', '.join(_FILES)}"
         raise Invalid(f"{output!r} has no ending that says what to write", remedy=remedy)
-
-
-def labels_taken(part: labelled_part.LabelledPart) -> str:
-    """Return the one label of each dimension that the part no longer has."""
-    single = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
-    return ", ".join(f"{dim}={labelled_part.cell_text(label)}" for dim, label in single.items())
-
-
-def show(part: labelled_part.LabelledPart) -> None:
-    """Print columns; a terminal gets the first thousand cells."""
-    text, left = labelled_part.as_text(part, _SCREEN if sys.stdout.isatty() else None)
-    click.echo(text)
-    if left:
-        print_remark(f"{left} more cells; -o writes them all to a file")
 
 
 def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:

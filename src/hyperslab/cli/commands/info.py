@@ -42,34 +42,32 @@ from hyperslab.stores.location import Location
 
 _PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
 """What only makes bytes of cells goes without saying."""
-_TOLD = {"blosc": ("cname", "clevel"), "lzma": ("preset",), "lz4": ("acceleration",), "bitround": ("keepbits",)}
-_TOLD |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
+_PARAMETERS = {"blosc": ("cname", "clevel"), "lzma": ("preset",), "lz4": ("acceleration",), "bitround": ("keepbits",)}
+_PARAMETERS |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
 
 
 def codec_text(codecs: tuple[Codec, ...]) -> str:
     """Return the chain in a few words: ``bytes, zstd(level=3)``; a shard's inner chain in brackets."""
-    return ", ".join(map(_one_codec, codecs)) or "none"
-
-
-def _one_codec(codec: Codec) -> str:
-    if codec.name == "sharding_indexed":
-        return f"sharding[{codec_text(tuple(codec.config['codecs']))}]"
-    simple = {name: value for name, value in codec.config.items() if isinstance(value, str | int | float)}
-    return codec.name + (f"({', '.join(f'{name}={value}' for name, value in simple.items())})" if simple else "")
+    texts = []
+    for codec in codecs:
+        if codec.name == "sharding_indexed":
+            texts.append(f"sharding[{codec_text(tuple(codec.config['codecs']))}]")
+            continue
+        simple = [f"{name}={value}" for name, value in codec.config.items() if isinstance(value, str | int | float)]
+        texts.append(f"{codec.name}({', '.join(simple)})" if simple else codec.name)
+    return ", ".join(texts) or "none"
 
 
 def codec_word(codecs: Iterable[Codec]) -> str:
     """Return the chain as ``--codec`` would take it: ``blosc:lz4:5 + crc32c``; of shards, the chain of their chunks."""
-    return " + ".join(filter(None, map(_one_word, codecs))) or "none"
-
-
-def _one_word(codec: Codec) -> str:
-    if codec.name in _PLAIN:
-        return ""
-    if codec.name == "sharding_indexed":
-        return codec_word(codec.config["codecs"])
-    given = [codec.config.get(name) for name in _TOLD.get(codec.name, ())]
-    return ":".join([codec.name, *(str(value) for value in given if value is not None)])
+    words = []
+    for codec in codecs:
+        if codec.name == "sharding_indexed":
+            words.append(codec_word(codec.config["codecs"]))
+        elif codec.name not in _PLAIN:
+            values = [codec.config.get(name) for name in _PARAMETERS.get(codec.name, ())]
+            words.append(":".join([codec.name, *(str(value) for value in values if value is not None)]))
+    return " + ".join(words) or "none"
 
 
 def cut_text(chunks: Chunks | None) -> str:
@@ -80,7 +78,13 @@ def cut_text(chunks: Chunks | None) -> str:
 
 
 def array_facts(path: str, array: Array) -> dict[str, object]:
-    """Return what ``info`` says of one array."""
+    """Return what ``info`` says of one array; nothing of what cannot be read."""
+    nbytes_stored: int | None = None
+    storage: dict[str, object] = {}
+    with suppress(HyperslabError):
+        nbytes_stored = array.nbytes_stored
+    with suppress(HyperslabError):
+        storage = dict(array._session.reader.storage(array.path))
     return {
         "path": path,
         "dtype": describe(array.data_type),
@@ -91,35 +95,16 @@ def array_facts(path: str, array: Array) -> dict[str, object]:
         "shards": array.shards,
         "codec": codec_text(array.codec),
         "nbytes": array.nbytes,
-        "nbytes_stored": _stored_bytes(array),
+        "nbytes_stored": nbytes_stored,
         "fill_value": array.spec.fill_value,
         "units": array.units,
         "problem": array.spec.problem,
-        "storage": _storage_facts(array),
+        "storage": storage,
     }
 
 
-def _storage_facts(array: Array) -> dict[str, object]:
-    """Return what the format tells beyond the spec."""
-    try:
-        return dict(array._session.reader.storage(array.path))
-    except HyperslabError:
-        return {}
-
-
-def _stored_bytes(array: Array) -> int | None:
-    try:
-        return array.nbytes_stored
-    except HyperslabError:
-        return None
-
-
-def nodes_of(node: Group | Array) -> Iterator[dict[str, Any]]:
-    """Yield kind and path of every node at or below this one, in order; a damaged one with its problem."""
-    return flattened(_nodes(node, ""))
-
-
 def _nodes(node: Group | Array, path: str) -> Generator[object]:
+    """Yield kind and path of every node at or below this one, in order; a damaged one with its problem."""
     if isinstance(node, Array):
         yield {"path": path, "kind": "array", "dtype": describe(node.data_type), "shape": node.shape, "dims": node.dims}
         return
@@ -151,19 +136,12 @@ def link_facts(link: Link) -> dict[str, object]:
     return {"target": link.target, "source": redact(link.source), **known}
 
 
-def links_of(node: Group | Array) -> Iterator[tuple[str, Link]]:
-    """Yield path and link of every link below a node; none is followed."""
-    return flattened(_links(node))
-
-
-def _links(node: Group | Array) -> Generator[Any]:
-    if isinstance(node, Array):
-        return
-    links = dict(node.links())
-    yield from ((child(node.path, name), link) for name, link in links.items())
+def _links(group: Group) -> Generator[Any]:
+    """Yield path and link of every link below a group; none is followed."""
+    yield from ((child(group.path, name), link) for name, link in group.links())
     with suppress(HyperslabError):
-        for _, group in node.groups():
-            yield _links(group)
+        for _, below in group.groups():
+            yield _links(below)
 
 
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
@@ -186,33 +164,29 @@ def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str,
     """Return what ``info`` says of a dataset and the arrays in it, as plain values."""
     arrays = [array_facts(path, array) for path, array in found]
     stored = [array["nbytes_stored"] for array in arrays]
+    links: list[tuple[str, Link]] = []
+    if isinstance(root, Array):
+        sizes = zip(root.dims, root.shape, strict=True)
+        dims = {dim: {"size": size, "unlimited": False} for dim, size in sizes if dim}
+    else:
+        links = list(flattened(_links(root)))
+        known = root.dims
+        dims = {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in known.items()}
+        # those of arrays in groups below stand under the path of their group, unless they are the root's
+        for path, array in found:
+            for dim, size in zip(array.dims, array.shape, strict=True):
+                if dim and split(path)[0] and (dim not in known or known[dim].size != size):
+                    dims[child(split(path)[0], dim)] = {"size": size, "unlimited": False}
     return {
         "url": child(root._session.url, root.path) if isinstance(root, Array) else root._session.url,
         "format": root._session.format.name,
         "nbytes": sum(array["nbytes"] for array in arrays),
         "nbytes_stored": None if None in stored else sum(stored),
-        "dimensions": _dimensions(root) | ({} if isinstance(root, Array) else _dimensions_below(root, found)),
+        "dimensions": dims,
         "attrs": dict(root.attrs),
         "arrays": arrays,
-        "links": [{"path": path, **link_facts(link)} for path, link in links_of(root)],
+        "links": [{"path": path, **link_facts(link)} for path, link in links],
         "not_shown": list(hidden_nodes(root._session.reader.omitted_below(root.path))),
-    }
-
-
-def _dimensions(root: Group | Array) -> dict[str, object]:
-    if isinstance(root, Array):
-        return {dim: {"size": size, "unlimited": False} for dim, size in zip(root.dims, root.shape, strict=True) if dim}
-    return {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in root.dims.items()}
-
-
-def _dimensions_below(root: Group, found: Iterable[tuple[str, Array]]) -> dict[str, object]:
-    """Return the dimensions of arrays in groups below, by the path of the group; those of the root's stand there."""
-    known = root.dims
-    return {
-        child(split(path)[0], dim): {"size": size, "unlimited": False}
-        for path, array in found
-        for dim, size in zip(array.dims, array.shape, strict=True)
-        if dim and split(path)[0] and (dim not in known or known[dim].size != size)
     }
 
 
@@ -225,44 +199,32 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
         for name, dim in facts["dimensions"].items()
     ]
     rows: list[tuple[str, ...]] = [("array", "type", "dimensions", "chunks", "codec", "cells", "stored")]
-    rows += [_row(array, codec) for array, codec in zip(facts["arrays"], codecs, strict=True)]
-    attrs = [f"  {name}: {_line(value)}" for name, value in facts["attrs"].items()]
-    links = [f"  /{link['path']} -> {_there(link)}" for link in facts["links"]]
+    storage = []
+    for array, codec in zip(facts["arrays"], codecs, strict=True):
+        pairs = zip(array["dims"], array["shape"], strict=True)
+        cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in pairs) or "(one cell)"
+        cut = cut_text(array["chunks"]) + (f" in {cut_text(array['shards'])}" if array["shards"] else "")
+        nbytes, stored = size_text(array["nbytes"]), size_text(array["nbytes_stored"])
+        rows.append((f"/{array['path']}", array["dtype"], cells, cut, array["problem"] or codec, nbytes, stored))
+        texts = []
+        for name, value in array["storage"].items():
+            word = ("no", "yes")[value] if isinstance(value, bool) else value
+            texts.append(f"{name.replace('_', ' ')} {word}")
+        if texts:
+            storage.append(f"storage of /{array['path']}: {', '.join(texts)}")
+    attrs = []
+    for name, value in facts["attrs"].items():
+        text = f"-> {value}" if isinstance(value, ObjectReference | RegionReference) else str(value)
+        attrs.append(f"  {name}: {text.splitlines()[0] if text else ''}")
+    links = [f"  /{link['path']} -> {Link(link['target'], link['source'])}" for link in facts["links"]]
     parts = [head, f"dimensions: {', '.join(dims) or 'none'}", format_columns(rows)]
     units = [f"/{array['path']} {array['units']}" for array in facts["arrays"] if array["units"] not in (None, "")]
     parts += [f"units: {', '.join(units)}"] if units else []
-    parts += [_storage(array) for array in facts["arrays"] if array["storage"]]
+    parts += storage
     parts += ["links:", *links] if links else []
     hidden = [f"  /{node['path']}: {node['message']}" for node in facts["not_shown"]]
     parts += ["not shown:", *hidden] if hidden else []
     return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
-
-
-def _there(link: dict[str, Any]) -> str:
-    return str(Link(link["target"], link["source"]))
-
-
-def _line(value: Any) -> str:
-    text = f"-> {value}" if isinstance(value, ObjectReference | RegionReference) else str(value)
-    return text.splitlines()[0] if text else ""
-
-
-def _storage(array: dict[str, Any]) -> str:
-    told = ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in array["storage"].items())
-    return f"storage of /{array['path']}: {told}"
-
-
-def _word(value: Any) -> str:
-    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
-
-
-def _row(array: dict[str, Any], codec: str) -> tuple[str, ...]:
-    pairs = zip(array["dims"], array["shape"], strict=True)
-    cells = ", ".join(f"{dim}: {size}" if dim else str(size) for dim, size in pairs) or "(one cell)"
-    cut = cut_text(array["chunks"]) + (f" in {cut_text(array['shards'])}" if array["shards"] else "")
-    note = array["problem"] or codec
-    sizes = (size_text(array["nbytes"]), size_text(array["nbytes_stored"]))
-    return (f"/{array['path']}", array["dtype"], cells, cut, note, *sizes)
 
 
 # -- hyperslab tree: the names in a dataset ----------------------------------------------------------------------------
@@ -276,7 +238,7 @@ def tree_command(url: str, storage_option: dict[str, object] | None, as_json: bo
     """The tree of groups, arrays and links of the dataset at URL."""
     root = open_dataset(url, storage_option)
     if as_json:
-        print_json("tree", url=url, nodes=list(nodes_of(root)))
+        print_json("tree", url=url, nodes=list(flattened(_nodes(root, ""))))
     elif isinstance(root, Group):
         click.echo(root.tree())
     else:
@@ -286,7 +248,8 @@ def tree_command(url: str, storage_option: dict[str, object] | None, as_json: bo
 # -- hyperslab dump: CDL text ------------------------------------------------------------------------------------------
 
 
-_AT_ONCE = 1000  # lines that are written together: each write is flushed
+# Lines that are written together: each write is flushed.
+_AT_ONCE = 1000
 
 
 @click.command("dump", epilog="Example: hyperslab dump air.zarr -h; hyperslab dump air.zarr --array t2m")
@@ -302,25 +265,20 @@ def dump_command(
     root = open_dataset(url, storage_option)
     name = PurePosixPath(url.rstrip("/")).name
     name = name.rsplit(".", 1)[0] or name
-    only = frozenset(_own_path(root, path) for path in arrays) if arrays else None
-    if isinstance(root, Array):
-        only = None
+    paths = []
+    for path in arrays:
+        array = find_array(root, path)
+        if array.url != root.url:  # a link to one of another dataset is shown as a link alone
+            message = f"/{path.strip('/')} leads to another dataset"
+            raise Invalid(message, url=array.url, node=array.path, remedy="dump that")
+        paths.append(array.path)
+    only = frozenset(paths) if arrays and isinstance(root, Group) else None
     lines = dump(root, name, header=header, only=only)
     if as_json:
         print_json("dump", url=url, cdl="\n".join(lines))
         return
     for some in batched(lines, _AT_ONCE):
         click.echo("\n".join(some))
-
-
-def _own_path(root: Group | Array, path: str) -> str:
-    """Return the path of an array of this dataset; a link to one of another dataset is shown as a link alone."""
-    array = find_array(root, path)
-    if array.url != root.url:
-        raise Invalid(
-            f"/{path.strip('/')} leads to another dataset", url=array.url, node=array.path, remedy="dump that"
-        )
-    return array.path
 
 
 # -- hyperslab plan: what a selection costs, before it runs ------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil
@@ -48,7 +47,9 @@ from hyperslab.stores.building import building
 SUFFIXES = (".png", ".svg", ".pdf")
 # Dots per inch of a PNG, and of the cells inside an SVG or PDF.
 DOTS = 150
+# Inches.
 WIDTH = 8.0
+# Of more words along an axis only some are shown, since they would run into one another.
 MOST_WORDS = 14
 # Letters that fit beside an axis.
 LINE = 42
@@ -68,7 +69,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What is drawn: cells (masked where missing) over one or two ``axes``, in the order of their dimensions."""
+    """Cells (masked where missing) over one or two ``axes``, in the order of their dimensions, with words for them."""
 
     cells: Any
     axes: tuple[Axis, ...]
@@ -78,9 +79,12 @@ class Picture:
 
 
 def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
-    """Draw into a file of the kind that ``suffix`` names; Invalid for an unknown colour map."""
+    """Draw into a file of the kind that ``suffix`` names, an image in the colours of the map ``cmap``."""
     matplotlib = load()
-    with matplotlib.rc_context(_MANNER), _without_glyph_warnings():
+    with matplotlib.rc_context(_MANNER), warnings.catch_warnings():
+        # letters that the font lacks are drawn as boxes, which says enough
+        warnings.filterwarnings("ignore", message="Glyph")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         figure = draw(picture, cmap)
         margins: dict[str, object] = {"bbox_inches": "tight", "pad_inches": 0.12}  # a map leaves room above and below
         figure.savefig(path, format=suffix[1:], dpi=DOTS, metadata=_UNDATED[suffix], **margins)
@@ -95,18 +99,6 @@ def load() -> Any:
     return matplotlib
 
 
-def known_map(name: str) -> str:
-    """Return ``name`` if matplotlib has a colour map of that name."""
-    names = list(load().colormaps)
-    if name not in names:
-        near = get_close_matches(name, names, 3)
-        raise Invalid(
-            f"no colour map {name!r}",
-            remedy=f"did you mean {' or '.join(near)}?" if near else "there are viridis, magma, cividis, RdBu_r …",
-        )
-    return name
-
-
 def draw(picture: Picture, cmap: str) -> Any:
     """Return the picture as a matplotlib Figure that no window knows."""
     from matplotlib.figure import Figure
@@ -116,14 +108,18 @@ def draw(picture: Picture, cmap: str) -> Any:
         _line(figure.add_subplot(), picture)
     else:
         aspect = _aspect(*picture.axes)
-        figure = Figure(figsize=(WIDTH, _height(aspect)), layout="compressed" if aspect else "constrained")
+        height = 5.0 if aspect is None else min(max(0.8 * WIDTH * aspect + 1.6, 2.8), 9.0)
+        figure = Figure(figsize=(WIDTH, height), layout="compressed" if aspect else "constrained")
         _image(figure, figure.add_subplot(), picture, cmap, aspect)
     return figure
 
 
 def _line(plot: Any, picture: Picture) -> None:
     axis, cells = picture.axes[0], picture.cells
-    dots = "o" if axis.words else "." if cells.size <= FEW or _is_sparse(cells) else ""
+    # a cell between missing ones is shown by no line
+    there = np.concatenate([[False], ~np.ma.getmaskarray(cells), [False]])
+    is_alone = bool((there[1:-1] & ~there[:-2] & ~there[2:]).any())
+    dots = "o" if axis.words else "." if cells.size <= FEW or is_alone else ""
     style = {"marker": dots, "linestyle": "" if axis.words else "-", "linewidth": 1.2, "markersize": 5}
     if axis.vertical:  # a profile: the depth or height goes down or up
         plot.plot(cells, axis.at, **style)
@@ -138,12 +134,6 @@ def _line(plot: Any, picture: Picture) -> None:
         plot.margins(x=0.02)
     plot.grid(alpha=0.3, linewidth=0.6)
     _head(plot, picture)
-
-
-def _is_sparse(cells: Any) -> bool:
-    """Return whether a cell stands between missing ones, where no line would show it."""
-    there = np.concatenate([[False], ~np.ma.getmaskarray(cells), [False]])
-    return bool((there[1:-1] & ~there[:-2] & ~there[2:]).any())
 
 
 def _image(figure: Any, plot: Any, picture: Picture, cmap: str, aspect: float | None) -> None:
@@ -178,12 +168,6 @@ def _aspect(rows: Axis, columns: Axis) -> float | None:
     width = min(np.ptp(columns.edges()), 360.0 if columns.circle else np.inf)
     ratio = float(np.ptp(rows.edges()) / width)
     return ratio if 0.1 <= ratio <= 5 else None
-
-
-def _height(aspect: float | None) -> float:
-    if aspect is None:
-        return 5.0
-    return min(max(0.8 * WIDTH * aspect + 1.6, 2.8), 9.0)
 
 
 def _label(side: Any, axis: Axis, spread: Values) -> None:
@@ -233,17 +217,9 @@ def clean(text: str, longest: int = 70) -> str:
     return f"{plain[: longest - 1]}…" if len(plain) > longest else plain
 
 
-@contextmanager
-def _without_glyph_warnings() -> Iterator[None]:
-    """Silence the warnings of letters that the font lacks: they are drawn as boxes, which says enough."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
-        yield
-
-
+# Cells along each axis of a line, and of an image, that are drawn: of more, every second, third … is read. A picture of
+# 8 inches at 150 dots has 1,200 dots along an axis, and shows no more.
 MOST = {1: 20_000, 2: 1_500}
-"""Cells along each axis that are drawn, at most: of more, every second, third … is read."""
 
 
 @click.command("plot", epilog="Example: hyperslab plot air.zarr t2m -s time=2013-01-01 -o t2m.png")
@@ -282,12 +258,16 @@ def plot_command(
     suffix = os.path.splitext(output)[1].lower()
     if suffix not in SUFFIXES:
         raise Invalid(f"{output!r} has no ending that says what to draw", remedy=f"end it with {', '.join(SUFFIXES)}")
-    known_map(cmap)
+    maps = list(load().colormaps)
+    if cmap not in maps:
+        near = get_close_matches(cmap, maps, 3)
+        remedy = f"did you mean {' or '.join(near)}?" if near else "there are viridis, magma, cividis, RdBu_r …"
+        raise Invalid(f"no colour map {cmap!r}", remedy=remedy)
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype)
-    chosen = _Chosen.of(array, selection_key(array, parse_selections(selections), nearest))
-    picture = compose(root, array, chosen, decoded=decoded)
+    key, steps = thin_key(array, selection_key(array, parse_selections(selections), nearest))
+    picture = compose(root, array, key, decoded=decoded)
     try:
         with building(output, overwrite=overwrite) as temporary:
             save(picture, temporary, suffix, cmap)
@@ -295,40 +275,53 @@ def plot_command(
         error.remedy = "choose another name, or --overwrite"
         raise
     dims = {axis.dim: int(size) for axis, size in zip(picture.axes, picture.cells.shape, strict=True)}
-    print_remark(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{chosen.note}")
+    print_remark(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{thinning_note(steps)}")
     if as_json:
-        print_json("plot", url=url, path=array.path, output=output, dims=dims, every=chosen.every)
+        print_json("plot", url=url, path=array.path, output=output, dims=dims, every=steps)
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The key of what is drawn, with ints for dimensions of one cell; ``every`` n-th cell of a dimension is taken."""
+def thinning_note(steps: dict[str, int]) -> str:
+    """Return what is printed of the cells that are left out, given the step along each dimension that is thinned."""
+    texts = []
+    for dim, step in steps.items():
+        ending = {1: "st", 2: "nd", 3: "rd"}.get(step % 10 if step % 100 not in (11, 12, 13) else 0, "th")
+        texts.append(f"every {step}{ending} of {dim}")
+    return f" ({', '.join(texts)}: choose a part with -s to see more)" if texts else ""
 
-    key: tuple[Any, ...]
-    every: dict[str, int]
 
-    @classmethod
-    def of(cls, array: Array, key: tuple[Any, ...]) -> _Chosen:
-        """Thin the key; Invalid unless one or two dimensions with several cells are left."""
-        counts = [len(_places(item, size)) for item, size in zip(key, array.shape, strict=True)]
-        if 0 in counts:
-            raise Invalid("the selection holds no cell", url=array.url, node=array.path, remedy="widen it")
-        names = name_dimensions(array.dims)
-        left = [(name, count) for name, count in zip(names, counts, strict=True) if count > 1]
-        if len(left) not in MOST:
-            raise _wrong_number(array, left)
-        most = MOST[len(left)]
-        every = {name: ceil(count / most) for name, count in left if count > most}
-        thinned = (
-            _thin(item, size, every.get(name, 1)) for item, size, name in zip(key, array.shape, names, strict=True)
+def thin_key(array: Array, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, int]]:
+    """Return the key of what is drawn, with ints for dimensions of one cell, and the step of those that are thinned.
+
+    Invalid unless one or two dimensions with several cells are left.
+    """
+    places = [_places(item, size) for item, size in zip(key, array.shape, strict=True)]
+    if not all(map(len, places)):
+        raise Invalid("the selection holds no cell", url=array.url, node=array.path, remedy="widen it")
+    names = name_dimensions(array.dims)
+    left = [(name, len(some)) for name, some in zip(names, places, strict=True) if len(some) > 1]
+    if not left:
+        message = "the selection is one cell, there is nothing to draw"
+        raise Invalid(message, url=array.url, node=array.path, remedy="hyperslab get prints it")
+    if len(left) not in MOST:
+        shown = ", ".join(f"{name} ({count})" for name, count in left)
+        raise Invalid(
+            f"{len(left)} dimensions are left: {shown}; a picture has one or two",
+            url=array.url,
+            node=array.path,
+            remedy=f"choose one of {'=…, '.join(name for name, _ in left)}=… with -s, such as -s {left[0][0]}=0",
         )
-        return cls(tuple(thinned), every)
-
-    @property
-    def note(self) -> str:
-        """Return what is printed of the cells that are left out."""
-        told = (f"every {step}{_ordinal(step)} of {dim}" for dim, step in self.every.items())
-        return f" ({', '.join(told)}: choose a part with -s to see more)" if self.every else ""
+    most = MOST[len(left)]
+    steps = {name: ceil(count / most) for name, count in left if count > most}
+    thinned: list[Any] = []
+    for name, some in zip(names, places, strict=True):
+        taken = some[:: steps.get(name, 1)]
+        if len(taken) == 1:
+            thinned.append(int(taken[0]))
+        elif isinstance(taken, range):
+            thinned.append(slice(taken.start, taken.stop if taken.stop >= 0 else None, taken.step))
+        else:
+            thinned.append(taken)
+    return tuple(thinned), steps
 
 
 def _places(item: Any, size: int) -> range | Values:
@@ -341,39 +334,6 @@ def _places(item: Any, size: int) -> range | Values:
     return range(int(item) % size, int(item) % size + 1)
 
 
-def _thin(item: object, size: int, step: int) -> Any:
-    """Return one entry of a key with every ``step``-th of its positions; an int for one position."""
-    places = _places(item, size)
-    if len(places) == 1:
-        return int(places[0])
-    places = places[::step]
-    if isinstance(places, range):
-        return slice(places.start, places.stop if places.stop >= 0 else None, places.step)
-    return places
-
-
-def _wrong_number(array: Array, left: list[tuple[str, int]]) -> Invalid:
-    if not left:
-        return Invalid(
-            "the selection is one cell, there is nothing to draw",
-            url=array.url,
-            node=array.path,
-            remedy="hyperslab get prints it",
-        )
-    told = ", ".join(f"{name} ({count})" for name, count in left)
-    names = [name for name, _ in left]
-    return Invalid(
-        f"{len(left)} dimensions are left: {told}; a picture has one or two",
-        url=array.url,
-        node=array.path,
-        remedy=f"choose one of {'=…, '.join(names)}=… with -s, such as -s {names[0]}=0",
-    )
-
-
-def _ordinal(number: int) -> str:
-    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
-
-
 def _refuse_undrawable(array: Array, dtype: NumpyDType) -> None:
     if dtype.kind in "biuf" or (dtype.kind == "V" and dtype.type is not np.void):  # the small floats of ml_dtypes
         return
@@ -381,27 +341,36 @@ def _refuse_undrawable(array: Array, dtype: NumpyDType) -> None:
     raise Invalid(f"cells of type {dtype} are no numbers", url=array.url, node=array.path, remedy=remedy)
 
 
-def compose(root: Group | Array, array: Array, chosen: _Chosen, *, decoded: bool | None = None) -> Picture:
+def compose(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool | None = None) -> Picture:
     """Read the part and place it on its axes; ``decoded`` None: as physical values where the cells are packed."""
     packed = is_packed(array)
     decoded = packed if decoded is None else decoded
-    part = labelled_part.read_part(root, array, chosen.key, decoded=decoded)
+    part = labelled_part.read_part(root, array, key, decoded=decoded)
     _refuse_undrawable(array, part.values.dtype)
     cells = mask_missing(array, part.values, decoded=decoded)
     if not cells.count():
         raise Invalid("every cell of the selection is missing", url=array.url, node=array.path, remedy="choose others")
-    cells, axes = _placed(root, array, part, chosen.key, cells)
+    cells, axes = _place_on_axes(root, array, part, key, cells)
     units = "" if array.units in (None, "1") else f" ({array.units})"
     units = " (as stored)" if packed and not decoded else units
     title = title_of(array, "cells")
-    fixed = ", ".join(_fixed_texts(array, part, chosen.key))
-    return Picture(cells, axes, title, fixed, f"{title}{units}")
+    fixed = []  # `time = 2000-06-01` for each dimension of which one cell was chosen
+    for dim, item, size in zip(array.dims, key, array.shape, strict=True):
+        match item:
+            case int() if dim in part.coordinates:
+                fixed.append(f"{dim} = {_label_text(part.coordinates[dim])}")
+            case int() if dim and size > 1:
+                fixed.append(f"{dim} = {item}")
+    return Picture(cells, axes, title, ", ".join(fixed), f"{title}{units}")
 
 
-def _placed(
+def _place_on_axes(
     root: Group | Array, array: Array, part: labelled_part.LabelledPart, key: tuple[Any, ...], cells: Any
 ) -> tuple[Any, tuple[Axis, ...]]:
-    """Return the cells in the order of their axes, and those."""
+    """Return the cells in the order of their axes, and the axes.
+
+    The cells of an axis go one way, unless it is that of a line, which follows its coordinate both ways.
+    """
     kept = [(item, size) for item, size in zip(key, array.shape, strict=False) if not isinstance(item, int)]
     names = [dim for dim, item in zip(array.dims, key, strict=False) if not isinstance(item, int)]
     if len(set(names)) == 2 and None not in names and not set(names) & set(part.coordinates):
@@ -411,8 +380,15 @@ def _placed(
     axes = []
     for number, (item, size) in enumerate(kept):
         positions = np.asarray(_places(item, size))
-        axis, order = _sort_axis(axis_of(root, part, number, item, positions), positions, len(kept))
-        cells = cells.take(order, axis=number)
+        axis = axis_of(root, part, number, item, positions)
+        if len(kept) > 1 or axis.circle or not np.isfinite(axis.at).any():
+            ordered = axis.sorted()
+            if ordered is None:
+                print_remark(f"the coordinate {axis.dim} has missing or equal labels: drawn by position")
+                axis = axis.by_position(positions)
+            else:
+                axis, order = ordered
+                cells = cells.take(order, axis=number)
         axes.append(axis)
     return cells, tuple(axes)
 
@@ -420,43 +396,16 @@ def _placed(
 def mask_missing(array: Array, values: Values, *, decoded: bool) -> Any:
     """Return the values as a masked array: without NaN, infinities and what the attributes say is missing."""
     missing = np.zeros(values.shape, bool)
-    for fill in () if decoded else _fills(array, values.dtype):
-        missing |= np.asarray(values == fill)
+    if not decoded:
+        with suppress(FormatError):  # attributes that make no sense say nothing about stored values
+            for fill in cf.decoding(values.dtype, with_missing(array._session, array.spec)).fills:
+                missing |= np.asarray(values == fill)
     if values.dtype.kind not in "biu" and values.dtype != np.dtype("f8"):
         values = values.astype("f4" if values.dtype.itemsize <= 4 else "f8")
     return np.ma.masked_invalid(np.ma.MaskedArray(values.astype("u1") if values.dtype.kind == "b" else values, missing))
 
 
-def _fills(array: Array, dtype: NumpyDType) -> tuple[Any, ...]:
-    """Return what the attributes say is missing; attributes that make no sense say nothing about stored values."""
-    try:
-        return cf.decoding(dtype, with_missing(array._session, array.spec)).fills
-    except FormatError:
-        return ()
-
-
-def _sort_axis(axis: Axis, positions: Values, ndim: int) -> tuple[Axis, Values]:
-    """Return an axis that goes one way, and the order of its cells; a line follows its coordinate both ways."""
-    if ndim == 1 and not axis.circle and np.isfinite(axis.at).any():
-        return axis, np.arange(positions.size)
-    found = axis.sorted()
-    if found is None:
-        print_remark(f"the coordinate {axis.dim} has missing or equal labels: drawn by position")
-        return axis.by_position(positions), np.arange(positions.size)
-    return found
-
-
-def _fixed_texts(array: Array, part: labelled_part.LabelledPart, key: tuple[object, ...]) -> Iterator[str]:
-    """Return ``time = 2000-06-01`` for each dimension of which one cell was chosen."""
-    for dim, item, size in zip(array.dims, key, array.shape, strict=True):
-        match item:
-            case int() if dim in part.coordinates:
-                yield f"{dim} = {_fixed_text(part.coordinates[dim])}"
-            case int() if dim and size > 1:
-                yield f"{dim} = {item}"
-
-
-def _fixed_text(found: labelled_part.LabelledAxis) -> str:
+def _label_text(found: labelled_part.LabelledAxis) -> str:
     """Return the one label of a dimension that was chosen; of a time no more of the clock than says something."""
     label, units = found.labels[()], str(found.array.units or "")
     text = labelled_part.cell_text(label)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import click
 from rich.console import Console
@@ -30,9 +30,14 @@ def tour_command(folder: str, short: bool, as_json: bool) -> None:
     Each step shows what is typed, what then lies on disk, and what it took; all cells, and a slice that is chosen by
     labels, must be those of the source. At the end stands a chart of size and speed.
     """
-    told = tour(folder, _console(quiet=as_json), STEPS, short=short)
+    # Standard output has no style where it is no terminal or NO_COLOR is set.
+    plain: dict[str, Any] = {}
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        plain["color_system"] = None
+    console = Console(file=cast(IO[str], _Stdout()), quiet=as_json, markup=False, emoji=False, **plain)
+    facts = tour(folder, console, STEPS, short=short)
     if as_json:
-        print_json("tour", **told)
+        print_json("tour", **facts)
 
 
 def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -> dict[str, object]:
@@ -50,7 +55,7 @@ def tour(folder: str, console: Console, steps: Sequence[Step], *, short: bool) -
     return {
         "array": ARRAY,
         "selection": SLICE,
-        "steps": [_facts(folder, one) for one in taken],
+        "steps": [_step_facts(folder, one) for one in taken],
         "chart": os.path.abspath(picture) if drawn else None,
         "seconds": seconds,
     }
@@ -69,15 +74,7 @@ class _Stdout(io.TextIOBase):
         return sys.stdout.isatty()
 
 
-def _console(*, quiet: bool) -> Console:
-    """Return standard output; without any style where it is no terminal or NO_COLOR is set."""
-    out = cast(IO[str], _Stdout())
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
-        return Console(file=out, quiet=quiet, color_system=None, markup=False, emoji=False)
-    return Console(file=out, quiet=quiet, markup=False, emoji=False)
-
-
-def _facts(folder: str, taken: StepResult) -> dict[str, object]:
+def _step_facts(folder: str, taken: StepResult) -> dict[str, object]:
     """Return a step as plain values."""
     facts: dict[str, object] = {
         "step": taken.step.name,

@@ -92,9 +92,11 @@ class TourPrinter:
                 rows[0] = (rows[0][0], f"{rows[0][1]} in {found.files} files")
             self._fact("on disk", *(Text(line) for line in format_columns(rows).splitlines()))
         if found.documents:
-            said = ", ".join(f"{count} of {kind}" for kind, count in found.documents.items())
-            self._fact("documents", Text(f"{said}; {size_text(found.nbytes)}"))
-        self._fact("time", Text(_times(taken)))
+            counts = ", ".join(f"{count} of {kind}" for kind, count in found.documents.items())
+            self._fact("documents", Text(f"{counts}; {size_text(found.nbytes)}"))
+        made = f"{taken.seconds:.2f} s to make it; " if taken.step.name != "source" else ""
+        read, part = f"{found.read_seconds * 1000:.1f} ms", f"{found.slice_seconds * 1000:.1f} ms"
+        self._fact("time", Text(f"{made}all is read in {read}, the slice in {part}"))
         if taken.step.name != "source":
             same = f"all {found.whole.size:,} cells, and the {found.part.size} of the slice"
             self._fact("equal", Text(same, "bold green"))
@@ -126,7 +128,11 @@ class TourPrinter:
 
     def _command(self, command: str) -> None:
         """Print a command, continued below with a backslash where it is too long."""
-        lines = _broken(command, self.width - len(_INDENT) - 4)
+        lines = [""]
+        for word in re.findall(r"-\S+ [^-\s]\S*|\S+", command):  # an option stays with its value
+            if lines[-1] and len(lines[-1]) + 1 + len(word) + 2 > self.width - len(_INDENT) - 4:
+                lines.append("")
+            lines[-1] = f"{lines[-1]} {word}".lstrip()
         for number, line in enumerate(lines):
             prompt, more = "$ " if number == 0 else "    ", " \\" if number < len(lines) - 1 else ""
             self._line(Text(f"{_INDENT}{prompt}{line}{more}", "bold"))
@@ -154,25 +160,6 @@ class TourPrinter:
         if self.console.is_terminal:
             line.truncate(self.console.width, overflow="ellipsis")
         self.console.print(line, soft_wrap=True, highlight=False)
-
-
-def _broken(command: str, width: int) -> list[str]:
-    """Return the lines of a command; an option stays with its value."""
-    lines = [""]
-    for word in re.findall(r"-\S+ [^-\s]\S*|\S+", command):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) + 2 > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".lstrip()
-    return lines
-
-
-def _times(taken: StepResult) -> str:
-    """Return how long the step took, and reading all and the slice."""
-    found = taken.found
-    made = f"{taken.seconds:.2f} s to make it; " if taken.step.name != "source" else ""
-    if found is None:
-        return made
-    return f"{made}all is read in {found.read_seconds * 1000:.1f} ms, the slice in {found.slice_seconds * 1000:.1f} ms"
 
 
 PICTURE = "tour.png"

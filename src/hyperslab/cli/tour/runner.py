@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 
 from hyperslab import api
-from hyperslab.array import Array
 from hyperslab.cli.arguments import parse_selections, selection_key
 from hyperslab.cli.databases import find_collection, is_server, open_objects
 from hyperslab.cli.tour.steps import (
@@ -88,9 +87,12 @@ def tree(place: Path) -> list[Line]:
 
 
 def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
+    """Yield the lines of what is in a folder; of its folders the largest is opened."""
     entries = _entries(folder)
     opened = max((entry for entry in entries if entry.is_folder), key=lambda entry: entry.nbytes, default=None)
-    shown = entries if len(entries) <= _FEW + 1 else _some(entries, opened)
+    shown = entries if len(entries) <= _FEW + 1 else entries[: _FEW - 1]
+    if opened is not None and opened not in shown:
+        shown = [*shown[:-1], opened]
     left = [entry for entry in entries if entry not in shown]
     for entry in shown:
         last = entry is shown[-1] and not left
@@ -101,30 +103,18 @@ def _below(folder: Path, indent: str, depth: int) -> Iterator[Line]:
         yield Line(f"{indent}└── ", f"… {len(left)} more", sum(entry.nbytes for entry in left))
 
 
-def _some(entries: list[_Entry], opened: _Entry | None) -> list[_Entry]:
-    """Return the first ones, and the folder that is opened wherever it stands."""
-    first = entries[: _FEW - 1]
-    return first if opened is None or opened in first else [*first[:-1], opened]
-
-
 def _entries(folder: Path) -> list[_Entry]:
     """Return files, then folders; for a folder with one entry that one (``0/0/0``). Locks (empty) are left out."""
-    found = [_entry(folder, name) for name in sorted(os.listdir(folder), key=_natural)]
-    return sorted((entry for entry in found if entry.nbytes or entry.is_folder), key=lambda entry: "/" in entry.name)
-
-
-def _entry(folder: Path, name: str) -> _Entry:
-    path = folder / name
-    while path.is_dir() and not path.is_symlink() and len(inside := os.listdir(path)) == 1:
-        path /= inside[0]
-    is_folder = path.is_dir() and not path.is_symlink()
-    nbytes = disk_usage(path)[0] if is_folder else path.lstat().st_size
-    return _Entry(path, path.relative_to(folder).as_posix() + "/" * is_folder, nbytes, is_folder)
-
-
-def _natural(name: str) -> tuple[int, str]:
-    """Return a key that sorts numbers by their value."""
-    return (int(name), name) if name.isdecimal() else (-1, name)
+    found = []
+    for name in sorted(os.listdir(folder), key=lambda name: (int(name) if name.isdecimal() else -1, name)):
+        path = folder / name
+        while path.is_dir() and not path.is_symlink() and len(inside := os.listdir(path)) == 1:
+            path /= inside[0]
+        is_folder = path.is_dir() and not path.is_symlink()
+        nbytes = disk_usage(path)[0] if is_folder else path.lstat().st_size
+        if nbytes or is_folder:
+            found.append(_Entry(path, path.relative_to(folder).as_posix() + "/" * is_folder, nbytes, is_folder))
+    return sorted(found, key=lambda entry: "/" in entry.name)
 
 
 # The best of so many reads is reported: others are slowed by what else the machine does.
@@ -133,7 +123,7 @@ _TIMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was found at a place: all cells, the slice, the best times of reading them, and what is stored.
+    """A dataset that a step made: all cells, the slice, the best times of reading them, and the stored bytes.
 
     ``files``: of a folder or file; ``documents``: of a database, by their kind.
     """
@@ -151,8 +141,9 @@ class Measurement:
 
 def measure(place: str, kind: Reading) -> Measurement:
     """Return the dataset at a place, read in the way of its kind."""
-    read_seconds, whole = _timed(lambda: _WHOLE[kind](place))
-    slice_seconds, part = _timed(_PART[kind](place))
+    read_whole, read_part = _readers(place, kind)
+    read_seconds, whole = _timed(read_whole)
+    slice_seconds, part = _timed(read_part)
     if is_server(place):
         totals = open_objects(place.partition("#")[0], None).totals()
         documents = {"objects": totals["objects"], "chunks": totals["chunk_documents"]}
@@ -180,54 +171,30 @@ def _timed(read: Callable[[], Values]) -> tuple[float, Values]:
     return best, values
 
 
-def _array(place: str) -> Array:
-    return api.open_array(place, path=ARRAY)
+def _readers(place: str, kind: Reading) -> tuple[Callable[[], Values], Callable[[], Values]]:
+    """Return what reads all cells of the dataset, and what reads the slice; each opens it anew."""
+    path = IN_NWB if kind == "nwb" else ARRAY
+    # in an NWB file no axis has labels, so the positions of the slice are looked up in the source, and not timed
+    key = selection_key(api.open_array(SOURCE, path=ARRAY), parse_selections(SLICE)) if kind == "nwb" else None
 
+    def read_whole() -> Values:
+        return np.asarray(api.open_array(place, path=path)[...])
 
-def _key(array: Array) -> tuple[object, ...]:
-    return selection_key(array, parse_selections(SLICE))
+    def read_slice() -> Values:
+        array = api.open_array(place, path=path)
+        return np.asarray(array.oindex[selection_key(array, parse_selections(SLICE)) if key is None else key])
 
+    def read_decades() -> Values:
+        with Client(place, mode="r") as client:
+            decades = find_collection(client, COLLECTION).query(order="dt")
+            return np.concatenate([np.asarray(one[:].read()) for one in decades])
 
-def _dataset_part(place: str) -> Callable[[], Values]:
-    def read() -> Values:
-        array = _array(place)
-        return np.asarray(array.oindex[_key(array)])
-
-    return read
-
-
-def _nwb_part(place: str) -> Callable[[], Values]:
-    """Return a reader of the slice by the positions of its labels in the source, which are looked up before."""
-    key = _key(_array(SOURCE))
-    return lambda: np.asarray(api.open_array(place, path=IN_NWB).oindex[key])
-
-
-def _decades(place: str) -> Values:
-    with Client(place, mode="r") as client:
-        return np.concatenate(
-            [np.asarray(one[:].read()) for one in find_collection(client, COLLECTION).query(order="dt")]
-        )
-
-
-def _decade_part(place: str) -> Callable[[], Values]:
-    def read() -> Values:
+    def read_last_decade() -> Values:
         with Client(place, mode="r") as client:
             last = find_collection(client, COLLECTION).query(dt="2090-01-01")[0]
             return np.asarray(last[:, 50.0, 260.625].read())
 
-    return read
-
-
-_WHOLE: dict[Reading, Callable[[str], Values]] = {
-    "dataset": lambda place: np.asarray(_array(place)[...]),
-    "nwb": lambda place: np.asarray(api.open_array(place, path=IN_NWB)[...]),
-    "collection": _decades,
-}
-_PART: dict[Reading, Callable[[str], Callable[[], Values]]] = {
-    "dataset": _dataset_part,
-    "nwb": _nwb_part,
-    "collection": _decade_part,
-}
+    return (read_decades, read_last_decade) if kind == "collection" else (read_whole, read_slice)
 
 
 MADE = ".hyperslab-tour"
@@ -263,7 +230,7 @@ class StepResult:
 
 
 class Listener(Protocol):
-    """Who is told of each step while it is taken."""
+    """Shows each step while it is taken."""
 
     def show_step(self, number: int, step: Step) -> None:
         """Begin a step."""
@@ -304,7 +271,12 @@ def run_tour(
             listener.show_step(number, step)
             install = missing(step)
             if install is None and step.name == "mongo":
-                server, install = _server(servers)
+                from hyperslab.testing.mongod import running
+
+                try:
+                    server = servers.enter_context(running())
+                except (OSError, RuntimeError) as error:
+                    install = f"the server does not start here: {str(error).splitlines()[-1]}"
             names = {"here": here, "server": server}
             taken = StepResult(step, install=install) if install else run_step(step, names, run, listener, source)
             source = source or taken.found
@@ -359,16 +331,6 @@ def _is_there(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # its parent is missing
         return False
-
-
-def _server(servers: ExitStack) -> tuple[str, str | None]:
-    """Return the URL of a server that ends with the others; or ``""`` and why there is none."""
-    from hyperslab.testing.mongod import running
-
-    try:
-        return servers.enter_context(running()), None
-    except (OSError, RuntimeError) as error:
-        return "", f"the server does not start here: {str(error).splitlines()[-1]}"
 
 
 def sample(name: str) -> Path:

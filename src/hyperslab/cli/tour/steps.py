@@ -111,7 +111,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a step cannot do without: a module, and what brings it."""
+    """A module that a step cannot do without, and what installs it."""
 
     module: str
     install: str
