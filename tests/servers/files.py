@@ -16,7 +16,7 @@ Spans = list[tuple[float, float]]
 _SILENCE = 0.01  # seconds before an answer that is timed, so that requests under way at once are seen to be
 
 
-def _handler(folder: Path, spans: Spans | None) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one handler
+def _handler(folder: Path, spans: Spans | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 

@@ -141,7 +141,7 @@ def _complex(value: object) -> complex:
 def _tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError("no list")
-    return with_complex(_tuple(part) if isinstance(part, list | tuple) else part for part in value)
+    return with_complex(tuple(_tuple(part) if isinstance(part, list | tuple) else part for part in value))
 
 
 _READERS: dict[type, Callable[[object], object]] = {
