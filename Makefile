@@ -2,7 +2,7 @@
 # remember what is installed: a second call installs nothing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help tour test test-oldest check format interop soak bench docs clean
+.PHONY: help tour test test-oldest check format interop soak bench bench-compare docs clean
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -71,6 +71,10 @@ soak: .venv/.with-test ## long campaigns: new examples, thousands for each prope
 bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew, in about 20 minutes
 	@$(BIN)/python .ci/peers.py --make deker hdmf-zarr-013
 	@$(BIN)/python -m benchmarks
+
+bench-compare: .venv/.with-bench ## the same rows in this tree and in revision BASE, in turns: is anything slower?
+	@folder=$$(mktemp -d) && git worktree add --quiet --detach $$folder/base $(BASE) && \
+	  { $(BIN)/python -m benchmarks.compare $$folder/base; status=$$?; git worktree remove --force $$folder/base; exit $$status; }
 
 docs: .venv/.with-docs ## the site, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
