@@ -248,9 +248,15 @@ class ShardedChunks(StoredChunks):
         found = self._keys.store.get_ranges(key, [span])
         if found is None:
             return None
-        entries = self._index.parse(found[0], total)
+        entries = self._parse(key, found[0], total)
         self._entries.remember(key, stamp, entries)
         return entries
+
+    def _parse(self, key: str, data: Any, total: int) -> Entries:
+        try:
+            return self._index.parse(data, total)
+        except HyperslabError as error:
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -414,7 +420,7 @@ class CasShards(ShardedChunks):
         found = self._keys.store.get_version(key, part)
         if found is None:
             return None
-        entries = self._index.parse(found.data, found.size)
+        entries = self._parse(key, found.data, found.size)
         if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
             self._entries.remember(key, found.stamp, entries)
         return found.stamp, entries
