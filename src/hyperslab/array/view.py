@@ -134,8 +134,8 @@ class View:
         self.cells.write(self.selection, value, fields)
 
     def alone(self) -> View:
-        """Return the same view, read and written by the calling thread alone, as a task does that is one of many: where the
-        array was replaced it fails, for the others may have read the old one."""
+        """Return the same view, read and written by the calling thread alone, as a task does that is one of many. Where
+        the array was replaced it fails: the others may have read the old one."""
         return View(self.cells.alone(), self.selection)
 
     def plan(self) -> ReadPlan:

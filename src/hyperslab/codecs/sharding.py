@@ -28,7 +28,9 @@ Entries = Values
 Part = Buffer | None
 """An inner chunk as it is stored; None: never written."""
 _FEW = 16  # entries that are sooner looked at one by one
-_UNREADABLE = "no chunk of this shard can be read: restore the shard from a copy, repair the dataset, or erase the shard"
+_UNREADABLE = (
+    "no chunk of this shard can be read: restore the shard from a copy, repair the dataset, or erase the shard"
+)
 
 
 def _fresh(size: int) -> memoryview:

@@ -103,7 +103,7 @@ class ChunkCollection:
                     chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
 
     def erase(self, name: str, wanted: Sequence[ChunkIndex]) -> None:
-        """Forget chunks, by one command, those whose length changes so that it can be taken back."""
+        """Forget chunks, by few commands, those whose length changes so that it can be taken back."""
         undo, keys = self.undo, [(name, chunk) for chunk in wanted]
         if undo is not None:
             is_resized = undo.open_entries is not None
@@ -112,7 +112,8 @@ class ChunkCollection:
             for key in keys_needing_undo:
                 with undo.undoable_change(key) as mark:
                     mark.changed = True
-        self.documents.delete_many(chunk_queries.chunk_query(self.meta_id, name, wanted))
+        for query in chunk_queries.queries_of_chunks(self.meta_id, name, wanted):
+            self.documents.delete_many(query)
 
 
 # Sizes of documents that are remembered by chunk; beyond that the memory of one array would grow without bound.
@@ -345,8 +346,10 @@ class MongoChunks(ChunkSource):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of cells that these chunks have in their documents."""
-        chunks = [self._chunk(place) for place in coords]
-        return self._count_bytes(chunk_queries.chunk_query(self._chunk_collection.meta_id, self._name, chunks))
+        here = self._chunk_collection
+        return sum(
+            map(self._count_bytes, chunk_queries.queries_of_chunks(here.meta_id, self._name, map(self._chunk, coords)))
+        )
 
     def nbytes_stored(self) -> int:
         """Return bytes of cells in all documents of the variable."""
