@@ -263,16 +263,26 @@ def grouped(coords: Iterable[Coords], grid: Grid, most: int = 64) -> Iterator[li
 
 def outer_chunks(plan: Plan) -> list[Coords]:
     """Return the outer chunks that a plan touches, which is not empty."""
-    return list(count_by_outer(plan))
+    if plan.order is not None:
+        return list(count_by_outer(plan))
+    places: list[dict[int, None]] = []  # without the counts, since this is done for each read of tiles
+    for group, count in zip(plan.groups, plan.grid.members, strict=True):
+        places.append({})
+        for entry in group:
+            places[-1][entry[0] // count] = None
+    return list(product(*places))
 
 
 def count_by_outer(plan: Plan) -> dict[Coords, int]:
     """Return how many chunks of each outer chunk a plan touches, which is not empty."""
     if plan.order is not None:
         return Counter(plan.grid.outer_of(piece.coords) for piece in plan)
-    counts = [
-        Counter(entry[0] // count for entry in group)
-        for group, count in zip(plan.groups, plan.grid.members, strict=True)
-    ]
-    numbers = map(prod, product(*(axis.values() for axis in counts)))
+    counts: list[dict[int, int]] = []
+    for group, count in zip(plan.groups, plan.grid.members, strict=True):
+        axis: dict[int, int] = {}
+        for entry in group:
+            place = entry[0] // count
+            axis[place] = axis.get(place, 0) + 1
+        counts.append(axis)
+    numbers = map(prod, product(*[axis.values() for axis in counts]))
     return dict(zip(product(*counts), numbers, strict=True))
