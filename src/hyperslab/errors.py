@@ -27,6 +27,7 @@
     │   └── MissingLibrary (ImportError)
     ├── StorageError (OSError)                  look at the disk or the network
     ├── Conflict                                try again
+    │   └── Replaced                            open it again
     └── MemoryLimit (MemoryError)               ask for less, or allow more
 
 An error knows where it happened (``url``, ``node``, ``key``) and what would work (``remedy``). A lower floor
@@ -265,6 +266,13 @@ class Conflict(HyperslabError):
     """Another writer holds the lock or was faster."""
 
     advice = "try again"
+
+
+class Replaced(Conflict):
+    """What was opened is gone, or another version has taken its place; reads of an ``Array`` begin once more by
+    themselves."""
+
+    advice = "open it again"
 
 
 class MemoryLimit(HyperslabError, MemoryError):

@@ -137,7 +137,7 @@ def test_r10_damaged_tiles_are_told_each(client, tmp_path, layout):
     with client:
         with pytest.raises(TilesFailed) as caught:
             array[:].read()
-        assert len(caught.value.exceptions) == 2 and "2 of 4" in caught.value.message
+        assert len(caught.value.exceptions) == 2 and "2 of 4 tiles could not be read" in caught.value.message
         sound = [place for place in range(4) if (place,) not in caught.value.exceptions]
         for place in sound:
             np.testing.assert_array_equal(array[2 * place : 2 * place + 2].read(), [2 * place, 2 * place + 1])

@@ -50,9 +50,17 @@ def test_a_shard_that_is_missing_or_damaged_among_others(tmp_path: Path, shards:
     data = bytearray(doomed.read_bytes())
     data[-1] ^= 1  # of the digest of its index
     doomed.write_bytes(data)
-    with pytest.raises(CorruptChunk, match="wrong checksum") as caught:
-        array[...]
-    assert caught.value.key == "a/c/2/3"
+    looks = {
+        "whole": lambda: array[...],
+        "one chunk": lambda: array[2 * shards[0], 3 * shards[1]],
+        "sizes": lambda: array.plan(np.s_[2 * shards[0], 3 * shards[1]]),
+        "which chunks": lambda: list(array.lazy[...].cells.source.stored_coords()),
+    }
+    for look in looks.values():
+        with pytest.raises(CorruptChunk, match=r"index of the shard is damaged: .*wrong checksum.*erase") as caught:
+            look()
+        assert caught.value.key == "a/c/2/3"
+        assert caught.value.url == array.url
 
 
 def test_shards_that_take_more_than_their_cells(tmp_path: Path) -> None:

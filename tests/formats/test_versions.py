@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import obstore.store
 import pytest
 
 import hyperslab as hs
+from hyperslab.errors import Conflict
 from hyperslab.formats.bloscpack.chunk_table import TableCache
 from hyperslab.stores.memory import MemoryStore
+from hyperslab.stores.object import ObjectStore
 
 KINDS = {"zarr3": ("zarr3", "a/c/0/0"), "blaze": ("blaze", None)}
 
@@ -84,3 +87,58 @@ def test_a_table_is_of_the_version_that_it_is_remembered_for(nth: int) -> None:
     first: Any = tables.get()
     again: Any = tables.refreshed(first)
     assert again == ("table of", int(file.asked >= file.nth))
+
+
+class NeverRests(MemoryStore):
+    """A store where every look at a shard finds another version of it; ``asked``: how often one was looked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.rests = True
+
+    def stamp(self, key: str) -> Any:
+        found = super().stamp(key)
+        if self.rests or "/c/" not in key:
+            return found
+        self.asked += 1
+        return found, self.asked
+
+
+@pytest.mark.parametrize("read", [lambda a: a[5], lambda a: a.isel(x=5), lambda a: a.lazy[5].read()])
+def test_a_shard_that_is_replaced_all_the_time_is_tried_20_times(read: Any) -> None:
+    store = NeverRests()
+    with hs.create(store, "zarr3") as root:
+        root.create_array("a", data=np.arange(64), chunks=(4,), shards=(32,), dims=("x",))
+    array = hs.open_array(store, path="a", cache_bytes=0, workers=1)
+    store.rests = False
+    with pytest.raises(Conflict, match="all the time"):
+        read(array)
+    assert store.asked == 2 * 20  # before and after
+
+
+class NeverRestsInABucket(ObjectStore):
+    """A bucket where ranges are always of another version."""
+
+    rests = True
+
+    def __init__(self) -> None:
+        super().__init__(obstore.store.MemoryStore(), "memory://")
+        self.asked = 0
+
+    def get_ranges_of(self, key: str, ranges: Any, stamp: Any) -> Any:
+        if self.rests:
+            return super().get_ranges_of(key, ranges, stamp)
+        self.asked += 1
+        raise Conflict("it is another version by now", key=key)
+
+
+def test_a_shard_in_a_bucket_is_waited_for_once() -> None:
+    store = NeverRestsInABucket()
+    with hs.create(store, "zarr3") as root:
+        root.create_array("a", data=np.arange(64), chunks=(4,), shards=(32,), dims=("x",))
+    array = hs.open_array(store, path="a", cache_bytes=0, workers=1, lock_timeout=0)
+    store.rests = False
+    with pytest.raises(Conflict):
+        array[5]
+    assert store.asked == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -18,10 +19,13 @@ from typing import Any
 import numpy as np
 import obstore
 import pytest
+from google_crc32c import value as crc32c
 from planting import CASES, CELLS, LAYOUTS, Dataset, sound
 
 import hyperslab as hs
 from hyperslab.chunks.settings import Settings
+from hyperslab.codecs.reference_pickle import pickled
+from hyperslab.codecs.sharding import ShardIndex
 from hyperslab.errors import Conflict, ReadOnly, StorageError
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import Zarr3
@@ -30,6 +34,7 @@ from hyperslab.integrity.mender import Mender
 from hyperslab.integrity.quarantine import Quarantine
 from hyperslab.integrity.survey import KeyedSurvey
 from hyperslab.integrity.views import RepairState
+from hyperslab.model.spec import Codec
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
 
@@ -467,3 +472,26 @@ def test_zarr_python_reads_what_is_mended(layout: str, tmp_path: Path) -> None:
     for path, cells in expected.items():
         np.testing.assert_array_equal(root[path][...], cells)
     assert root.attrs["title"] == "sound"
+
+
+class _Runs:
+    def __reduce__(self) -> tuple[object, ...]:
+        return print, ("this was run",)
+
+
+def test_a_pickle_that_would_run_something_is_taken_out_of_its_shard_also_under_a_checksum(tmp_path: Path) -> None:
+    """Its checksum says that the bytes are those that were written, which makes them no safer."""
+    place = tmp_path / "x.zarr"
+    with hs.create(place, format="zarr3", durable=False) as root:
+        cells = np.array(["a", "b", "c", "d"], object)
+        root.create_array("s", data=cells, dtype="str", chunks=(2,), shards=(4,), codec=["crc32c"])
+    document = place / "s/zarr.json"
+    document.write_text(document.read_text().replace("vlen-utf8", "reference_pickle"))
+    chain = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
+    sound_one = pickled([["a", "b"]], np.dtype(object), (2,))
+    parts = [data + crc32c(data).to_bytes(4, "little") for data in (sound_one, pickle.dumps(_Runs()))]
+    (place / "s/c/0").write_bytes(ShardIndex.of((2,), chain, "end").join(parts))
+    assert [problem.kind for problem in hs.check(place, deep=True)] == ["unsafe-pickle"]
+    assert [mend.done for mend in hs.repair(place, dry_run=False) if isinstance(mend, Mend)] == [True]
+    assert not hs.check(place, deep=True)
+    assert hs.open_group(place)["s"][:].tolist() == ["a", "b", "", ""]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from math import prod
@@ -23,7 +23,7 @@ from hyperslab.array.session import Closes, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Conflict, HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid, Replaced
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import Index
@@ -35,6 +35,7 @@ from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.keys import split_fields
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import outer, select, vectorised
+from hyperslab.selection.region import Selection
 
 _INTS = {int}
 
@@ -190,7 +191,7 @@ class Array(Closes, StoredArray):
             return cell
         try:
             result = cells.read(select(resolve_key(key, self._spec.dims, self._index_of), self._spec.shape))
-        except Conflict:  # another dataset has taken the place of this one: all is read anew from that
+        except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
             result = cells.read(select(self._positions(key), self._spec.shape))
@@ -212,8 +213,12 @@ class Array(Closes, StoredArray):
         without a coordinate is selected by position.
         """
         wanted = {**(indexers or {}), **labels}
-        key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
-        return self._cells.read(outer(key, self._spec.shape))
+
+        def choose() -> Selection:
+            key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
+            return outer(key, self._spec.shape)
+
+        return self._read(choose)
 
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
         """Return the cells by position along named dimensions; integer arrays run along their own dimension, as in
@@ -222,10 +227,22 @@ class Array(Closes, StoredArray):
         Invalid when there is no such dimension, SelectionError beyond its end.
         """
         wanted = {**(indexers or {}), **positions}
-        for name in wanted:
-            self._axis(name)
-        key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
-        return self._cells.read(outer(key, self._spec.shape))
+
+        def choose() -> Selection:
+            for name in wanted:
+                self._axis(name)
+            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
+            return outer(key, self._spec.shape)
+
+        return self._read(choose)
+
+    def _read(self, choose: Callable[[], Selection]) -> Any:
+        """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then."""
+        try:
+            return self._cells.read(choose())
+        except Replaced:
+            self.refresh()
+            return self._cells.read(choose())
 
     def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
@@ -246,7 +263,11 @@ class Array(Closes, StoredArray):
     @property
     def lazy(self) -> Lazy:
         """``a.lazy[key]`` is a view that composes; ``.read()`` reads it."""
-        return Lazy(self._cells, self._positions)
+        return Lazy(self._cells, self._positions, self._refreshed_lazy)
+
+    def _refreshed_lazy(self) -> Lazy:
+        self.refresh()
+        return self.lazy
 
     async def read_async(self, key: object = ()) -> Any:
         """Read ``a[key]`` in a thread, for asynchronous callers."""

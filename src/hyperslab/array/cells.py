@@ -17,7 +17,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Plan, make_plan, outer_chunks
+from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
@@ -185,14 +185,14 @@ class CellAccess:
         """Return what reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
-        shards = None if plan.grid.outer is None or not coords else outer_chunks(plan)
+        nbytes = execute.chunk_bytes(plan, self.dtype)
         return ReadPlan(
             shape=selection.shape,
             nbytes=plan.size * self.dtype.itemsize,
             chunks=len(coords),
-            chunk_nbytes=execute.chunk_bytes(plan, self.dtype) * len(coords),
+            chunk_nbytes=nbytes * len(coords),
             stored_nbytes=self.source.stored_sizes(coords),
-            requests=len(coords) if shards is None else 2 * len(shards),  # of a shard its index and its chunks
+            requests=execute.count_requests(self.source, plan, nbytes, self.settings),
         )
 
     def of_field(self, name: str) -> CellAccess:

@@ -22,7 +22,7 @@ class ReadPlan:
     stored_nbytes: int | None
     """Bytes of the touched chunks where they are stored; None where the format cannot tell without reading."""
     requests: int
-    """Requests to the store: one per chunk, or per shard and its index."""
+    """Requests to the store: one per chunk; one per shard of which half or more is wanted, else its index and parts."""
 
     def as_json(self) -> Mapping[str, object]:
         """Return the same as JSON values."""

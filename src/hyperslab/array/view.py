@@ -10,6 +10,7 @@ import numpy as np
 from hyperslab.array import sparse_io
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.plan import ReadPlan
+from hyperslab.errors import Replaced
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.selection.compose import compose
@@ -21,7 +22,11 @@ Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
 
 
 class Indexer:
-    """``array.oindex`` and ``array.vindex``: the same cells under another meaning of the key."""
+    """``array.oindex`` and ``array.vindex``: the same cells under another meaning of the key.
+
+    They do not begin again where the dataset was replaced: who reads several arrays that belong together (xarray's
+    engine) would get those of two datasets.
+    """
 
     def __init__(self, cells: CellAccess, dialect: Dialect, positions: Positions) -> None:
         self._cells = cells
@@ -41,22 +46,32 @@ class Indexer:
 class Lazy:
     """``array.lazy``: ``array.lazy[key]`` is a :class:`View`; nothing is read."""
 
-    def __init__(self, cells: CellAccess, positions: Positions) -> None:
+    def __init__(self, cells: CellAccess, positions: Positions, refresh: Callable[[], Lazy]) -> None:
         self._cells = cells
         self._positions = positions
+        self._refresh = refresh
 
     def __getitem__(self, key: Any) -> View:
-        return View(self._cells, select(self._positions(key), self._cells.spec.shape))
+        selection = select(self._positions(key), self._cells.spec.shape)
+        return View(self._cells, selection, lambda: self._refresh()[key])
 
 
 class View:
-    """A part of an array that is not yet read; a view of a view is still one plan. Its keys are positions."""
+    """A part of an array that is not yet read; a view of a view is still one plan. Its keys are positions.
 
-    def __init__(self, cells: CellAccess, selection: Selection) -> None:
+    ``refresh``: makes the same view of what has taken the place of the array; None where that may not be read, and in
+    a copy that was pickled.
+    """
+
+    def __init__(self, cells: CellAccess, selection: Selection, refresh: Callable[[], View] | None = None) -> None:
         self.cells = cells
         """The cells of the whole array."""
         self.selection = selection
         """Which of them the view is."""
+        self._refresh = refresh
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return View, (self.cells, self.selection)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,12 +103,22 @@ class View:
 
     def compose(self, key: object, dialect: Dialect) -> View:
         """Return the view of this view under ``key``."""
-        return View(self.cells, compose(self.selection, key, dialect))
+        refresh = self._refresh
+        anew = None if refresh is None else lambda: refresh().compose(key, dialect)
+        return View(self.cells, compose(self.selection, key, dialect), anew)
 
     def read(self, out: Values | None = None) -> Any:
         """Return the cells, as a new array or in ``out`` (of the view's shape); CorruptChunk, MemoryLimit as for the
-        array."""
-        return self.cells.read(self.selection, out)
+        array. Where the array was replaced: those of the new one, if the view has the same shape and type there, else
+        Replaced."""
+        try:
+            return self.cells.read(self.selection, out)
+        except Replaced:
+            now = None if self._refresh is None else self._refresh()
+            if now is None or (now.shape, now.dtype) != (self.shape, self.dtype):
+                raise
+            self.cells, self.selection = now.cells, now.selection
+            return self.cells.read(self.selection, out)
 
     def write(self, value: Any, fields: Any = None) -> None:
         """Store ``value``, broadcast to the view's shape; ``fields``: of a structured array, those that it is for."""
@@ -109,7 +134,8 @@ class View:
         self.cells.write(self.selection, value, fields)
 
     def alone(self) -> View:
-        """Return the same view, read and written by the calling thread alone, as a task does that is one of many."""
+        """Return the same view, read and written by the calling thread alone, as a task does that is one of many. Where
+        the array was replaced it fails: the others may have read the old one."""
         return View(self.cells.alone(), self.selection)
 
     def plan(self) -> ReadPlan:

@@ -7,9 +7,11 @@ its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,11 @@ import numpy as np
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Piece, Plan, batches, outer_chunks
+from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, outer_chunks
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
-from hyperslab.errors import HyperslabError, TilesFailed
+from hyperslab.errors import HyperslabError, MemoryLimit, TilesFailed
 from hyperslab.stores import counting
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Stamp
@@ -144,13 +146,15 @@ def read(
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if owner is None else owner)
+    if count > _MOST and traits.fetches_outer and plan.grid.outer is not None:
+        reader.share(settings, nbytes)
     workers = min(settings.threads, count) if count * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
     if traits.concurrency is not None:  # so many requests at once suit its store
         # Rounded up to a power of two: there is a pool of threads for each number of workers, and few shall be made.
         workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())
     if counting.traces:
         counting.count(chunks=count)
-    work: Callable[[Any], None] = reader.read_batch
+    work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
         work = counting.telling(work, out.nbytes / count)
     if count == 1 or (workers == 1 and plan.grid.outer is None and count <= _MOST):
@@ -159,6 +163,78 @@ def read(
     size = max(1, min(_MOST, _BATCH // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
     groups = batches(plan, size, _MOST, across=traits.fetches_across)
     each_batch(work if errors is None else errors.collect(work), groups, workers)
+
+
+def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Settings = DEFAULTS) -> int:
+    """Return how many requests to the store :func:`read` makes for chunks of ``nbytes`` bytes, if nothing is
+    remembered: one per chunk; one for an outer chunk of which half or more is wanted; else one for its index, and one
+    for each batch of its chunks, or more where these do not lie together."""
+    if plan.grid.outer is None or not len(plan):
+        return len(plan)
+    total = 0
+    for wanted in count_by_outer(plan).values():
+        if _is_fetched_whole(source, plan, wanted, nbytes, settings):
+            total += 1
+        else:
+            total += 1 + -(-wanted // _MOST)
+    return total
+
+
+def _is_fetched_whole(source: ChunkSource, plan: Plan, wanted: int, nbytes: int, settings: Settings) -> bool:
+    """Return whether an outer chunk is fetched by one request when so many chunks of it are wanted: from half of them
+    on, where one batch has them all, or all of its batches may share what is fetched and it fits into memory."""
+    members = prod(plan.grid.members)
+    if 2 * wanted < members:
+        return False
+    if wanted <= _MOST:
+        return True
+    if not source.traits.fetches_outer:
+        return False
+    try:
+        require(members * nbytes, settings.memory_limit)
+    except MemoryLimit:
+        return False
+    return True
+
+
+class _SharedFetch:
+    """What is stored of one outer chunk that several batches read from: fetched by the first of them, let go after the
+    last. ``ask``: asks for its stamp; None where that comes with what is fetched, or nobody wants it."""
+
+    def __init__(self, fetch: Callable[[], ChunkReader], batches: int, ask: Callable[[], Stamp | None] | None) -> None:
+        self._fetch = fetch
+        self._left = batches
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._fetched: ChunkReader | None = None
+        self._stamp: Stamp | None = None
+
+    def get(self) -> ChunkReader:
+        """Return what is stored of the outer chunk."""
+        with self._lock:
+            if self._fetched is None:
+                self._ask_once()  # before the fetch: what is kept under the stamp is no older
+                self._fetched = self._fetch()
+                if self._stamp is None:
+                    self._stamp = self._fetched.version
+            return self._fetched
+
+    def stamp(self) -> Stamp | None:
+        """Return the stamp that all batches keep blocks under."""
+        with self._lock:
+            self._ask_once()
+            return self._stamp
+
+    def _ask_once(self) -> None:
+        if self._ask is not None and self._stamp is None:
+            self._stamp = self._ask()
+
+    def release(self) -> None:
+        """Count a batch that is done."""
+        with self._lock:
+            self._left -= 1
+            if self._left <= 0:
+                self._fetched = None
 
 
 def _read_snapshots(
@@ -200,14 +276,35 @@ class _BatchReader:
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = _NO_CACHE if cache is None else cache
         self.reads_stamps = traits.reads_stamps
+        self.shared: dict[Coords, _SharedFetch] = {}
 
-    def read_batch(self, pieces: Sequence[Piece]) -> None:
+    def share(self, settings: Settings, nbytes: int) -> None:
+        """Let the batches of each outer chunk that is fetched whole share what is fetched."""
+        plan, source = self.plan, self.source
+        # whole chunks are never kept, and need no stamp
+        ask = None if plan.basic and all(entry[3] for group in plan.groups for entry in group) else self.stamp
+        for outer, wanted in count_by_outer(plan).items():
+            if wanted > _MOST and _is_fetched_whole(source, plan, wanted, nbytes, settings):
+                first = tuple(map(mul, outer, plan.grid.members))
+                stamp = None if ask is None or self.reads_stamps else partial(ask, first)
+                self.shared[outer] = _SharedFetch(partial(source.fetch_outer, outer), -(-wanted // _MOST), stamp)
+
+    def read_shared_batch(self, pieces: Sequence[Piece]) -> None:
+        """Read every piece, from what is fetched for all batches of their outer chunk where that is so."""
+        shared = self.shared.get(self.plan.grid.outer_of(pieces[0].coords))
+        try:
+            self.read_batch(pieces, shared)
+        finally:
+            if shared is not None:
+                shared.release()
+
+    def read_batch(self, pieces: Sequence[Piece], shared: _SharedFetch | None = None) -> None:
         """Read every piece, in the calling thread."""
         into: ChunkReader = self.source
         stamp_of: StampOf | None = self.stamp
         part = self.part
         if self.fetches:
-            into, stamp_of, pieces = self._fetch(pieces)
+            into, stamp_of, pieces = self._fetch(pieces) if shared is None else self._fetch_shared(pieces, shared)
             part = part and into.read_part
         out, grid, fill = self.out, self.plan.grid, self.fill
         fixed, order, straight = grid.fixed, self.plan.order, self.straight
@@ -284,6 +381,18 @@ class _BatchReader:
             return fetched, lambda coords: fetched.version, pieces
         stamps, pieces = self._from_cache(stamp_of, pieces)
         return source.fetch([piece.coords for piece in pieces]) if pieces else source, stamps, pieces
+
+    def _fetch_shared(
+        self, pieces: Sequence[Piece], shared: _SharedFetch
+    ) -> tuple[ChunkReader, StampOf | None, Sequence[Piece]]:
+        """Do the same for a batch of an outer chunk that is fetched whole."""
+        in_part = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
+        if self.stamp is None or not in_part:
+            return shared.get(), None, pieces
+        if self.reads_stamps and not any(self.cache.peek((self.owner, coords)) for coords in in_part):
+            shared.get()  # the stamp comes with it
+        stamps, pieces = self._from_cache(lambda coords: shared.stamp(), pieces)
+        return shared.get() if pieces else self.source, stamps, pieces
 
     def _from_cache(self, stamp_of: StampOf, pieces: Sequence[Piece]) -> tuple[StampOf, Sequence[Piece]]:
         """Serve what the cache has; the other pieces, and stamps from before anything is fetched: it is no older."""

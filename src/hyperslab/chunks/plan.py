@@ -8,6 +8,7 @@ a whole chunk is decoded straight into it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, product
@@ -242,10 +243,10 @@ def batches(plan: Plan, size: int, most: int, *, across: bool = False) -> Iterat
         if batch and not (across and len(batch) + len(group) <= size):
             yield batch
             batch = []
-        batch += group
-        while len(batch) > most:
-            yield batch[:most]
-            batch = batch[most:]
+        if len(group) > most:  # no other group shares the last batch of it
+            yield from batched(group, most)
+        else:
+            batch += group
     if batch:
         yield batch
 
@@ -263,10 +264,25 @@ def grouped(coords: Iterable[Coords], grid: Grid, most: int = 64) -> Iterator[li
 def outer_chunks(plan: Plan) -> list[Coords]:
     """Return the outer chunks that a plan touches, which is not empty."""
     if plan.order is not None:
-        return list(dict.fromkeys(plan.grid.outer_of(piece.coords) for piece in plan))
-    places: list[dict[int, None]] = []
+        return list(count_by_outer(plan))
+    places: list[dict[int, None]] = []  # without the counts, since this is done for each read of tiles
     for group, count in zip(plan.groups, plan.grid.members, strict=True):
         places.append({})
         for entry in group:
             places[-1][entry[0] // count] = None
     return list(product(*places))
+
+
+def count_by_outer(plan: Plan) -> dict[Coords, int]:
+    """Return how many chunks of each outer chunk a plan touches, which is not empty."""
+    if plan.order is not None:
+        return Counter(plan.grid.outer_of(piece.coords) for piece in plan)
+    counts: list[dict[int, int]] = []
+    for group, count in zip(plan.groups, plan.grid.members, strict=True):
+        axis: dict[int, int] = {}
+        for entry in group:
+            place = entry[0] // count
+            axis[place] = axis.get(place, 0) + 1
+        counts.append(axis)
+    numbers = map(prod, product(*[axis.values() for axis in counts]))
+    return dict(zip(product(*counts), numbers, strict=True))

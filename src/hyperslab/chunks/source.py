@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ class SourceTraits:
 
     ``concurrency``: how many requests at once suit its store, whatever the number of cores; None where that does not
     matter. ``fetches``: ``fetch`` gets many chunks by few requests; ``fetches_across``: also those of several outer
-    chunks. ``reads_parts``: ``read_part`` costs less than the whole chunk. ``stamped``: ``stamp`` tells versions apart,
-    so that decoded chunks may be kept. ``reads_stamps``: a stamp comes with the cells by the same request, as the
+    chunks; ``fetches_outer``: ``fetch_outer`` gets an outer chunk by one request. ``reads_parts``: ``read_part`` costs
+    less than the whole chunk. ``stamped``: ``stamp`` tells versions apart, so that decoded chunks may be kept.
+    ``reads_stamps``: a stamp comes with the cells by the same request, as the
     ``version`` of what ``fetch`` gives, or by ``read_newer`` where the source does not fetch. ``locks``: ``lock`` keeps
     other processes out. ``swaps``: a chunk is put back by ``swap`` if it is still the version that was read.
     ``transacts``: what is written in a ``transaction`` shows together. ``multi_shard``: outer chunks are stored one by
@@ -45,6 +47,7 @@ class SourceTraits:
     concurrency: int | None = None
     fetches: bool = False
     fetches_across: bool = False
+    fetches_outer: bool = False
     reads_parts: bool = False
     stamped: bool = False
     reads_stamps: bool = False
@@ -121,6 +124,12 @@ class ChunkSource(ChunkReader):
         several (``fetches_across``).
         """
         return self
+
+    def fetch_outer(self, outer: Coords) -> ChunkReader:
+        """Get all that is stored of one outer chunk, in memory of its own: any thread may decode chunks of it."""
+        spans = zip(outer, self.grid.members, self.grid.counts, strict=True)
+        places = [range(place * count, min((place + 1) * count, limit)) for place, count, limit in spans]
+        return self.fetch(list(product(*places)))
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
         """Get parts of chunks (None: of the whole) by few requests; the result reads them by ``read_part``, and the
@@ -274,6 +283,9 @@ class WrappedSource(ChunkSource):
 
     def fetch(self, coords: Sequence[Coords]) -> ChunkReader:
         return self.source.fetch(coords)
+
+    def fetch_outer(self, outer: Coords) -> ChunkReader:
+        return self.source.fetch_outer(outer)
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
         return self.source.fetch_parts(wanted)

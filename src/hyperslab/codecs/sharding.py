@@ -28,6 +28,9 @@ Entries = Values
 Part = Buffer | None
 """An inner chunk as it is stored; None: never written."""
 _FEW = 16  # entries that are sooner looked at one by one
+_UNREADABLE = (
+    "no chunk of this shard can be read: restore the shard from a copy, repair the dataset, or erase the shard"
+)
 
 
 def _fresh(size: int) -> memoryview:
@@ -73,8 +76,12 @@ class ShardIndex:
 
     def parse(self, data: Buffer, total: int | None = None) -> Entries:
         """Return the entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in
-        it."""
-        entries: Entries = self.chain.decode(data)
+        it. CorruptChunk says that it is the index that is damaged."""
+        try:
+            entries: Entries = self.chain.decode(data)
+        except CorruptChunk as error:
+            message, found = f"the index of the shard is damaged: {error.message}", error.found
+            raise CorruptChunk(message, expected=error.expected, found=found, remedy=_UNREADABLE) from error
         if total is not None:
             bad = self.unsound(entries, total)
             if bad.any():
@@ -85,14 +92,16 @@ class ShardIndex:
                     what, expected = "is too long for its cells", f"at most {self.most} bytes"
                 else:
                     what, expected = "lies outside its shard, or over the index", f"a range within {first} to {limit}"
-                raise CorruptChunk(f"inner chunk {place} {what}", expected=expected, found=(offset, length))
+                message = f"the index of the shard is damaged: inner chunk {place} {what}"
+                raise CorruptChunk(message, expected=expected, found=(offset, length), remedy=_UNREADABLE)
         return entries
 
     def find(self, shard: Buffer) -> Entries:
         """Return the checked entries of a whole shard."""
         total, size = len(shard), self.nbytes
         if total < size:
-            raise CorruptChunk("the shard is shorter than its index", expected=f"at least {size} bytes", found=total)
+            message, least = "the shard is shorter than its index", f"at least {size} bytes"
+            raise CorruptChunk(message, expected=least, found=total, remedy=_UNREADABLE)
         view = memoryview(shard)
         return self.parse(view[:size] if self.location == "start" else view[total - size :], total)
 

@@ -229,7 +229,9 @@ class _CheckedSource(WrappedSource):
     def __init__(self, source: ChunkSource, check: Check) -> None:
         super().__init__(source)
         self._check = check
-        self.traits = replace(source.traits, stamped=False, multi_shard=False, fetches_across=False)
+        self.traits = replace(
+            source.traits, stamped=False, multi_shard=False, fetches_across=False, fetches_outer=False
+        )
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk."""

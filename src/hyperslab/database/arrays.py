@@ -467,7 +467,7 @@ def read_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> 
     except _OF_A_TILE as error:
         pieces = _pieces(cells, items, tile)
         if len(pieces) > 1:
-            _run_each(pieces, lambda piece: cells.lazy[_tile_box(piece, tile)].read(), "cannot be read", error)
+            _run_each(pieces, lambda piece: cells.lazy[_tile_box(piece, tile)].read(), "could not be read", error)
         raise
 
 
@@ -500,6 +500,11 @@ def _tile_box(piece: Piece, tile: tuple[int, ...]) -> tuple[slice, ...]:
     )
 
 
+# Arrays of our own layout never come here: a read or write of several of their tiles counts as one, so that the
+# executor gathers the errors (ShardErrors) and raises TilesFailed itself. DEKER's tiles are chunks each by itself, and
+# such an array is also read as one of a group (``open``, conversion, ``check``): there the first damaged tile ends the
+# read with its own error, as any chunk does, and a Conflict or ReadOnly stays what it is. That all tiles are told of is
+# what a database promises, and so it is done here, once a read has failed.
 def _run_each(pieces: list[Piece], work: Callable[[Piece], object], what: str, first: HyperslabError) -> None:
     failed: dict[tuple[int, ...], Exception] = {}
     for piece in pieces:

@@ -235,6 +235,8 @@ def span(grid: Grid, coords: Coords) -> str:
 _FETCHED = 16 << 20
 # Inner chunks that a message names.
 _SHOWN = 6
+_LOST = frozenset({"corrupt-chunk", "unsafe-pickle"})
+"""Kinds of inner chunks that are not kept when their shard is written anew."""
 
 
 class Shards(ArrayObjects):
@@ -354,7 +356,8 @@ class Shards(ArrayObjects):
     # -- saving -----------------------------------------------------------------------------------------------------
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
-        """Return a shard of the inner chunks that decode; under a damaged index only those with checksums."""
+        """Return a shard without the inner chunks that are damaged, or a pickle that would run something; under a
+        damaged index only of those with checksums."""
         whole = span(self.grid, coords)
         total = self.keys.size(key) or 0
         entries = self._entries_or_guess(key, total) if total >= self._index.nbytes else None
@@ -364,13 +367,11 @@ class Shards(ArrayObjects):
         lost = [self._cells_of(coords, number) for number in np.flatnonzero(written & bad).tolist()]
         parts: list[Any] = [None] * len(entries)
         for number, part in self._parts(key, entries, written & ~bad):
-            try:
-                self._inner_chain.decode(part)
-            except HyperslabError as error:
-                if content_of(self._inner_chain, self._codecs, part, error.said) is None:
-                    lost.append(self._cells_of(coords, number))
-                    continue  # else its document is in question, and not the chunk
-            parts[number] = bytes(part)
+            flaw = decode_flaw(self._inner_chain, self._codecs, part)
+            if flaw is not None and flaw.kind in _LOST:
+                lost.append(self._cells_of(coords, number))
+                continue
+            parts[number] = bytes(part)  # also where its document is in question, or a limit refuses: it may be sound
         saved = None if all(part is None for part in parts) else self._index.join(parts)
         return saved, _shorten(lost)
 

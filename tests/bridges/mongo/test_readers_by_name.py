@@ -154,3 +154,40 @@ def test_an_array_that_was_removed_is_no_fill_value(mongo: Mongo, database: Data
         array[:]
     with pytest.raises(KeyError):
         lazy.compute(scheduler="sync")
+
+
+READERS: dict[str, Callable[[hs.Array], Callable[[], Any]]] = {
+    "[]": lambda array: lambda: array[1:5],
+    "sel": lambda array: lambda: array.sel(x=slice(1, 5)),
+    "isel": lambda array: lambda: array.isel(x=slice(1, 5)),
+    "lazy": lambda array: array.lazy[1:5].read,
+    "composed": lambda array: array.lazy[1:].oindex[:4].read,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_read_of_an_array_that_was_replaced_gives_the_new_one(
+    mongo: Mongo, database: Database[Any], name: str
+) -> None:
+    url = f"{mongo.url}/{database.name}#o"
+    replaced = Replaced(database, "compatible", "replace", False, url)
+    array = hs.open_group(url)["t"]
+    read = READERS[name](array)
+    assert read().tolist() == [1.0] * 4
+    replaced.again()
+    assert read().tolist() == [2.0] * 4
+
+
+def test_a_lazy_view_that_would_have_another_shape_says_that_the_array_was_replaced(
+    mongo: Mongo, database: Database[Any]
+) -> None:
+    url = f"{mongo.url}/{database.name}#o"
+    replaced = Replaced(database, "compatible", "replace", True, url)
+    array = hs.open_group(url)["t"]
+    whole, one_of_many = array.lazy[:], array.lazy[1:5].alone()
+    replaced.again()
+    with pytest.raises(hs.errors.Replaced, match="open it again"):
+        whole.read()
+    with pytest.raises(hs.errors.Replaced):
+        one_of_many.read()
+    assert array[:].tolist() == [2.0] * 8

@@ -19,7 +19,7 @@ from hyperslab.chunks.source import Block, ChunkReader, SourceTraits, Within
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER, Blosc, container, decode_part
 from hyperslab.codecs.checksums import Digest
-from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks
+from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, Replaced
 from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, ServedFile, Stamp
@@ -182,7 +182,7 @@ class StreamChunks(ReadOnlyChunks):
             except HyperslabError as another:
                 error = another
         if isinstance(error, MissingChunks) and not (table.fault or table.unfinished):
-            error = Conflict("the file became shorter", remedy="call refresh() to see it as it is now")
+            error = Replaced("the file became shorter", remedy="call refresh() to see it as it is now")
         raise self._locate(error, table, number) from error.__cause__
 
     def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeVar
 
 from bson import ObjectId
 from pymongo import DeleteMany, ReplaceOne
@@ -36,10 +36,12 @@ from hyperslab.formats.mongo.chunk_documents import (
 
 BATCH_BYTES = 8 << 20
 """Bytes of documents that are sent at a time; more of them cost the client time and the server memory."""
-# Keys in one $in: the query itself is a document, and the server walks its index once for each.
+# Keys in one $in: the query itself is a document of at most 16 MiB, and the server walks its index once for each.
 _MOST_KEYS = 1000
 # The code of the server for an _id, or a unique key, that is there already.
 _DUPLICATE_KEY = 11000
+
+Item = TypeVar("Item")
 
 KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
 """The index that every driver makes (R50), not unique."""
@@ -53,11 +55,31 @@ def positional_index(positions: int) -> list[tuple[str, int]]:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def chunk_query(meta_id: ObjectId, name: str, chunks: Sequence[ChunkIndex]) -> MutableDocument:
-    """Return the query for all documents of some chunks of one variable."""
-    wanted = [None if chunk is None else list(chunk) for chunk in chunks]
-    condition: Any = {"$eq": wanted[0]} if len(wanted) == 1 else {"$in": wanted}
-    return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
+def query_batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yield items by as many as one query may name, however many there are."""
+    return batched(items, _MOST_KEYS)
+
+
+def conditions(keys: Iterable[object]) -> Iterator[MutableDocument]:
+    """Yield what a field must be to have one of these values; each condition is for a query of its own."""
+    for some in query_batches(keys):
+        yield {"$eq": some[0]} if len(some) == 1 else {"$in": some}
+
+
+def chunk_query(meta_id: ObjectId, name: str, chunk: ChunkIndex) -> MutableDocument:
+    """Return the query for all documents of one chunk."""
+    return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": {"$eq": _stored(chunk)}}
+
+
+def queries_of_chunks(meta_id: ObjectId, name: str, chunks: Iterable[ChunkIndex]) -> Iterator[MutableDocument]:
+    """Yield the queries for all documents of some chunks of one variable; no document is found by two of them, if no
+    chunk is named twice."""
+    for condition in conditions(map(_stored, chunks)):
+        yield {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
+
+
+def _stored(chunk: ChunkIndex) -> list[int] | None:
+    return None if chunk is None else list(chunk)
 
 
 def fetch_segments(
@@ -75,14 +97,13 @@ def fetch_segments(
     its key. CorruptDocument.
     """
     found: dict[ChunkIndex, list[Segment]] = {}
-    for part in batched(chunks, _MOST_KEYS):
-        if derived:
-            for segment in _find_by_ids(collection, meta_id, name, part):
-                found.setdefault(segment.key[1], []).append(segment)
-            part = [chunk for chunk in part if chunk not in found]
-        if part:
-            for segment in map(parse_segment, collection.find(chunk_query(meta_id, name, part))):
-                found.setdefault(segment.key[1], []).append(segment)
+    if derived:
+        for segment in _find_by_ids(collection, meta_id, name, chunks):
+            found.setdefault(segment.key[1], []).append(segment)
+        chunks = [chunk for chunk in chunks if chunk not in found]
+    for query in queries_of_chunks(meta_id, name, chunks):
+        for segment in map(parse_segment, collection.find(query)):
+            found.setdefault(segment.key[1], []).append(segment)
     return found
 
 
@@ -92,15 +113,14 @@ def _find_by_ids(
     """Yield the first documents by id, then all others of those chunks that have more."""
     ids = DerivedIds(meta_id)
     several: list[ChunkIndex] = []
-    firsts = collection.find({"meta_id": meta_id, "_id": {"$in": [ids(name, chunk, 0) for chunk in chunks]}})
-    for first in map(parse_segment, firsts):
-        yield first
-        # The first document repeats shape and dtype of the whole chunk, and so tells how many others there are.
-        if sum(expected_bytes(first)) > max(1, first.nbytes):
-            several.append(first.key[1])
-    if several:
-        others = collection.find({**chunk_query(meta_id, name, several), "n": {"$gt": 0}})
-        yield from map(parse_segment, others)
+    for condition in conditions(ids(name, chunk, 0) for chunk in chunks):
+        for first in map(parse_segment, collection.find({"meta_id": meta_id, "_id": condition})):
+            yield first
+            # The first document repeats shape and dtype of the whole chunk, and so tells how many others there are.
+            if sum(expected_bytes(first)) > max(1, first.nbytes):
+                several.append(first.key[1])
+    for query in queries_of_chunks(meta_id, name, several):
+        yield from map(parse_segment, collection.find({**query, "n": {"$gt": 0}}))
 
 
 def fetch_spans(
@@ -146,23 +166,33 @@ def _fetch_numbered(
     *,
     derived: bool,
 ) -> dict[ChunkIndex, dict[int, Segment]]:
-    """Return some documents (their ``n``) of each of these chunks, by one query. A chunk of which one is there twice
-    has no entry: all of its documents are to be weighed (reference 3.3)."""
-    parts: list[MutableDocument]
+    """Return some documents (their ``n``) of each of these chunks, by as few queries as may be. A chunk of which one is
+    there twice has no entry: all of its documents are to be weighed (reference 3.3)."""
+    queries: Iterable[MutableDocument]
     if derived:
         ids = DerivedIds(meta_id)
-        keys = [ids(name, chunk, n) for chunk, numbers in wanted.items() for n in sorted(numbers)]
-        parts = [{"meta_id": meta_id, "_id": {"$in": keys}}]
+        keys = (ids(name, chunk, n) for chunk, numbers in wanted.items() for n in sorted(numbers))
+        queries = ({"meta_id": meta_id, "_id": condition} for condition in conditions(keys))
     else:
-        parts = [{**chunk_query(meta_id, name, [chunk]), "n": {"$in": sorted(ns)}} for chunk, ns in wanted.items()]
+        queries = _any_of(
+            {**chunk_query(meta_id, name, chunk), "n": condition}
+            for chunk, numbers in wanted.items()
+            for condition in conditions(sorted(numbers))
+        )
     segments: dict[ChunkIndex, dict[int, Segment]] = {}
     doubled = set()
-    for segment in map(parse_segment, collection.find(parts[0] if len(parts) == 1 else {"$or": parts})):
+    for segment in map(parse_segment, chain.from_iterable(map(collection.find, queries))):
         known = segments.setdefault(segment.key[1], {})
         if segment.n in known:
             doubled.add(segment.key[1])
         known[segment.n] = segment
     return {chunk: known for chunk, known in segments.items() if chunk not in doubled}
+
+
+def _any_of(parts: Iterable[MutableDocument]) -> Iterator[MutableDocument]:
+    """Yield queries that find what any of these finds."""
+    for some in query_batches(parts):
+        yield some[0] if len(some) == 1 else {"$or": some}
 
 
 def read_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key) -> AssembledChunk:
@@ -184,14 +214,14 @@ def count_bytes(collection: DocumentCollection, wanted: Document) -> int:
 
 
 def fetch_heads(collection: DocumentCollection, meta_id: ObjectId, wanted: Document) -> list[Document]:
-    """Return of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes, by one
-    query."""
+    """Return of variables the documents n = 0 of one chunk each, or of all (``Ellipsis``), without their bytes, by as
+    few queries as may be."""
     parts = []
     for name, chunk in wanted.items():
-        one = {"meta_id": meta_id, "name": {"$eq": name}} if chunk is Ellipsis else chunk_query(meta_id, name, [chunk])
+        one = {"meta_id": meta_id, "name": {"$eq": name}} if chunk is Ellipsis else chunk_query(meta_id, name, chunk)
         parts.append({**one, "n": 0})
     bytes_ = dict.fromkeys(("data", "sparse_data", "sparse_coords", "coords"), 0)
-    return list(collection.find({"$or": parts}, bytes_)) if parts else []
+    return [head for query in _any_of(parts) for head in collection.find(query, bytes_)]
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

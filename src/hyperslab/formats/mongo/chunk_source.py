@@ -17,7 +17,7 @@ from bson import ObjectId
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
-from hyperslab.errors import Conflict, HyperslabError, MissingChunks, NotFound, ReadOnly
+from hyperslab.errors import HyperslabError, MissingChunks, NotFound, ReadOnly, Replaced
 from hyperslab.formats.mongo import chunk_queries, chunk_writes
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import (
@@ -67,7 +67,7 @@ class ChunkCollection:
     undo: ChunkUndo | None = None
 
     def raise_if_gone(self) -> None:
-        """Raise where the object is gone, of which documents are missing (they are removed after its own): Conflict
+        """Raise where the object is gone, of which documents are missing (they are removed after its own): Replaced
         for a reader, which reads anew; NotFound for a writer, which has nothing to change.
         """
         if object_exists(self.meta, self.meta_id):
@@ -75,7 +75,7 @@ class ChunkCollection:
         if self.before_erase is not None:
             raise NotFound("the object is gone", url=self.url, key=str(self.meta_id), remedy="open it again")
         message = "the object was removed, or another one has taken its place"
-        raise Conflict(message, url=self.url, key=str(self.meta_id), remedy="open it again")
+        raise Replaced(message, url=self.url, key=str(self.meta_id))
 
     def store(self, keyed: Iterable[Keyed], durable: bool) -> None:
         """Put chunks in the place of what may be there."""
@@ -103,7 +103,7 @@ class ChunkCollection:
                     chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
 
     def erase(self, name: str, wanted: Sequence[ChunkIndex]) -> None:
-        """Forget chunks, by one command, those whose length changes so that it can be taken back."""
+        """Forget chunks, by few commands, those whose length changes so that it can be taken back."""
         undo, keys = self.undo, [(name, chunk) for chunk in wanted]
         if undo is not None:
             is_resized = undo.open_entries is not None
@@ -112,7 +112,8 @@ class ChunkCollection:
             for key in keys_needing_undo:
                 with undo.undoable_change(key) as mark:
                     mark.changed = True
-        self.documents.delete_many(chunk_queries.chunk_query(self.meta_id, name, wanted))
+        for query in chunk_queries.queries_of_chunks(self.meta_id, name, wanted):
+            self.documents.delete_many(query)
 
 
 # Sizes of documents that are remembered by chunk; beyond that the memory of one array would grow without bound.
@@ -228,7 +229,7 @@ class MongoChunks(ChunkSource):
 
     def assemble(self, coords: Coords, segments: Sequence[Segment]) -> AssembledChunk | None:
         """Return a chunk of its documents; None for one that was never written. MissingChunks, CorruptDocument;
-        Conflict where the object itself is gone by now."""
+        Replaced where the object itself is gone by now."""
         if not segments and self._fill_unstored:
             return None
         url, shape, dtype = self._chunk_collection.url, self._shape(coords), self._spec.numpy_dtype
@@ -345,8 +346,10 @@ class MongoChunks(ChunkSource):
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of cells that these chunks have in their documents."""
-        chunks = [self._chunk(place) for place in coords]
-        return self._count_bytes(chunk_queries.chunk_query(self._chunk_collection.meta_id, self._name, chunks))
+        here = self._chunk_collection
+        return sum(
+            map(self._count_bytes, chunk_queries.queries_of_chunks(here.meta_id, self._name, map(self._chunk, coords)))
+        )
 
     def nbytes_stored(self) -> int:
         """Return bytes of cells in all documents of the variable."""

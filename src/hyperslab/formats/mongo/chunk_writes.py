@@ -21,7 +21,13 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, subdocument
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, DerivedIds, Key, Segment, format_key, parse_key
-from hyperslab.formats.mongo.chunk_queries import chunk_query, document_batches, fetch_segments
+from hyperslab.formats.mongo.chunk_queries import (
+    chunk_query,
+    conditions,
+    document_batches,
+    fetch_segments,
+    queries_of_chunks,
+)
 from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, object_exists
 from hyperslab.stores.attempts import attempts, beaten
 
@@ -178,10 +184,10 @@ class ChunkUndo:
             return {key for key in counts if self.is_visible(key)}
         found: dict[Key, int] = dict(counts)
         for name in dict.fromkeys(name for name, _ in counts):
-            wanted = chunk_query(self.meta_id, name, [chunk for one, chunk in counts if one == name])
             present: dict[Key, int] = {}
-            for row in self.chunks.find(wanted, {"name": 1, "chunk": 1}):
-                present[parse_key(row)] = present.get(parse_key(row), 0) + 1
+            for query in queries_of_chunks(self.meta_id, name, [chunk for one, chunk in counts if one == name]):
+                for row in self.chunks.find(query, {"name": 1, "chunk": 1}):
+                    present[parse_key(row)] = present.get(parse_key(row), 0) + 1
             found |= {key: max(count, found.get(key, 0)) for key, count in present.items()}
         return {key for key, count in found.items() if count > 1}
 
@@ -237,7 +243,7 @@ class ChunkUndo:
             with attempt:
                 self._add_entry(entry)
         count = nbytes = 0
-        docs = self.chunks.find(chunk_query(self.meta_id, key[0], [key[1]]))
+        docs = self.chunks.find(chunk_query(self.meta_id, *key))
         for batch in document_batches(
             {**doc, "_id": ObjectId(), _ORIGINAL_ID: doc["_id"], "meta_id": entry.id} for doc in docs
         ):
@@ -331,7 +337,7 @@ def roll_back(
                 doc["_id"], doc["meta_id"] = doc.pop(_ORIGINAL_ID), meta_id
             known += [doc["_id"] for doc in batch]
             chunks.bulk_write([ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in batch])
-        chunks.delete_many({**chunk_query(meta_id, entry.key[0], [entry.key[1]]), "_id": {"$nin": known}})
+        chunks.delete_many({**chunk_query(meta_id, *entry.key), "_id": {"$nin": known}})
     _remove_entry(meta, meta_id, entry)
     chunks.delete_many({"meta_id": entry.id})
     return True
@@ -361,7 +367,7 @@ def replace_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key, d
     """Store a chunk in the place of one that may be there under any ids."""
     name, chunk = key
     ids: dict[int, list[ObjectId]] = {}
-    for row in collection.find(chunk_query(meta_id, name, [chunk]), {"n": 1}):
+    for row in collection.find(chunk_query(meta_id, name, chunk), {"n": 1}):
         n = row.get("n", 0)
         # What has no n of its own belongs behind the last document, and goes.
         ids.setdefault(int(n) if isinstance(n, int | float) and n >= 0 else len(docs), []).append(row["_id"])
@@ -370,8 +376,7 @@ def replace_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key, d
         here = ids.get(doc["n"])
         orders.append(ReplaceOne({"_id": here[0]}, doc | {"_id": here[0]}) if here else InsertOne(doc))
     surplus = [each for n, here in ids.items() for each in (here if n >= len(docs) else here[1:])]
-    if surplus:
-        orders.append(DeleteMany({"meta_id": meta_id, "_id": {"$in": surplus}}))
+    orders += [DeleteMany({"meta_id": meta_id, "_id": condition}) for condition in conditions(surplus)]
     collection.bulk_write(orders, ordered=True)
 
 
@@ -472,7 +477,7 @@ class _Step:
 
 def _steps(each: ChunkSwap, meta_id: ObjectId) -> Iterator[_Step]:
     name, chunk = each.key
-    where = chunk_query(meta_id, name, [chunk])
+    where = chunk_query(meta_id, name, chunk)
     old = {segment.n: segment for segment in each.old}
     for doc in each.docs:
         before = old.pop(doc["n"], None)

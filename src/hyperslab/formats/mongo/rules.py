@@ -19,7 +19,6 @@ from typing import Any
 
 from bson import ObjectId
 
-from hyperslab.chunks.plan import batched
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, subdocument
@@ -60,8 +59,6 @@ from hyperslab.formats.rules import Finding, Rule, Rules
 
 GARBAGE_AGE = 3600.0
 """Seconds after which a document is taken for one that nobody is storing any more."""
-# Ids in one command, which is a document too: 1000 of them are some 20 KiB.
-_MANY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +142,8 @@ def remove_orphan(meta: DocumentCollection, chunks: DocumentCollection, orphan: 
         case "replaced":
             finish_replacement(meta, chunks, orphan.id)
         case _:
-            for some in batched(orphan.ids or (), _MANY):
-                chunks.delete_many({"meta_id": {"$eq": orphan.id}, "_id": {"$in": some}})
+            for condition in chunk_queries.conditions(orphan.ids or ()):
+                chunks.delete_many({"meta_id": {"$eq": orphan.id}, "_id": condition})
     return True
 
 
@@ -194,7 +191,7 @@ def _count_documents(chunks: DocumentCollection, query: Document) -> tuple[int, 
 
 def _find_without_object(meta: DocumentCollection, chunks: DocumentCollection, clock: _Clock) -> Iterator[Orphan]:
     with chunks.aggregate([{"$group": {"_id": "$meta_id"}}], allowDiskUse=True) as rows:
-        for ids in batched((row["_id"] for row in rows), _MANY):
+        for ids in chunk_queries.query_batches(row["_id"] for row in rows):
             known = {row["_id"] for row in meta.find({"_id": {"$in": ids}}, {"_id": 1})} | all_undo_copy_ids(meta)
             for id in (id for id in ids if id not in known):
                 mine = {"meta_id": {"$eq": id}}
@@ -259,8 +256,8 @@ def _surplus_orphans(
         more = f" and {len(pairs) - 1} chunks more" if len(pairs) > 1 else ""
         surplus = tuple(one for _, ids in pairs for one in ids)
         documents = nbytes = 0
-        for some in batched(surplus, _MANY):
-            count, size = _count_documents(chunks, {"meta_id": {"$eq": id}, "_id": {"$in": some}})
+        for condition in chunk_queries.conditions(surplus):
+            count, size = _count_documents(chunks, {"meta_id": {"$eq": id}, "_id": condition})
             documents, nbytes = documents + count, nbytes + size
         yield Orphan(kind, id, documents, nbytes, f"{pairs[0][0].message}{more}", surplus)
 

@@ -320,8 +320,8 @@ def _fetch_variables(
     view = UndoView(here.meta, meta.id, entries)
     for name, chunk in (key for key in entries if key[0] in names and view.holds(key)):
         old[name, chunk] = view.fetch_all(here.chunks, name, [chunk]).get(chunk, [])
-    wanted = {"meta_id": meta.id, "name": {"$in": list(names)}}
-    segments = (parse_segment(document) for document in here.chunks.find(wanted))
+    queries = ({"meta_id": meta.id, "name": condition} for condition in chunk_queries.conditions(names))
+    segments = (parse_segment(document) for query in queries for document in here.chunks.find(query))
     for segment in (one for one in segments if one.key not in old):
         name = segment.key[0]
         if name in filled:
@@ -395,9 +395,10 @@ def read_span(
 def read_pieces(chunks: DocumentCollection, meta: Meta, names: Sequence[str]) -> dict[str, AssembledChunk]:
     """Return arrays that are stored in one piece; those that were never written are the fill value."""
     stored: dict[str, list[Segment]] = {name: [] for name in names}
-    for doc in chunks.find({"meta_id": meta.id, "name": {"$in": list(names)}, **chunk_queries.STORED_WHOLE}):
-        segment = parse_segment(doc)
-        stored[segment.key[0]].append(segment)
+    for condition in chunk_queries.conditions(names):
+        for doc in chunks.find({"meta_id": meta.id, "name": condition, **chunk_queries.STORED_WHOLE}):
+            segment = parse_segment(doc)
+            stored[segment.key[0]].append(segment)
     pieces: dict[str, AssembledChunk] = {}
     for name, segments in stored.items():
         variable = meta.variables[name]

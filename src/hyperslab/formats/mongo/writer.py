@@ -20,7 +20,7 @@ from hyperslab.formats.format_errors import node_not_found, require_no_link
 from hyperslab.formats.mongo import edit_document, objects
 from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_documents import Key
-from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, delete_chunks, ensure_index
+from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, conditions, delete_chunks, ensure_index
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoEntry, UndoView, roll_back_all, undo_entries
 from hyperslab.formats.mongo.document import DERIVED, EXTENSION, WRITING, Meta, Variable, choose_embedded, parse_object
@@ -429,7 +429,8 @@ class ObjectDraft(ObjectWriter):
         with storage_errors(self.url):
             pieces = read_pieces(self._pair.chunks, self._meta, small)
             chosen = choose_embedded({name: each.nbytes for name, each in pieces.items()}, most)
-            self._pair.chunks.delete_many({"meta_id": self.id, "name": {"$in": sorted(chosen)}, **STORED_WHOLE})
+            for condition in conditions(sorted(chosen)):
+                self._pair.chunks.delete_many({"meta_id": self.id, "name": condition, **STORED_WHOLE})
         moved = {name: each for name, each in pieces.items() if name in chosen}
         self._change(lambda meta: edit_document.with_embedded_cells(meta, moved))
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Conflict, CorruptChunk, Problem, Unsupported
+from hyperslab.errors import CorruptChunk, Problem, Replaced, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
@@ -49,7 +49,7 @@ class NetcdfReader(Reader):
             raise dataset_closed(self._url)
         if self._file.is_overwritten:
             message = "the file was overwritten in place since it was opened"
-            raise Conflict(message, url=self._url, remedy="open it again")
+            raise Replaced(message, url=self._url)
         return self._file
 
     def children(self, path: str) -> list[str]:

@@ -116,7 +116,7 @@ class ShardedChunks(StoredChunks):
         if shard is None or len(inner) != len(shard) or any(a % b for a, b in zip(shard, inner, strict=True)):
             raise FormatError(f"shards of {shard} are no whole numbers of chunks of {inner}")
         self._keys = keys
-        self.traits = replace(keys.source_traits, fetches=True, fetches_across=True)
+        self.traits = replace(keys.source_traits, fetches=True, fetches_across=True, fetches_outer=True)
         self._spec = spec
         self.grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_cell_bytes(spec.fill_cell())
@@ -195,6 +195,24 @@ class ShardedChunks(StoredChunks):
             parts.update(zip(members, found, strict=True))
         return FetchedInnerChunks(self, self._chain, parts)
 
+    def fetch_outer(self, outer: Coords) -> FetchedInnerChunks:
+        """Get a shard whole, by one request."""
+        keys = self._keys
+        key = keys.chunk_key(outer)
+        try:
+            shard, version = self._get_shard(key)
+            numbers = range(self._chunks_per_shard)
+            parts = [None] * len(numbers) if shard is None else self._index.cut(shard, numbers)
+        except HyperslabError as error:
+            raise error.locate(url=keys.store.url, key=key) from error.__cause__
+        counts = zip(outer, self._index.counts, strict=True)
+        places = product(*(range(place * count, (place + 1) * count) for place, count in counts))
+        return FetchedInnerChunks(self, self._chain, dict(zip(places, parts, strict=True)), version)
+
+    def _get_shard(self, key: str) -> tuple[Any, Any]:
+        """Return a shard, in memory of its own, and its version where that comes with it."""
+        return self._keys.store.get_into(key, Scratch(), self._most), None
+
     def inner_chunks_of(self, coords: Sequence[Coords], shard: Any) -> FetchedInnerChunks:
         """Return chunks of one shard whose bytes are here."""
         parts = self._index.cut(shard, self._numbers(coords))
@@ -248,9 +266,15 @@ class ShardedChunks(StoredChunks):
         found = self._keys.store.get_ranges(key, [span])
         if found is None:
             return None
-        entries = self._index.parse(found[0], total)
+        entries = self._parse(key, found[0], total)
         self._entries.remember(key, stamp, entries)
         return entries
+
+    def _parse(self, key: str, data: Any, total: int) -> Entries:
+        try:
+            return self._index.parse(data, total)
+        except HyperslabError as error:
+            raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -382,6 +406,10 @@ class CasShards(ShardedChunks):
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
         return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)), stamp)
 
+    def _get_shard(self, key: str) -> tuple[Any, Any]:
+        found = self._keys.store.get_version(key, most=self._most)
+        return (None, None) if found is None else (found.data, found.stamp)
+
     def _parts_of_ranges(self, key: str, numbers: Sequence[int]) -> tuple[Sequence[Part], object]:
         """Return inner chunks of one version of a shard, by its index and their ranges, and the stamp of it."""
         store = self._keys.store
@@ -414,7 +442,7 @@ class CasShards(ShardedChunks):
         found = self._keys.store.get_version(key, part)
         if found is None:
             return None
-        entries = self._index.parse(found.data, found.size)
+        entries = self._parse(key, found.data, found.size)
         if not isinstance(found.stamp, Unversioned):  # whether it is still true could not be asked
             self._entries.remember(key, found.stamp, entries)
         return found.stamp, entries

@@ -376,7 +376,9 @@ class PendingTiles(ReadOnlyChunks):
         self._keys = transaction.staged_keys(entry.txn)
         self._staged = shards.with_keys(self._keys)
         self.grid = shards.grid
-        self.traits = replace(shards.traits, fetches_across=False, reads_stamps=False, locks=False, swaps=False)
+        self.traits = replace(
+            shards.traits, fetches_across=False, fetches_outer=False, reads_stamps=False, locks=False, swaps=False
+        )
 
     def _is_staged(self, place: Coords) -> bool:
         return self._transaction.tile(place) in self._tiles and self._keys.exists(self.staged_key(place))
