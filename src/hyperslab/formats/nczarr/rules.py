@@ -44,7 +44,8 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     spec = survey.spec(path)
     if spec is None:
         return
-    # attributes that are no JSON get the text of characters as it is spelled (rule 3.8)
+    # Not by the rule of all documents, which writes the JSON that is meant: here the values of attributes are text, and
+    # keep the characters that it is spelled with (rule 3.8).
     place = child(path, ZATTRS)
     data = survey.store.get(place)
     _, mended = (None, []) if data is None else mend_json(data)
