@@ -16,7 +16,7 @@ from hyperslab.formats.collections.own.rules import RULES as OWN
 from hyperslab.formats.hdmf.rules import RULES as HDMF
 from hyperslab.formats.mongo.rules import RULES as MONGO
 from hyperslab.formats.nczarr.rules import RULES as NCZARR
-from hyperslab.formats.rules import Finding, Rule, Rules, Scope, Stage, found
+from hyperslab.formats.rules import Finding, Rule, Rules, Stage, Subject, found
 from hyperslab.integrity.document_rules import find_document_damage, find_document_warnings
 from hyperslab.integrity.rules import RULES
 
@@ -72,15 +72,15 @@ def nothing(view: object) -> list[Finding]:
 def test_finders_are_called_once() -> None:
     """Several rules may share one finder; those of a deep look are left out of another one."""
     rules = Rules(
-        Rule(("a",), "", "", Scope.NODE, nothing),
-        Rule(("b",), "", "", Scope.NODE, nothing),
-        Rule(("c",), "", "", Scope.NODE, lambda view: [found("", "c", "")], deep=True),
+        Rule(("a",), "", "", Subject.NODE, nothing),
+        Rule(("b",), "", "", Subject.NODE, nothing),
+        Rule(("c",), "", "", Subject.NODE, lambda view: [found("", "c", "")], deep=True),
     )
-    (finding,) = rules.apply(Scope.NODE, "here", deep=False)
+    (finding,) = rules.apply(Subject.NODE, "here", deep=False)
     assert (finding.problem.message, finding.rule) == ("here", rules.table[0])
-    assert [finding.problem.kind for finding in rules.apply(Scope.NODE, "", deep=True)] == ["a", "c"]
+    assert [finding.problem.kind for finding in rules.apply(Subject.NODE, "", deep=True)] == ["a", "c"]
     assert rules.of("b") is rules.table[1] and rules.of("shape") is None
-    assert list(rules.apply(Scope.CHUNK, "", deep=True)) == []
+    assert list(rules.apply(Subject.CHUNK, "", deep=True)) == []
 
 
 def test_a_mend_has_a_stage() -> None:

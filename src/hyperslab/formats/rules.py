@@ -19,7 +19,7 @@ Plan = tuple[str, Act] | None
 """What mends a problem: the action in words, and the deed; None where nothing does."""
 
 
-class Scope(Enum):
+class Subject(Enum):
     """What a rule looks at. The finders of a format are called with its own survey of the dataset."""
 
     BESIDE = "beside the dataset"
@@ -122,7 +122,7 @@ class Rule:
     """One kind of damage, or several that are one to whoever reads of them: a row of the table in the documentation.
 
     ``meaning``: what it is, and ``remedy``: what becomes of it and what that costs, both in the words of the table.
-    ``scope``: what it looks at. ``find``: yields the findings of one such thing; several rules may share one, None
+    ``subject``: what it looks at. ``find``: yields the findings of one such thing; several rules may share one, None
     where the format's own look yields them. ``mend``: plans the mend of a finding, given the state of the repair, to be
     done at the ``stage``; neither, where findings bring their own deeds or nothing mends it. ``deep``: looked for only
     where every chunk is decoded. ``fields``: also of kinds named after a field. ``questions_document``: the document of
@@ -133,7 +133,7 @@ class Rule:
     kinds: tuple[str, ...]
     meaning: str
     remedy: str
-    scope: Scope = Scope.DATASET
+    subject: Subject = Subject.DATASET
     find: Finder | None = None
     mend: Mend | None = None
     stage: Stage | None = None
@@ -149,7 +149,7 @@ class Rule:
 
 
 class Rules:
-    """A table of rules, asked by scope and by kind."""
+    """A table of rules, asked by subject and by kind."""
 
     def __init__(self, *table: Rule) -> None:
         self.table = table
@@ -160,14 +160,14 @@ class Rules:
         of_fields = (rule for rule in self.table if rule.fields and find in (None, rule.find))
         return self._by_kind.get(kind) or next(of_fields, None)
 
-    def finders(self, scope: Scope, *, deep: bool) -> list[Finder]:
-        """Return how the rules of a scope find what they are of, each once."""
-        chosen = (rule for rule in self.table if rule.scope is scope and (deep or not rule.deep))
+    def finders(self, subject: Subject, *, deep: bool) -> list[Finder]:
+        """Return how the rules of a subject find what they are of, each once."""
+        chosen = (rule for rule in self.table if rule.subject is subject and (deep or not rule.deep))
         return list(dict.fromkeys(rule.find for rule in chosen if rule.find is not None))
 
-    def apply(self, scope: Scope, view: object, *, deep: bool) -> Iterator[Finding]:
-        """Yield what the rules of a scope find in one such thing, each finding with its rule."""
-        for find in self.finders(scope, deep=deep):
+    def apply(self, subject: Subject, view: object, *, deep: bool) -> Iterator[Finding]:
+        """Yield what the rules of a subject find in one such thing, each finding with its rule."""
+        for find in self.finders(subject, deep=deep):
             for finding in find(view):
                 yield self.with_rule(finding, find)
 

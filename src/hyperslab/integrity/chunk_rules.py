@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
-from hyperslab.formats.rules import Finding, Plan, Rule, Scope, Stage, found, found_at, nothing
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing
 from hyperslab.integrity.chunk_names import is_within
 from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, mismatch, span
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
@@ -295,7 +295,7 @@ CHUNK_RULES = (
         ("empty-chunk", "truncated-chunk", "oversized-chunk", "corrupt-chunk"),
         "chunks that cannot be decoded",
         "taken out; the cells read as the fill value",
-        Scope.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
         Stage.SHAPES_FINAL,
@@ -307,7 +307,7 @@ CHUNK_RULES = (
         "document: the document is in question (its type, chunks or codecs), and no chunk of the array is touched",
         "where what is meant can be told (a type that counts bits, a lost `zarr_dtype`), the document is written so; "
         "else cannot be mended",
-        Scope.ARRAY,
+        Subject.ARRAY,
         find_questioned_document,
         questions_document=True,
     ),
@@ -315,7 +315,7 @@ CHUNK_RULES = (
         ("shard-index", "shard-range", "shard-overlap"),
         "a shard whose index is damaged",
         "the shard is written anew with the inner chunks that decode",
-        Scope.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
         Stage.SHAPES_FINAL,
@@ -325,7 +325,7 @@ CHUNK_RULES = (
         ("unsafe-pickle",),
         "a pickle that would run something: in a chunk (`--deep`) or a fill value",
         "the chunk is taken out, the fill value written anew",
-        Scope.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
         Stage.SHAPES_FINAL,
@@ -335,7 +335,7 @@ CHUNK_RULES = (
         ("misspelled-key",),
         "a chunk under the key of another layout",
         "renamed when its place is free and it decodes, else taken out",
-        Scope.ENTRY,
+        Subject.ENTRY,
         find_misspelled,
         rename_chunk,
         Stage.SHAPES_FINAL,
@@ -345,7 +345,7 @@ CHUNK_RULES = (
         ("outside-grid",),
         "a chunk outside the array, as an `append` that was killed leaves it",
         "taken out",
-        Scope.ENTRY,
+        Subject.ENTRY,
         find_outside_grid,
         take_out_outside,
         Stage.SHAPES_FINAL,
@@ -356,7 +356,7 @@ CHUNK_RULES = (
         ("foreign",),
         _STRANGE,
         "taken out",
-        Scope.NODE,
+        Subject.NODE,
         find_foreign_names,
         take_out,
         Stage.SHAPES_FINAL,
@@ -366,20 +366,20 @@ CHUNK_RULES = (
         ("foreign",),
         _STRANGE,
         "taken out",
-        Scope.ENTRY,
+        Subject.ENTRY,
         find_foreign_entry,
         take_out,
         Stage.SHAPES_FINAL,
         trusts_document=True,
     ),
     Rule(
-        ("folder-for-chunk",), _STRANGE, "taken out", Scope.ENTRY, find_folder_for_chunk, take_out, Stage.SHAPES_FINAL
+        ("folder-for-chunk",), _STRANGE, "taken out", Subject.ENTRY, find_folder_for_chunk, take_out, Stage.SHAPES_FINAL
     ),
     Rule(
         ("unusable-name", "special-file"),
         _STRANGE,
         "taken out",
-        Scope.NODE,
+        Subject.NODE,
         find_node_strays,
         take_out,
         Stage.SHAPES_FINAL,
@@ -388,7 +388,7 @@ CHUNK_RULES = (
         ("dangling-link", "circular-link", "outside-link"),
         "symbolic links that are not followed",
         "the link is taken out",
-        Scope.NODE,
+        Subject.NODE,
         find_node_strays,
         take_out,
         Stage.SHAPES_FINAL,
@@ -398,7 +398,7 @@ CHUNK_RULES = (
         "an unfinished write, or a whole copy beside the dataset, of a writer that is dead; of one on another machine "
         "when it is older than an hour (a copy: than a week)",
         "removed",
-        Scope.NODE,
+        Subject.NODE,
         find_node_strays,
         remove,
         Stage.SHAPES_FINAL,
@@ -407,14 +407,14 @@ CHUNK_RULES = (
         ("missing-chunk",),
         "a note: chunks that are not stored while others of the array are",
         "not mended: their cells read as the fill value",
-        Scope.ARRAY,
+        Subject.ARRAY,
         note_missing_chunks,
     ),
     Rule(
         ("unreadable-chunk",),
         "the disk, the permissions or a limit refuse",
         "cannot be mended here",
-        Scope.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
     ),
 )

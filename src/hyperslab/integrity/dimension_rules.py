@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from hyperslab.array.growth import grow
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.rules import Finding, Plan, Rule, Scope, Stage, found
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.integrity.cells import read_box
 from hyperslab.integrity.views import GroupView, RepairState
@@ -113,7 +113,7 @@ DIMENSION_RULES = (
         ("dimension-sizes",),
         "arrays of a group that disagree about a dimension",
         "made as long as the stored chunks ask for; in formats of one array, append to the shorter one",
-        Scope.GROUP,
+        Subject.GROUP,
         find_dimension_sizes,
         resize_arrays,
         Stage.DOCUMENTS_RIGHT,
@@ -122,14 +122,14 @@ DIMENSION_RULES = (
         ("coordinate-length",),
         "a note: another number of labels than the dimension has",
         "not mended",
-        Scope.GROUP,
+        Subject.GROUP,
         find_dimension_sizes,
     ),
     Rule(
         ("coordinate-order",),
         "a note: labels that neither rise nor fall",
         "not mended",
-        Scope.GROUP,
+        Subject.GROUP,
         find_unordered_coordinates,
         deep=True,
     ),

@@ -8,7 +8,7 @@ from functools import partial
 
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.rules import Finding, Plan, Rule, Scope, Stage, found, nothing
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, nothing
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.integrity.views import DatasetView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
@@ -151,7 +151,7 @@ DOCUMENT_RULES = (
         ("missing-document",),
         "a group or array without its document",
         "from consolidated metadata; a group of which none is left gets a bare one",
-        Scope.NODE,
+        Subject.NODE,
         find_missing_document,
         restore_document,
         Stage.START,
@@ -160,7 +160,7 @@ DOCUMENT_RULES = (
         ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
         "a document that cannot be read, is hostile or makes no sense",
         "from consolidated metadata; attributes that stood in it alone are lost",
-        Scope.NODE,
+        Subject.NODE,
         find_document_damage,
         mend_document,
         Stage.START,
@@ -170,7 +170,7 @@ DOCUMENT_RULES = (
         (),
         "a field of a document that is wrong, while the document is understood all the same",
         "the document is written as it is understood, where that mends it; else cannot be mended",
-        Scope.NODE,
+        Subject.NODE,
         find_document_warnings,
         write_as_understood,
         Stage.DOCUMENTS_READABLE,
@@ -180,7 +180,7 @@ DOCUMENT_RULES = (
         ("json-mended",),
         "a document with bytes that are no JSON",
         "written as JSON",
-        Scope.NODE,
+        Subject.NODE,
         find_document_damage,
         rewrite_document,
         Stage.START,
@@ -189,7 +189,7 @@ DOCUMENT_RULES = (
         ("two-kinds",),
         "array and group at once",
         "the document that does not count is taken out",
-        Scope.NODE,
+        Subject.NODE,
         find_document_damage,
         take_out_second_document,
         Stage.START,
@@ -198,7 +198,7 @@ DOCUMENT_RULES = (
         ("stale-copy", "incomplete-copy", "copy-of-nothing", "damaged-copy"),
         "consolidated metadata that says something else than the documents",
         "written anew",
-        Scope.DATASET,
+        Subject.DATASET,
         find_consolidated_damage,
         renew_consolidated,
         Stage.ALL_ELSE_MENDED,

@@ -25,7 +25,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
-from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Scope, Stage
+from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.quarantine import Quarantine, quarantine_folder
@@ -80,7 +80,7 @@ def repair(
             mends = list(_mends_of_format(place, settings, folder, deep=deep, dry_run=dry_run))
             mends = _replace_damaged_chunks(place, settings, Quarantine(None, folder), mends, dry_run=dry_run)
         # whole copies that dead writers left beside the dataset are kept nowhere
-        beside = () if wishes else RULES.apply(Scope.BESIDE, place.where, deep=False)
+        beside = () if wishes else RULES.apply(Subject.BESIDE, place.where, deep=False)
         remover = None if dry_run else Quarantine(None, None)
         removals = (carry_out(finding, remover) for finding in beside)
         return Report(chain(mends, removals), url=place.where.url, deep=deep)

@@ -40,7 +40,7 @@ from hyperslab.formats.hdmf.reader import is_specification, read_schema, specifi
 from hyperslab.formats.hdmf.reference_ids import read_object_id
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
-from hyperslab.formats.rules import LINKS, Finding, Rule, Rules, Scope
+from hyperslab.formats.rules import LINKS, Finding, Rule, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr.rules import chunk_keys, document_finding, make_findings, warning_finding
@@ -374,85 +374,85 @@ RULES = Rules(
         "a source that is absolute, or not relative to the root: the dataset cannot be moved, or not every "
         "reader finds the other one",
         "the relative source is written, unless several can be meant",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("moved"),
         "nothing is at the path; the target is elsewhere, where its `object_id` is found",
         "the new path is written",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("dangling", "no-dataset", "loop"),
         "nothing is there; a circle",
         "`--drop-links` takes the link out",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("refused"),
         "a place outside of the dataset's folder that `--allow-external` does not name; a path out of the dataset",
         "stays: name the place by `--allow-external`; a path out of the dataset is taken out by `--drop-links`",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("identity"),
         "the node there has another `object_id` than the link says",
         "cannot be mended: the node at the path counts",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
-    Rule(("reference-to-group",), _REGION_OUTSIDE, _NEVER, Scope.NODE, find_reference_damage),
-    Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Scope.NODE, find_cell_damage, deep=True),
+    Rule(("reference-to-group",), _REGION_OUTSIDE, _NEVER, Subject.NODE, find_reference_damage),
+    Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Subject.NODE, find_cell_damage, deep=True),
     Rule(
         ("link-duplicate", "link-malformed", "link-hides-node"),
         "entries that say nothing, or hide a link or node",
         "one that says what another says is taken out, others by `--drop-links`",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         ("link-incomplete",),
         "a note: a link without object ids, as peers write them",
         "`--links` writes them",
-        Scope.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         ("lost-attributes",),
         "a file `.zattrs` that is gone, with links and types, while consolidated metadata still has what it said",
         "written from there",
-        Scope.NODE,
+        Subject.NODE,
         find_lost_attributes,
     ),
-    Rule(("object-id",), _IDENTITY, _NEVER, Scope.NODE, find_node_damage),
-    Rule(("object-id-twice",), _IDENTITY, _NEVER, Scope.DATASET, find_duplicate_ids),
-    Rule(("root-object-id",), _IDENTITY, _NEVER, Scope.DATASET, find_root_damage),
+    Rule(("object-id",), _IDENTITY, _NEVER, Subject.NODE, find_node_damage),
+    Rule(("object-id-twice",), _IDENTITY, _NEVER, Subject.DATASET, find_duplicate_ids),
+    Rule(("root-object-id",), _IDENTITY, _NEVER, Subject.DATASET, find_root_damage),
     Rule(
         ("zarr_dtype", "_DTYPE"),
         "a type that is not that of the cells",
         "written anew",
-        Scope.NODE,
+        Subject.NODE,
         find_node_damage,
     ),
     Rule(
         ("unsafe-pickle",),
         "a pickle that would run something: in a chunk (`--deep`) or a fill value",
         "the chunk is taken out, the fill value written anew",
-        Scope.NODE,
+        Subject.NODE,
         find_node_damage,
     ),
-    Rule(("specification",), _SCHEMAS, _NEVER, Scope.NODE, find_schema_damage, deep=True),
-    Rule(("specloc",), _SCHEMAS, _NEVER, Scope.NODE, find_node_damage),
-    Rule(("specloc-missing",), _SCHEMAS, _NEVER, Scope.DATASET, find_root_damage),
+    Rule(("specification",), _SCHEMAS, _NEVER, Subject.NODE, find_schema_damage, deep=True),
+    Rule(("specloc",), _SCHEMAS, _NEVER, Subject.NODE, find_node_damage),
+    Rule(("specloc-missing",), _SCHEMAS, _NEVER, Subject.DATASET, find_root_damage),
     Rule(
         ("unconsolidated",),
         "no consolidated metadata: the writer died",
         "it is written",
-        Scope.DATASET,
+        Subject.DATASET,
         find_root_damage,
     ),
 )

@@ -24,7 +24,7 @@ from hyperslab.formats.nczarr.document_survey import NCZarrSurvey
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Generation
 from hyperslab.formats.nczarr.own_metadata import own_metadata, read_references, with_own_metadata, with_references
 from hyperslab.formats.nczarr.user_types import dtype_in_bytes
-from hyperslab.formats.rules import Finding, Rule, Rules, Scope
+from hyperslab.formats.rules import Finding, Rule, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.rules import chunk_keys, document_finding, warning_finding
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP, number_of_text
@@ -315,7 +315,7 @@ RULES = Rules(
         "a dimension of another length than its arrays, which somebody resized",
         "it gets their length (the longest where it is unlimited, the others grow); of several with "
         "different lengths each gets a dimension of its own",
-        Scope.DATASET,
+        Subject.DATASET,
         find_dimension_damage,
     ),
     Rule(
@@ -323,63 +323,63 @@ RULES = Rules(
         "a reference to a dimension that leads nowhere, or none at all",
         "by name to the nearest one that fits, which is declared where it is missing; in the draft the type "
         "comes back too",
-        Scope.DATASET,
+        Subject.DATASET,
         find_dimension_damage,
     ),
     Rule(
         ("xarray-dimensions",),
         "`_ARRAY_DIMENSIONS` that contradicts the references, or the rank",
         "written anew",
-        Scope.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("unlisted", "unlisting-group", "missing"),
         "an array or group that its group does not list, or that is listed and not there",
         "the lists are put right",
-        Scope.NODE,
+        Subject.NODE,
         list_damage,
     ),
     Rule(
         ("orphaned-chunks",),
         "what netcdf-c leaves under the old name when it renames an array",
         "the chunks move to the new name",
-        Scope.NODE,
+        Subject.NODE,
         list_damage,
     ),
     Rule(
         ("elementsize", "codec-text"),
         "a shuffle without the size of the cells, numbers of codecs as text",
         "written as numbers",
-        Scope.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("byte-order",),
         "cells of netcdf-c 4.9.0 to 4.9.2 that are little-endian under a big-endian type",
         "the type becomes little-endian: one document changes, and no chunk",
-        Scope.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("fill_value",),
         "netCDF's fill value of doubles with 6 digits",
         "written with all digits",
-        Scope.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("bit-count dtype",),
         "types of the draft that count bits in place of bytes",
         "written in bytes",
-        Scope.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("mixed-marks",),
         "marks of two generations",
         "those that do not count are taken out",
-        Scope.DATASET,
+        Subject.DATASET,
         mixed_generation_damage,
     ),
 )

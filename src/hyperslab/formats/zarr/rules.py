@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hyperslab.errors import Problem
-from hyperslab.formats.rules import Finding, Rules, Scope
+from hyperslab.formats.rules import Finding, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.paths import child
@@ -78,9 +78,9 @@ def make_findings(
     """Yield what the rules find in a survey of the nodes at ``paths``, with what mends it. A mend looks again:
     ``look`` makes a survey of ``dataset``, which is open for writing then, for as long as it is needed."""
     searches: list[Search[S]] = [
-        partial(find, path=path) for path in paths for find in rules.finders(Scope.NODE, deep=deep)
+        partial(find, path=path) for path in paths for find in rules.finders(Subject.NODE, deep=deep)
     ]
-    searches += rules.finders(Scope.DATASET, deep=deep)
+    searches += rules.finders(Subject.DATASET, deep=deep)
     for search in searches:
         for finding in search(survey):
             mend: DocumentMend = finding.detail
