@@ -111,7 +111,7 @@ def count_of(path: Path) -> int:
 
 def kinds(holding: DekerCollectionStore, *, deep: bool = False) -> list[str]:
     """What is wrong with a collection, without mere notes."""
-    return [remedy.problem.kind for remedy in holding.find_damage(deep=deep) if not remedy.sound]
+    return [remedy.problem.kind for remedy in holding.find_damage(deep=deep) if not remedy.is_note]
 
 
 def repair(holding: DekerCollectionStore) -> None:

@@ -229,6 +229,12 @@ def _smaller(data: Dataset) -> None:
     data.both("t2m", lambda doc: doc.update(shape=[4, 12]))
 
 
+def _without_key_encoding(data: Dataset) -> None:
+    """What comes back has to be mended itself, in the same repair."""
+    data.both("t2m", lambda doc: doc.pop("chunk_key_encoding"))
+    (data.root / "t2m" / "zarr.json").unlink()
+
+
 def flip(data: bytes, place: int) -> bytes:
     """One bit turned."""
     turned = bytearray(data)
@@ -303,6 +309,9 @@ CASES: dict[str, Case] = {
         lambda data: data.edit(data.root / "t2m" / "zarr.json", lambda doc: doc.pop("chunk_key_encoding")),
         "chunk_key_encoding",
         layouts=("zarr3", "shards"),
+    ),
+    "document lost, which consolidated metadata has without key encoding": Case(
+        _without_key_encoding, "missing-document", layouts=("zarr3", "shards")
     ),
     "chunk with a bit flipped": Case(
         _on_chunk(lambda data: flip(data, 20)), "corrupt-chunk", lost={"t2m": FIRST}, layouts=("zarr2", "zarr3")

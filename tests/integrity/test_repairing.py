@@ -44,7 +44,7 @@ def planned(place: Path) -> list[Any]:
     store = DirectoryStore(place)
     settings = Settings(lock_timeout=0.2)
     survey = KeyedSurvey(store, Zarr3(), settings, deep=True)
-    findings = [finding for finding in survey.run() if not finding.sound or finding.problem.kind == "outside-grid"]
+    findings = [finding for finding in survey.run() if not finding.is_note or finding.problem.kind == "outside-grid"]
     writer = ZarrWriter(store, Zarr3(), settings)
     state = RepairState(survey.view, store, writer, Quarantine(store, f"{place}.quarantine"))
     return list(Mender(state).plan(findings))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hyperslab.errors import Invalid
 from hyperslab.formats.blaze.rules import RULES as BLAZE
 from hyperslab.formats.bloscpack.rules import RULES as BLOSCPACK
 from hyperslab.formats.collections.deker.rules import RULES as DEKER
@@ -15,7 +16,8 @@ from hyperslab.formats.collections.own.rules import RULES as OWN
 from hyperslab.formats.hdmf.rules import RULES as HDMF
 from hyperslab.formats.mongo.rules import RULES as MONGO
 from hyperslab.formats.nczarr.rules import RULES as NCZARR
-from hyperslab.formats.rules import Finding, Place, Rule, Rules, Stage, found
+from hyperslab.formats.rules import Finding, Rule, Rules, Stage, Subject, found
+from hyperslab.integrity.document_rules import find_document_damage, find_document_warnings
 from hyperslab.integrity.rules import RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "check-and-repair.md"
@@ -47,7 +49,7 @@ def ruled() -> dict[tuple[str, str], set[str]]:
     rows: dict[tuple[str, str], set[str]] = defaultdict(set)
     for rules in TABLES.values():
         for rule in rules.table:
-            rows[rule.what, rule.how] |= set(rule.kinds)
+            rows[rule.meaning, rule.remedy] |= set(rule.kinds)
     return dict(rows)
 
 
@@ -59,9 +61,8 @@ def test_each_rule_has_its_row_and_each_row_its_rule() -> None:
 def test_a_rule_can_be_found_and_mended(name: str) -> None:
     """A rule without a finder is of what its format, or the survey, finds on the way."""
     for rule in TABLES[name].table:
-        assert rule.kinds and len(set(rule.kinds)) == len(rule.kinds)
+        assert (rule.kinds or rule.fields) and len(set(rule.kinds)) == len(rule.kinds)
         assert rule.find is None or callable(rule.find)
-        assert not (rule.mend and rule.stage is Stage.MEANING), "what a rule mends has a stage of its own"
 
 
 def nothing(view: object) -> list[Finding]:
@@ -71,15 +72,30 @@ def nothing(view: object) -> list[Finding]:
 def test_finders_are_called_once() -> None:
     """Several rules may share one finder; those of a deep look are left out of another one."""
     rules = Rules(
-        Rule(("a",), "", "", Place.NODE, nothing),
-        Rule(("b",), "", "", Place.NODE, nothing),
-        Rule(("c",), "", "", Place.NODE, lambda view: [found("", "c", "")], deep=True),
+        Rule(("a",), "", "", Subject.NODE, nothing),
+        Rule(("b",), "", "", Subject.NODE, nothing),
+        Rule(("c",), "", "", Subject.NODE, lambda view: [found("", "c", "")], deep=True),
     )
-    (finding,) = rules.apply(Place.NODE, "here", deep=False)
+    (finding,) = rules.apply(Subject.NODE, "here", deep=False)
     assert (finding.problem.message, finding.rule) == ("here", rules.table[0])
-    assert [finding.problem.kind for finding in rules.apply(Place.NODE, "", deep=True)] == ["a", "c"]
+    assert [finding.problem.kind for finding in rules.apply(Subject.NODE, "", deep=True)] == ["a", "c"]
     assert rules.of("b") is rules.table[1] and rules.of("shape") is None
-    assert list(rules.apply(Place.CHUNK, "", deep=True)) == []
+    assert list(rules.apply(Subject.CHUNK, "", deep=True)) == []
+
+
+def test_a_mend_has_a_stage() -> None:
+    for half in ({"mend": lambda state, finding: None}, {"stage": Stage.START}):
+        with pytest.raises(Invalid, match="a mend and its stage"):
+            Rule(("a",), "", "", **half)
+
+
+def test_a_field_that_is_wrong_is_of_another_rule_than_a_document_without_sense() -> None:
+    """The finder tells; a kind that has a rule of its own is of that."""
+    damage, warning = (found("", kind, "") for kind in ("shape", "two-kinds"))
+    rule = RULES.with_rule(damage, find_document_warnings).rule
+    assert rule is not None and rule.stage is Stage.DOCUMENTS_READABLE
+    assert RULES.with_rule(damage, find_document_damage).rule is RULES.of("json-damaged")
+    assert RULES.with_rule(warning, find_document_warnings).rule is RULES.of("two-kinds")
 
 
 def test_a_kind_that_is_named_after_a_field_is_of_the_rule_of_documents() -> None:

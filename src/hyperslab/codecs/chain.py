@@ -88,9 +88,9 @@ class ViewedBytes(BytesToBytes):
 class Chain:
     """Cells to stored bytes and back. ``direct``: the stored bytes are exactly the cells as they lie in memory.
 
-    ``size`` is the number of stored bytes where it is the same for every chunk, else None, ``serial_size`` that before
-    the bytes -> bytes codecs; ``most_stored`` is more than any sound chunk takes, None where the cells are of variable
-    length.
+    ``size`` is the number of stored bytes where it is the same for every chunk, else None, ``unpacked_size`` that
+    before the bytes -> bytes codecs; ``most_stored`` is more than any sound chunk takes, None where the cells are of
+    variable length.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Chain:
         self._dtype = cells.numpy_dtype
         self._arrays = tuple(arrays)
         self._serial = serial
-        self.serial_size = serial.size
+        self.unpacked_size = serial.size
         self._tail = tuple(tail)
         sizes: list[int | None] = []
         self.size = serial.size

@@ -379,4 +379,4 @@ def _find_problems(reader: CollectionTreeReader, level: int, collection: str | N
         if level < _ARRAYS:
             yield from store.document_problems()
         else:
-            yield from (finding.problem for finding in store.find_damage(deep=level >= _CELLS) if not finding.sound)
+            yield from (finding.problem for finding in store.find_damage(deep=level >= _CELLS) if not finding.is_note)

@@ -1,7 +1,7 @@
 """The kinds of codecs, and chains of one of each kind.
 
-As in Zarr v3 a chain is any number of codecs from cells to cells (``ARRAY``), one from cells to bytes (``SERIAL``), and
-any number from bytes to bytes (``BYTES``).
+As in Zarr v3 a chain is any number of codecs from cells to cells (``ARRAY``), one from cells to bytes
+(``ARRAY_TO_BYTES``), and any number from bytes to bytes (``BYTES``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ARRAY = frozenset(
         "numcodecs.packbits",
     ]
 )
-SERIAL = frozenset(
+ARRAY_TO_BYTES = frozenset(
     [
         "bytes",
         "vlen-utf8",
@@ -84,7 +84,7 @@ def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:
     return reasons
 
 
-def serial_codec(dtype: DataType) -> Codec:
+def array_to_bytes_codec(dtype: DataType) -> Codec:
     """Return the codec that makes bytes of such cells when nobody chose one."""
     match dtype:
         case VlenString():
@@ -97,15 +97,15 @@ def serial_codec(dtype: DataType) -> Codec:
             return Codec("bytes")
 
 
-def with_serial(codecs: Sequence[Codec], serial: Codec) -> tuple[Codec, ...]:
-    """Return the chain with ``serial`` between the codecs on cells and those on bytes, unless it has such a step.
+def with_array_to_bytes(codecs: Sequence[Codec], step: Codec) -> tuple[Codec, ...]:
+    """Return the chain with ``step`` between the codecs on cells and those on bytes, unless it has such a step.
 
-    A step ``bytes`` that says no order of bytes, as chains of Zarr v2 have it, gets that of ``serial``.
+    A step ``bytes`` that says no order of bytes, as chains of Zarr v2 have it, gets that of ``step``.
     """
-    if any(codec.name in SERIAL for codec in codecs):
-        return tuple(serial if codec == Codec("bytes") and serial.name == "bytes" else codec for codec in codecs)
+    if any(codec.name in ARRAY_TO_BYTES for codec in codecs):
+        return tuple(step if codec == Codec("bytes") and step.name == "bytes" else codec for codec in codecs)
     at = next((i for i, codec in enumerate(codecs) if codec.name not in ARRAY), len(codecs))
-    return (*codecs[:at], serial, *codecs[at:])
+    return (*codecs[:at], step, *codecs[at:])
 
 
 def inner_codecs(codecs: Iterable[Codec]) -> Iterator[Codec]:

@@ -28,13 +28,14 @@ JsonMapping = Mapping[str, Any]
 class DocumentLimits:
     """The largest documents that are read: bytes, number of JSON values, depth of nesting.
 
-    ``copy`` and ``objects``: bytes and number of objects of consolidated metadata, each of which is decoded by itself.
+    ``consolidated`` and ``objects``: bytes and number of objects of consolidated metadata, each of which is decoded
+    by itself.
     """
 
     size: int = 64 << 20
     values: int = 10**6
     depth: int = 100
-    copy: int = 512 << 20
+    consolidated: int = 512 << 20
     objects: int = 1 << 21
 
 
@@ -229,9 +230,9 @@ def _holds_much(data: bytes) -> bool:
 
 def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
     """Return the document with its copy split, and not decoded: that takes little memory beside its own."""
-    if len(data) > LIMITS.copy:
+    if len(data) > LIMITS.consolidated:
         remedy = "open a node below by its own place (its URL with /name), or remove the consolidated metadata"
-        message = f"the document has {len(data)} bytes, {LIMITS.copy} are allowed for consolidated metadata"
+        message = f"the document has {len(data)} bytes, {LIMITS.consolidated} are allowed for consolidated metadata"
         raise document_error("json-size", message, remedy=remedy)
     try:
         found = holder.decode(data)

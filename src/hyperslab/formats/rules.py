@@ -1,4 +1,4 @@
-"""Damage as data: a :class:`Rule` says what one kind of problem is, how it is found, how it is mended and what is lost.
+"""Damage as data: a :class:`Rule` says what one kind of problem is, where it lies, how it is found and how mended.
 
 ``hyperslab.integrity.rules`` has those of documents and chunks under keys; a format that knows of more has ``RULES`` in
 its own module ``rules``. A :class:`Finding` is one problem with what mends it. Only ``integrity`` looks through a
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
-from hyperslab.errors import Problem
+from hyperslab.errors import Invalid, Problem
 
 Act = Callable[[], object]
 Plan = tuple[str, Act] | None
 """What mends a problem: the action in words, and the deed; None where nothing does."""
 
 
-class Place(Enum):
+class Subject(Enum):
     """What a rule looks at. The finders of a format are called with its own survey of the dataset."""
 
     BESIDE = "beside the dataset"
@@ -32,13 +32,21 @@ class Place(Enum):
 
 
 class Stage(IntEnum):
-    """In which order things are mended: what the documents say decides what is wrong with the chunks."""
+    """When a mend is done: as soon as what it needs is so. Before each stage the dataset is looked at anew, so that a
+    mend goes by what the stages before it put right."""
 
-    DOCUMENTS = 1
-    MEANING = 2
-    DIMENSIONS = 3
-    OBJECTS = 4
-    COPIES = 5
+    START = 1
+    """It needs nothing: documents that are gone, or of which nothing can be understood, come back."""
+    DOCUMENTS_READABLE = 2
+    """Every document can be read that will be: what one says wrongly, or of others, is written right. What a finding
+    itself brings as its deed is done here, too."""
+    DOCUMENTS_RIGHT = 3
+    """Every document says what is meant: arrays get the lengths of their dimensions."""
+    SHAPES_FINAL = 4
+    """No array gets another shape: what lies in place of its chunks, and outside of its grid, is known. Chunks are
+    decoded for this stage alone."""
+    ALL_ELSE_MENDED = 5
+    """Nothing changes any more: consolidated metadata is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +54,11 @@ class Finding:
     """A problem, and what mends it: the ``action`` in words (None: that of its rule, or nothing), and as a deed,
     ``act``, after copies of the keys ``keep`` are kept or what lies at ``take`` is taken out.
 
-    ``key``: what it is about: a chunk, a document, a folder, a stray. ``settles``: kinds of problems of that key, and
-    of those below it, that are this one again. ``part``: what a repair can be limited to (``"links"``). ``wish``: what
-    has to be asked of a repair for it to be mended. ``sound``: no problem, but worth a note, or can be made better.
-    ``coords``: the place of a chunk in its grid. ``detail``: what the mend of its rule has to know besides. ``rule``:
-    the rule that it is of.
+    ``key``: what it is about: a chunk, a document, a folder, a stray. ``explains``: kinds of problems of that key, and
+    of those below it, that come of this one and are not told besides. ``part``: what a repair can be limited to
+    (``"links"``). ``wish``: what has to be asked of a repair for it to be mended. ``is_note``: no problem, but worth a
+    note, or can be made better. ``coords``: the place of a chunk in its grid. ``detail``: what the mend of its rule has
+    to know besides. ``rule``: the rule that it is of, by its kind (``Rules.with_rule``).
     """
 
     problem: Problem
@@ -59,10 +67,10 @@ class Finding:
     keep: tuple[str, ...] = ()
     take: str = ""
     key: str = ""
-    settles: frozenset[str] = frozenset()
+    explains: frozenset[str] = frozenset()
     part: str = ""
     wish: str = ""
-    sound: bool = False
+    is_note: bool = False
     coords: tuple[int, ...] | None = None
     detail: Any = None
     rule: Rule | None = None
@@ -71,6 +79,15 @@ class Finding:
     def order(self) -> tuple[str, str, tuple[int, ...], str]:
         """Return the key to sort findings by: node, kind, then place."""
         return self.problem.node, self.problem.kind, self.coords or (), self.key
+
+    @property
+    def stage(self) -> Stage:
+        """Return when it is mended."""
+        return Stage.DOCUMENTS_READABLE if self.rule is None or self.rule.stage is None else self.rule.stage
+
+
+LINKS = "links"
+"""The ``part`` of links, references and consolidated metadata."""
 
 
 def nothing() -> None:
@@ -82,6 +99,20 @@ def found(node: str, kind: str, message: str, **more: Any) -> Finding:
     return Finding(Problem(node, kind, message), **more)
 
 
+def found_at(
+    node: str,
+    kind: str,
+    message: str,
+    key: str,
+    action: str | None = None,
+    act: Act | None = None,
+    keep: tuple[str, ...] = (),
+    **more: Any,
+) -> Finding:
+    """Return a finding about what lies at ``key``, which the message names at its end, with what mends it."""
+    return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, key=key, **more)
+
+
 Finder = Callable[..., Iterable[Finding]]
 Mend = Callable[[Any, Finding], Plan]
 
@@ -90,50 +121,56 @@ Mend = Callable[[Any, Finding], Plan]
 class Rule:
     """One kind of damage, or several that are one to whoever reads of them: a row of the table in the documentation.
 
-    ``what``: what it is, and ``how``: how it is mended, as the table says it. ``place``: what it looks at. ``find``:
-    yields the findings of such a place; several rules may share one, None where the format's own look yields them.
-    ``mend``: plans the mend of a finding, given the state of the repair; None where findings bring their own, or
-    nothing mends it. ``deep``: looked for only where every chunk is decoded. ``loses``: what a mend costs, empty:
-    nothing. ``fields``: also of kinds named after a field. ``questions``: the document of the array is in question, so
-    that nothing is mended that it may be the cause of (``doubtful``). ``mends_notes``: mended though it is only a note.
+    ``meaning``: what it is, and ``remedy``: what becomes of it and what that costs, both in the words of the table.
+    ``subject``: what it looks at. ``find``: yields the findings of one such thing; several rules may share one, None
+    where the format's own look yields them. ``mend``: plans the mend of a finding, given the state of the repair, to be
+    done at the ``stage``; neither, where findings bring their own deeds or nothing mends it. ``deep``: looked for only
+    where every chunk is decoded. ``fields``: also of kinds named after a field. ``questions_document``: the document of
+    the array is in question; ``trusts_document``: mended by what that document says, and so not while it is in
+    question. ``mends_notes``: mended though it is only a note.
     """
 
     kinds: tuple[str, ...]
-    what: str
-    how: str
-    place: Place = Place.DATASET
+    meaning: str
+    remedy: str
+    subject: Subject = Subject.DATASET
     find: Finder | None = None
     mend: Mend | None = None
-    stage: Stage = Stage.MEANING
+    stage: Stage | None = None
     deep: bool = False
-    loses: str = ""
     fields: bool = False
-    questions: bool = False
-    doubtful: bool = False
+    questions_document: bool = False
+    trusts_document: bool = False
     mends_notes: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.mend is None) != (self.stage is None):
+            raise Invalid(f"a rule of {self.kinds} needs a mend and its stage, or neither")
 
 
 class Rules:
-    """A table of rules, asked by place and by kind."""
+    """A table of rules, asked by subject and by kind."""
 
     def __init__(self, *table: Rule) -> None:
         self.table = table
         self._by_kind = {kind: rule for rule in table for kind in rule.kinds}
 
-    def of(self, kind: str) -> Rule | None:
-        """Return the rule of a kind; of one that is named after a field that of such."""
-        return self._by_kind.get(kind) or next((rule for rule in self.table if rule.fields), None)
+    def of(self, kind: str, find: Finder | None = None) -> Rule | None:
+        """Return the rule of a kind; of one that is named after a field that of such, as this finder yields them."""
+        of_fields = (rule for rule in self.table if rule.fields and find in (None, rule.find))
+        return self._by_kind.get(kind) or next(of_fields, None)
 
-    def finders(self, place: Place, *, deep: bool) -> list[Finder]:
-        """Return how the rules of a place find what they are of, each once."""
-        chosen = (rule for rule in self.table if rule.place is place and (deep or not rule.deep))
+    def finders(self, subject: Subject, *, deep: bool) -> list[Finder]:
+        """Return how the rules of a subject find what they are of, each once."""
+        chosen = (rule for rule in self.table if rule.subject is subject and (deep or not rule.deep))
         return list(dict.fromkeys(rule.find for rule in chosen if rule.find is not None))
 
-    def apply(self, place: Place, view: object, *, deep: bool) -> Iterator[Finding]:
-        """Yield what the rules of a place find in one such place, each finding with its rule."""
-        for find in self.finders(place, deep=deep):
-            yield from map(self.with_rule, find(view))
+    def apply(self, subject: Subject, view: object, *, deep: bool) -> Iterator[Finding]:
+        """Yield what the rules of a subject find in one such thing, each finding with its rule."""
+        for find in self.finders(subject, deep=deep):
+            for finding in find(view):
+                yield self.with_rule(finding, find)
 
-    def with_rule(self, finding: Finding) -> Finding:
-        """Return a finding that knows its rule."""
-        return finding if finding.rule is not None else replace(finding, rule=self.of(finding.problem.kind))
+    def with_rule(self, finding: Finding, find: Finder | None = None) -> Finding:
+        """Return a finding, which this finder yielded, that knows its rule."""
+        return finding if finding.rule is not None else replace(finding, rule=self.of(finding.problem.kind, find))

@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
-from hyperslab.formats.rules import Finding, Place, Plan, Rule, Stage, found, nothing
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing
 from hyperslab.integrity.chunk_names import is_within
 from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, mismatch, span
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
@@ -43,7 +43,7 @@ def find_strays(store: Store, folder: str, node: str) -> Iterator[Finding]:
         else:
             continue
         place = child(folder, stray.name)
-        yield found(node, stray.kind, f"{message} [key={place}]", key=place)
+        yield found_at(node, stray.kind, message, place)
 
 
 def holds_any(store: Store, folder: str) -> bool:
@@ -60,7 +60,7 @@ def find_foreign_names(node: NodeView) -> Iterator[Finding]:
         for name in node.names:
             if name not in node.dataset.known_names:
                 place = child(node.path, name)
-                yield found(node.path, "foreign", f"{name} is no part of a group [key={place}]", key=place)
+                yield found_at(node.path, "foreign", f"{name} is no part of a group", place)
 
 
 def find_node_strays(node: NodeView) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def find_outside_grid(entry: EntryView) -> Iterator[Finding]:
     if not entry.is_folder and coords is not None:
         counts = array.objects.grid.counts
         message = f"the chunk {entry.name} lies outside the grid of {counts} chunks, and is not read [key={entry.key}]"
-        yield found(array.path, "outside-grid", message, key=entry.key, coords=coords, sound=True)
+        yield found(array.path, "outside-grid", message, key=entry.key, coords=coords, is_note=True)
 
 
 def find_misspelled(entry: EntryView) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def find_foreign_entry(entry: EntryView) -> Iterator[Finding]:
             yield found(array.path, "foreign", message, key=entry.key)
     elif names.meant(entry.name) is None:
         what = "a key of no chunk of this array" if names.is_alike(entry.name) else "no part of an array"
-        yield found(array.path, "foreign", f"{entry.name} is {what} [key={entry.key}]", key=entry.key)
+        yield found_at(array.path, "foreign", f"{entry.name} is {what}", entry.key)
 
 
 def find_folder_for_chunk(entry: EntryView) -> Iterator[Finding]:
@@ -136,7 +136,7 @@ def find_chunk_damage(chunk: ChunkView) -> Iterator[Finding]:
 
 def find_questioned_document(array: ArrayView) -> Iterator[Finding]:
     """Yield, where no chunk is as the document says, that the document is in question: damage leaves some chunks as
-    they were. This settles what was found of the chunks."""
+    they were. This explains what was found of the chunks."""
     broken = [finding for finding in array.chunk_findings if finding.problem.kind in _BROKEN]
     places = {finding.key: finding for finding in broken}
     if not places or len(places) != array.stored:
@@ -158,7 +158,7 @@ def find_questioned_document(array: ArrayView) -> Iterator[Finding]:
     flaw = mismatch(content)
     for finding in broken:
         message = f"{flaw.message}; {finding.problem.message}"
-        yield found(array.path, flaw.kind, message, key=finding.key, coords=finding.coords, settles=_BROKEN)
+        yield found(array.path, flaw.kind, message, key=finding.key, coords=finding.coords, explains=_BROKEN)
 
 
 def note_missing_chunks(array: ArrayView) -> Iterator[Finding]:
@@ -167,7 +167,7 @@ def note_missing_chunks(array: ArrayView) -> Iterator[Finding]:
     if 0 < stored < count:
         verb = "is" if count - stored == 1 else "are"
         message = f"{count - stored} of {count} chunks {verb} not stored; their cells read as the fill value"
-        yield found(array.path, "missing-chunk", message, sound=True)
+        yield found(array.path, "missing-chunk", message, is_note=True)
 
 
 # -- how they are mended ----------------------------------------------------------------------------------------------
@@ -295,12 +295,11 @@ CHUNK_RULES = (
         ("empty-chunk", "truncated-chunk", "oversized-chunk", "corrupt-chunk"),
         "chunks that cannot be decoded",
         "taken out; the cells read as the fill value",
-        Place.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
-        Stage.OBJECTS,
-        loses="cells that could not be read",
-        doubtful=True,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
     ),
     Rule(
         (OTHER_CELLS,),
@@ -308,93 +307,114 @@ CHUNK_RULES = (
         "document: the document is in question (its type, chunks or codecs), and no chunk of the array is touched",
         "where what is meant can be told (a type that counts bits, a lost `zarr_dtype`), the document is written so; "
         "else cannot be mended",
-        Place.ARRAY,
+        Subject.ARRAY,
         find_questioned_document,
-        stage=Stage.DOCUMENTS,
-        questions=True,
+        questions_document=True,
     ),
     Rule(
         ("shard-index", "shard-range", "shard-overlap"),
         "a shard whose index is damaged",
         "the shard is written anew with the inner chunks that decode",
-        Place.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
-        Stage.OBJECTS,
-        loses="cells that could not be read",
-        doubtful=True,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
     ),
     Rule(
         ("unsafe-pickle",),
         "a pickle that would run something: in a chunk (`--deep`) or a fill value",
         "the chunk is taken out, the fill value written anew",
-        Place.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
-        Stage.OBJECTS,
-        loses="the cells of the chunk",
-        doubtful=True,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
     ),
     Rule(
         ("misspelled-key",),
         "a chunk under the key of another layout",
         "renamed when its place is free and it decodes, else taken out",
-        Place.ENTRY,
+        Subject.ENTRY,
         find_misspelled,
         rename_chunk,
-        Stage.OBJECTS,
-        doubtful=True,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
     ),
     Rule(
         ("outside-grid",),
         "a chunk outside the array, as an `append` that was killed leaves it",
         "taken out",
-        Place.ENTRY,
+        Subject.ENTRY,
         find_outside_grid,
         take_out_outside,
-        Stage.OBJECTS,
-        doubtful=True,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
         mends_notes=True,  # no reader sees it, and a repair takes it out all the same
     ),
-    Rule(("foreign",), _STRANGE, "taken out", Place.NODE, find_foreign_names, take_out, Stage.OBJECTS, doubtful=True),
-    Rule(("foreign",), _STRANGE, "taken out", Place.ENTRY, find_foreign_entry, take_out, Stage.OBJECTS, doubtful=True),
-    Rule(("folder-for-chunk",), _STRANGE, "taken out", Place.ENTRY, find_folder_for_chunk, take_out, Stage.OBJECTS),
     Rule(
-        ("unusable-name", "special-file"), _STRANGE, "taken out", Place.NODE, find_node_strays, take_out, Stage.OBJECTS
+        ("foreign",),
+        _STRANGE,
+        "taken out",
+        Subject.NODE,
+        find_foreign_names,
+        take_out,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
+    ),
+    Rule(
+        ("foreign",),
+        _STRANGE,
+        "taken out",
+        Subject.ENTRY,
+        find_foreign_entry,
+        take_out,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
+    ),
+    Rule(
+        ("folder-for-chunk",), _STRANGE, "taken out", Subject.ENTRY, find_folder_for_chunk, take_out, Stage.SHAPES_FINAL
+    ),
+    Rule(
+        ("unusable-name", "special-file"),
+        _STRANGE,
+        "taken out",
+        Subject.NODE,
+        find_node_strays,
+        take_out,
+        Stage.SHAPES_FINAL,
     ),
     Rule(
         ("dangling-link", "circular-link", "outside-link"),
         "symbolic links that are not followed",
         "the link is taken out",
-        Place.NODE,
+        Subject.NODE,
         find_node_strays,
         take_out,
-        Stage.OBJECTS,
+        Stage.SHAPES_FINAL,
     ),
     Rule(
         ("temporary",),
         "an unfinished write, or a whole copy beside the dataset, of a writer that is dead; of one on another machine "
         "when it is older than an hour (a copy: than a week)",
         "removed",
-        Place.NODE,
+        Subject.NODE,
         find_node_strays,
         remove,
-        Stage.OBJECTS,
+        Stage.SHAPES_FINAL,
     ),
     Rule(
         ("missing-chunk",),
         "a note: chunks that are not stored while others of the array are",
         "not mended: their cells read as the fill value",
-        Place.ARRAY,
+        Subject.ARRAY,
         note_missing_chunks,
-        stage=Stage.DOCUMENTS,
     ),
     Rule(
         ("unreadable-chunk",),
         "the disk, the permissions or a limit refuse",
         "cannot be mended here",
-        Place.CHUNK,
+        Subject.CHUNK,
         find_chunk_damage,
-        stage=Stage.DOCUMENTS,
     ),
 )

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from hyperslab.array.growth import grow
 from hyperslab.errors import HyperslabError
-from hyperslab.formats.rules import Finding, Place, Plan, Rule, Stage, found
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.integrity.cells import read_box
 from hyperslab.integrity.views import GroupView, RepairState
@@ -23,7 +23,7 @@ _MOST_LABELS = 1 << 20
 
 def find_dimension_sizes(group: GroupView) -> Iterator[Finding]:
     """Yield dimensions whose arrays disagree about their size, unless the format itself tells of them."""
-    if group.dataset is not None and (group.dataset.explained or group.dataset.traits.repeats_dimensions):
+    if group.dataset is not None and (group.dataset.format_warns or group.dataset.traits.repeats_dimensions):
         return
     names: dict[str, dict[int, list[str]]] = {}  # of the arrays, by dimension and size
     reach: dict[str, int] = {}  # of the chunks along each dimension
@@ -44,7 +44,7 @@ def find_dimension_sizes(group: GroupView) -> Iterator[Finding]:
             lengths = sorted(names[member.name])
             if spec.shape[0] not in lengths:
                 message = f"{spec.shape[0]} labels for the dimension {member.name!r} of {lengths[0]}"
-                yield found(member.path, "coordinate-length", message, sound=True)
+                yield found(member.path, "coordinate-length", message, is_note=True)
 
 
 def find_unordered_coordinates(group: GroupView) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def find_unordered_coordinates(group: GroupView) -> Iterator[Finding]:
         except HyperslabError:
             continue  # said of its chunks
         if not Coordinate(labels).trend:
-            yield found(member.path, "coordinate-order", "the labels neither rise nor fall throughout", sound=True)
+            yield found(member.path, "coordinate-order", "the labels neither rise nor fall throughout", is_note=True)
 
 
 # -- how they are mended ----------------------------------------------------------------------------------------------
@@ -113,26 +113,24 @@ DIMENSION_RULES = (
         ("dimension-sizes",),
         "arrays of a group that disagree about a dimension",
         "made as long as the stored chunks ask for; in formats of one array, append to the shorter one",
-        Place.GROUP,
+        Subject.GROUP,
         find_dimension_sizes,
         resize_arrays,
-        Stage.DIMENSIONS,
+        Stage.DOCUMENTS_RIGHT,
     ),
     Rule(
         ("coordinate-length",),
         "a note: another number of labels than the dimension has",
         "not mended",
-        Place.GROUP,
+        Subject.GROUP,
         find_dimension_sizes,
-        stage=Stage.DOCUMENTS,
     ),
     Rule(
         ("coordinate-order",),
         "a note: labels that neither rise nor fall",
         "not mended",
-        Place.GROUP,
+        Subject.GROUP,
         find_unordered_coordinates,
-        stage=Stage.DOCUMENTS,
         deep=True,
     ),
 )

@@ -8,7 +8,7 @@ from functools import partial
 
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.documents import read_document, write_again
-from hyperslab.formats.rules import Finding, Place, Plan, Rule, Stage, found, nothing
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, nothing
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.integrity.views import DatasetView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
@@ -31,13 +31,18 @@ def find_missing_document(node: NodeView) -> Iterator[Finding]:
 
 
 def find_document_damage(node: NodeView) -> Iterator[Finding]:
-    """Yield what reading and parsing the documents of a node met."""
+    """Yield why the documents of a node cannot be read, or why nothing can be understood of them."""
     yield from node.stored.findings
+
+
+def find_document_warnings(node: NodeView) -> Iterator[Finding]:
+    """Yield what the format's reader survives in the documents of a node: what it adds by ``Problems.warn``."""
+    yield from node.stored.warnings
 
 
 def find_consolidated_damage(dataset: DatasetView) -> Iterator[Finding]:
     """Yield what consolidated metadata says otherwise than the documents, after all of them."""
-    yield from dataset.copies.compare()
+    yield from dataset.consolidated.compare()
 
 
 # -- how they are mended ----------------------------------------------------------------------------------------------
@@ -61,16 +66,21 @@ def rewrite_document(state: RepairState, finding: Finding) -> Plan:
 
 
 def mend_document(state: RepairState, finding: Finding) -> Plan:
-    """Mend a document that makes no sense: from consolidated metadata, or as it is understood."""
+    """Mend a document that makes no sense: from consolidated metadata, or as what is left of it is understood."""
     node, kind = finding.problem.node, finding.problem.kind
     dialect, name = state.dataset.dialect, finding.key.rpartition("/")[2]
     if node in state.dataset.unreadable and name in dialect.nodes:
         return restore_document(state, finding)
     if kind.startswith("json-") and name in (*dialect.extras, dialect.consolidated_name):
         return _restore_extra(state, node, finding.key, name)
-    if name not in dialect.nodes:
+    return write_as_understood(state, finding)
+
+
+def write_as_understood(state: RepairState, finding: Finding) -> Plan:
+    """Write the document that says what a node is as it is understood, if it makes sense then."""
+    node, kind, dialect = finding.problem.node, finding.problem.kind, state.dataset.dialect
+    if finding.key.rpartition("/")[2] not in dialect.nodes:
         return None
-    # what is understood though something is missing, if it makes sense once it is written so
     state.writer.refresh(node)
     docs = dialect.render(state.writer.node(node))
     if kind in {problem.kind for problem in dialect.problems(docs, node)}:
@@ -81,7 +91,7 @@ def mend_document(state: RepairState, finding: Finding) -> Plan:
 def restore_document(state: RepairState, finding: Finding) -> Plan:
     """Take the documents from consolidated metadata; a group of which nothing is left gets a bare one."""
     node, dialect = finding.problem.node, state.dataset.dialect
-    spare = state.dataset.copies.spare(node)
+    spare = state.dataset.consolidated.spare(node)
     if spare is not None:
         with suppress(HyperslabError):
             dialect.parse(spare, node)
@@ -94,8 +104,8 @@ def restore_document(state: RepairState, finding: Finding) -> Plan:
 
 
 def _restore_extra(state: RepairState, node: str, place: str, name: str) -> Plan:
-    """Take a document of attributes, or consolidated metadata, from another copy of it, else out."""
-    spare = state.dataset.copies.spare(node) or {}
+    """Take a document of attributes, or consolidated metadata, from consolidated metadata above it, else out."""
+    spare = state.dataset.consolidated.spare(node) or {}
     if name in spare:
         return state.under_lock("take it from consolidated metadata", partial(_put, state, node, {name: spare[name]}))
     verb = state.quarantine.verb
@@ -141,48 +151,56 @@ DOCUMENT_RULES = (
         ("missing-document",),
         "a group or array without its document",
         "from consolidated metadata; a group of which none is left gets a bare one",
-        Place.NODE,
+        Subject.NODE,
         find_missing_document,
         restore_document,
-        Stage.DOCUMENTS,
-        loses="the attributes of a group that gets a bare document",
+        Stage.START,
     ),
     Rule(
         ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
         "a document that cannot be read, is hostile or makes no sense",
-        "from consolidated metadata",
-        Place.NODE,
+        "from consolidated metadata; attributes that stood in it alone are lost",
+        Subject.NODE,
         find_document_damage,
         mend_document,
-        Stage.DOCUMENTS,
-        loses="attributes that stood in that document alone",
+        Stage.START,
+        fields=True,
+    ),
+    Rule(
+        (),
+        "a field of a document that is wrong, while the document is understood all the same",
+        "the document is written as it is understood, where that mends it; else cannot be mended",
+        Subject.NODE,
+        find_document_warnings,
+        write_as_understood,
+        Stage.DOCUMENTS_READABLE,
         fields=True,
     ),
     Rule(
         ("json-mended",),
         "a document with bytes that are no JSON",
         "written as JSON",
-        Place.NODE,
+        Subject.NODE,
         find_document_damage,
         rewrite_document,
-        Stage.DOCUMENTS,
+        Stage.START,
     ),
     Rule(
         ("two-kinds",),
         "array and group at once",
         "the document that does not count is taken out",
-        Place.NODE,
+        Subject.NODE,
         find_document_damage,
         take_out_second_document,
-        Stage.DOCUMENTS,
+        Stage.START,
     ),
     Rule(
         ("stale-copy", "incomplete-copy", "copy-of-nothing", "damaged-copy"),
         "consolidated metadata that says something else than the documents",
         "written anew",
-        Place.DATASET,
+        Subject.DATASET,
         find_consolidated_damage,
         renew_consolidated,
-        Stage.COPIES,
+        Stage.ALL_ELSE_MENDED,
     ),
 )

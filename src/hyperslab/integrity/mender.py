@@ -25,7 +25,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
-from hyperslab.formats.rules import Act, Finding, Place, Plan, Stage
+from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.quarantine import Quarantine, quarantine_folder
@@ -69,7 +69,7 @@ def repair(
     """
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
-    wishes = frozenset(name for name, wished in (("links", links), ("drop_links", drop_links)) if wished)
+    wishes = frozenset(name for name, wished in ((LINKS, links), ("drop_links", drop_links)) if wished)
     folder = quarantine_folder(place.where, quarantine)
     mends: Iterable[Mend]
     with watching(progress if deep else None, "repairing", partial(extent_of, place, settings)):
@@ -80,7 +80,7 @@ def repair(
             mends = list(_mends_of_format(place, settings, folder, deep=deep, dry_run=dry_run))
             mends = _replace_damaged_chunks(place, settings, Quarantine(None, folder), mends, dry_run=dry_run)
         # whole copies that dead writers left beside the dataset are kept nowhere
-        beside = () if wishes else RULES.apply(Place.BESIDE, place.where, deep=False)
+        beside = () if wishes else RULES.apply(Subject.BESIDE, place.where, deep=False)
         remover = None if dry_run else Quarantine(None, None)
         removals = (carry_out(finding, remover) for finding in beside)
         return Report(chain(mends, removals), url=place.where.url, deep=deep)
@@ -108,7 +108,6 @@ class PlannedMend:
     """A finding and its mend; without one nothing is done."""
 
     finding: Finding
-    stage: Stage
     action: str | None = None
     act: Act | None = None
 
@@ -126,30 +125,24 @@ class Mender:
         self._wishes = wishes
 
     def plan(self, findings: Iterable[Finding], only: Stage | None = None) -> Iterator[PlannedMend]:
-        """Yield a mend for each finding (of the stage ``only``); of several about one chunk or copy the first mends
-        all."""
+        """Yield a mend for each finding (of the stage ``only``); of several about one chunk, or about one
+        consolidated metadata, the first mends all."""
         findings = list(findings)
-        self._state.questioned |= {each.problem.node for each in findings if each.rule and each.rule.questions}
+        self._state.questioned |= {each.problem.node for each in findings if each.rule and each.rule.questions_document}
         for finding in findings:
-            stage = stage_of(finding)
             plan: Plan = None
             with suppress(HyperslabError):
-                plan = self._plan(finding) if only in (None, stage) else None
-            yield PlannedMend(finding, stage) if plan is None else PlannedMend(finding, stage, *plan)
+                plan = self._plan(finding) if only in (None, finding.stage) else None
+            yield PlannedMend(finding) if plan is None else PlannedMend(finding, *plan)
 
     def _plan(self, finding: Finding) -> Plan:
         rule, state = finding.rule, self._state
         if rule is not None and rule.mend is not None:
-            is_doubtful = rule.doubtful and finding.problem.node in state.questioned
-            return None if is_doubtful else rule.mend(state, finding)
+            is_blocked = rule.trusts_document and finding.problem.node in state.questioned
+            return None if is_blocked else rule.mend(state, finding)
         if finding.action is None or (finding.wish and finding.wish not in self._wishes):
             return None
         return state.under_lock(finding.action, partial(state.quarantine.carry_out, finding))
-
-
-def stage_of(finding: Finding) -> Stage:
-    """Return when such a thing is mended; what a format finds without a rule: with the meaning of its documents."""
-    return Stage.MEANING if finding.rule is None else finding.rule.stage
 
 
 @dataclass(frozen=True)
@@ -183,8 +176,8 @@ class KeyedRepair:
                 with store.lock_node("", self.settings.lock_timeout):
                     pass
             for stage in Stage:
-                for planned in list(self._plan_mends(store, deep and stage is Stage.OBJECTS, stage)):
-                    if planned.stage is stage and planned.act is not None:
+                for planned in list(self._plan_mends(store, deep and stage is Stage.SHAPES_FINAL, stage)):
+                    if planned.finding.stage is stage and planned.act is not None:
                         mend = planned.report(done=True)
                         try:
                             planned.act()
@@ -194,7 +187,11 @@ class KeyedRepair:
                             failed.add(planned.finding.problem)
                             mend = not_mended(planned.finding.problem, error.said)
                         yield mend
-                    elif stage is Stage.OBJECTS and planned.stage <= stage and planned.finding.problem not in failed:
+                    elif (
+                        stage is Stage.SHAPES_FINAL
+                        and planned.finding.stage <= stage
+                        and planned.finding.problem not in failed
+                    ):
                         yield planned.report(done=False)
         finally:
             store.close()
@@ -211,10 +208,9 @@ class KeyedRepair:
     def _is_wanted(self, finding: Finding) -> bool:
         """Return whether it is a problem, or is to be made better; of the part that the repair is limited to."""
         is_mended = finding.rule is not None and finding.rule.mends_notes
-        if finding.sound and not is_mended and finding.wish not in self.wishes:
+        if finding.is_note and not is_mended and finding.wish not in self.wishes:
             return False
-        is_of_links = finding.part == "links" or stage_of(finding) is Stage.COPIES
-        return is_of_links or "links" not in self.wishes
+        return finding.part == LINKS or LINKS not in self.wishes
 
 
 # -- any other format -------------------------------------------------------------------------------------------------
@@ -225,7 +221,7 @@ def _mends_of_format(
 ) -> Iterator[Mend]:
     """Mend what a format finds itself, by the deeds that its findings bring, and yield a mend for each."""
     if not _finds_damage(place, settings):
-        findings = (finding for finding in survey_dataset(place, settings, deep=deep) if not finding.sound)
+        findings = (finding for finding in survey_dataset(place, settings, deep=deep) if not finding.is_note)
         yield from (carry_out(finding, None) for finding in findings)
         return
     try:
@@ -306,7 +302,7 @@ def _find_damaged_chunks(
     """Return the chunks of an array whose bytes are damaged; none where those of one chunk may be sound, and its cells
     of another type or length than the array says, or where it shares its bytes with others."""
     damaged: list[_DamagedChunk] = []
-    doubtful: list[Coords] = []
+    perhaps_sound: list[Coords] = []
 
     def work(batch: list[Coords]) -> None:
         for coords in batch:
@@ -316,7 +312,7 @@ def _find_damaged_chunks(
                 stored = source.stored_bytes(coords) if isinstance(error, CorruptChunk) else None
                 nbytes = prod(source.grid.chunk_shape(coords)) * itemsize
                 if stored is None or unpacked_size(stored) not in (None, nbytes):
-                    doubtful.append(coords)
+                    perhaps_sound.append(coords)
                     continue
                 cells = span(source.grid, coords)
                 action = f"{quarantine.verb}; the cells {cells} read as the fill value then"
@@ -324,7 +320,7 @@ def _find_damaged_chunks(
                 damaged.append(_DamagedChunk(coords, bytes(stored), mend))
 
     each_batch(work, batched(source.grid, _BATCH), settings.threads)
-    return [] if doubtful else sorted(damaged, key=lambda each: each.coords)
+    return [] if perhaps_sound else sorted(damaged, key=lambda each: each.coords)
 
 
 def _write_fill_values(

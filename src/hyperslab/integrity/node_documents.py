@@ -1,4 +1,4 @@
-"""The documents of a dataset as they are stored: those of each node, and consolidated metadata, which copies them."""
+"""The documents of a dataset as they are stored: those of each node, and consolidated metadata, which repeats them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.documents import LIMITS, mend_json, read_document
-from hyperslab.formats.rules import Finding, found
+from hyperslab.formats.rules import LINKS, Finding, found, found_at
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect, read_consolidated, strip_consolidated
 from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -18,13 +18,15 @@ from hyperslab.stores.base import Store
 
 @dataclass(slots=True)
 class NodeDocuments:
-    """A node's documents: those that could be read, the names of those that could not, the spec that they make."""
+    """A node's documents: those that could be read, the names of those that could not, the spec that they make; why
+    they make none, and ``warnings``: what is survived while they are parsed."""
 
     docs: Docs = field(default_factory=dict)
-    copy: dict[str, object] | None = None
+    consolidated: dict[str, object] | None = None
     broken: list[str] = field(default_factory=list)
     spec: GroupSpec | ArraySpec | None = None
     findings: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
 
     @property
     def is_node(self) -> bool:
@@ -33,10 +35,10 @@ class NodeDocuments:
 
 
 def read_stored(
-    store: Store, dialect: MetadataDialect, path: str, names: Collection[str], *, explained: bool = False
+    store: Store, dialect: MetadataDialect, path: str, names: Collection[str], *, format_warns: bool = False
 ) -> NodeDocuments:
-    """Return the documents among ``names``, which are what lies right in the node's folder. ``explained``: the format
-    itself tells what is survived while they are parsed."""
+    """Return the documents among ``names``, which are what lies right in the node's folder. ``format_warns``: the
+    format itself tells what is survived while they are parsed."""
     stored = NodeDocuments()
     wanted = dict.fromkeys((*dialect.nodes, *dialect.extras, dialect.consolidated_name))
     for name in wanted:
@@ -44,7 +46,7 @@ def read_stored(
             continue
         doc = _read(store, dialect, path, name, stored)
         if name == dialect.consolidated_name:
-            stored.copy = doc
+            stored.consolidated = doc
         if doc is not None and (name in dialect.nodes or name in dialect.extras):
             stored.docs[name] = doc
     kinds = [name for name in dialect.nodes if name in stored.docs or name in stored.broken]
@@ -55,10 +57,12 @@ def read_stored(
     if kinds and kinds[0] in stored.docs:
         with suppress(FormatError):
             stored.spec = dialect.parse(stored.docs, path)
-        if not explained or stored.spec is None:
+        if not format_warns or stored.spec is None:
             place = child(path, kinds[0])
-            for problem in dialect.problems(stored.docs, path):
-                stored.findings.append(found(path, problem.kind, f"{problem.message} [key={place}]", key=place))
+            problems = dialect.problems(stored.docs, path)
+            told = [found_at(path, problem.kind, problem.message, place) for problem in problems]
+            stored.findings += told if stored.spec is None else ()
+            stored.warnings += told if stored.spec is not None else ()
     return stored
 
 
@@ -69,7 +73,7 @@ def _read(
     place = child(path, name)
     try:
         size = store.size(place)
-        most = LIMITS.copy if name == dialect.consolidated_name else LIMITS.size
+        most = LIMITS.consolidated if name == dialect.consolidated_name else LIMITS.size
         if size is not None and size > most:
             message = f"the document has {size} bytes, {most} are allowed"
             raise FormatError(message, problems=[Problem(path, "json-size", message)])
@@ -80,28 +84,28 @@ def _read(
         with suppress(FormatError):  # what it holds too much of was a finding already
             _, mended = mend_json(data)
             if mended:
-                message = f"the document is no JSON: {', '.join(mended)} [key={place}]"
-                stored.findings.append(found(path, "json-mended", message, key=place))
+                message = f"the document is no JSON: {', '.join(mended)}"
+                stored.findings.append(found_at(path, "json-mended", message, place))
         return doc
     except HyperslabError as error:
         kind = error.problems[0].kind if isinstance(error, FormatError) and error.problems else "unreadable-document"
         stored.broken.append(name)
-        stored.findings.append(found(path, kind, f"{error.message} [key={place}]", key=place))
+        stored.findings.append(found_at(path, kind, error.message, place))
         return None
 
 
 _SAYS_NOTHING: dict[str, object] = {"storage_transformers": []}
-"""Keys with the value that is as good as none: zarr-python puts them into copies of documents that lack them."""
+"""Keys with the value that is as good as none: zarr-python puts them into consolidated metadata alone."""
 
 
-class Copies:
-    """The documents of all nodes and the copies among them, as they are met from the root on."""
+class ConsolidatedMetadata:
+    """The documents of all nodes and the consolidated metadata among them, as they are met from the root on."""
 
     def __init__(self, dialect: MetadataDialect) -> None:
         self._dialect = dialect
         self._nodes: dict[str, Docs] = {}
         self._broken: set[str] = set()
-        self._copies: dict[str, Mapping[str, Docs]] = {}
+        self._metadata: dict[str, Mapping[str, Docs]] = {}
         self._found: list[Finding] = []
 
     def add(self, path: str, stored: NodeDocuments) -> None:
@@ -113,59 +117,59 @@ class Copies:
             }
         if stored.broken:
             self._broken.add(path)
-        if stored.copy is None:
+        if stored.consolidated is None:
             return
-        copy = read_consolidated(dialect, stored.copy)
-        # a document that claims to have a copy has other keys than one without it
-        own = dialect.without_consolidated(stored.copy)
-        claims = own is None or any(value is not None for name, value in stored.copy.items() if name not in own)
-        if copy is not None:
-            self._copies[path] = copy
+        listed = read_consolidated(dialect, stored.consolidated)
+        # a document that claims to have consolidated metadata has other keys than one without it
+        own = dialect.without_consolidated(stored.consolidated)
+        claims = own is None or any(value is not None for name, value in stored.consolidated.items() if name not in own)
+        if listed is not None:
+            self._metadata[path] = listed
         elif claims:
             place = child(path, dialect.consolidated_name)
-            message = f"the consolidated metadata is damaged, and is not used [key={place}]"
-            self._found.append(found(path, "damaged-copy", message, key=place, detail=path))
+            message = "the consolidated metadata is damaged, and is not used"
+            self._found.append(found_at(path, "damaged-copy", message, place, detail=path, part=LINKS))
 
     def lost(self, path: str) -> None:
         """Leave a node out of the comparison that has no document that can be read."""
         self._broken.add(path)
 
     def spare(self, path: str) -> Docs | None:
-        """Return the documents of a node as the nearest copy has them; None where none has."""
-        for holder in sorted(self._copies, key=len, reverse=True):
+        """Return the documents of a node as the nearest consolidated metadata has them; None where none has."""
+        for holder in sorted(self._metadata, key=len, reverse=True):
             inner = relative(path, holder)
-            if is_within(path, holder) and inner in self._copies[holder]:
+            if is_within(path, holder) and inner in self._metadata[holder]:
                 return {
                     name: strip_consolidated(self._dialect, name, doc)
-                    for name, doc in self._copies[holder][inner].items()
+                    for name, doc in self._metadata[holder][inner].items()
                 }
         return None
 
     def compare(self) -> Iterator[Finding]:
-        """Yield how each copy differs from what is stored; a copy may be all that is left of a document."""
+        """Yield how consolidated metadata differs from what is stored; it may be all that is left of a document."""
         yield from self._found
-        for holder, copy in self._copies.items():
+        for holder, listed in self._metadata.items():
             place = child(holder, self._dialect.consolidated_name)
             below = {relative(path, holder): path for path in self._nodes if is_within(path, holder) and path != holder}
             for inner, path in below.items():
-                if inner not in copy:
-                    message = f"consolidated metadata of /{holder} does not know this node [key={place}]"
-                    yield found(path, "incomplete-copy", message, key=place, detail=holder)
-                elif path not in self._broken and not self._same(self._nodes[path], copy[inner]):
-                    message = f"consolidated metadata of /{holder} has other documents than this node [key={place}]"
-                    yield found(path, "stale-copy", message, key=place, detail=holder)
-            for inner in copy:
+                if inner not in listed:
+                    message = f"consolidated metadata of /{holder} does not know this node"
+                    yield found_at(path, "incomplete-copy", message, place, detail=holder, part=LINKS)
+                elif path not in self._broken and not self._same(self._nodes[path], listed[inner]):
+                    message = f"consolidated metadata of /{holder} has other documents than this node"
+                    yield found_at(path, "stale-copy", message, place, detail=holder, part=LINKS)
+            for inner in listed:
                 path = child(holder, inner) if holder else inner
                 if inner and inner not in below and path not in self._broken:
-                    message = f"consolidated metadata of /{holder} knows a node that has no document [key={place}]"
-                    yield found(path, "copy-of-nothing", message, key=place, detail=holder)
-            if "" in copy and holder in self._nodes and not self._same(self._nodes[holder], copy[""]):
-                message = f"consolidated metadata of /{holder} has other documents than the group itself [key={place}]"
-                yield found(holder, "stale-copy", message, key=place, detail=holder)
+                    message = f"consolidated metadata of /{holder} knows a node that has no document"
+                    yield found_at(path, "copy-of-nothing", message, place, detail=holder, part=LINKS)
+            if "" in listed and holder in self._nodes and not self._same(self._nodes[holder], listed[""]):
+                message = f"consolidated metadata of /{holder} has other documents than the group itself"
+                yield found_at(holder, "stale-copy", message, place, detail=holder, part=LINKS)
 
     def _same(self, stored: Docs, copied: Docs) -> bool:
         """Return whether documents are the same. Empty attributes are as good as none, and a key that need not be
-        understood is no difference where only one side has it: zarr-python puts such into the copies of groups."""
+        understood is no difference where only one side has it: zarr-python puts such into that of groups."""
         a, b = self._filled(stored), self._filled(copied)
         return a.keys() == b.keys() and all(_same_document(a[name], b[name]) for name in a)
 

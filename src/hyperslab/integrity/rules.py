@@ -1,6 +1,6 @@
 """The rules of every dataset of documents and chunks under keys, and of what a reader of any format refuses.
 
-To add one: a :class:`~hyperslab.formats.rules.Rule` in the file of its subject, beside the functions that find and mend
+To add one: a :class:`~hyperslab.formats.rules.Rule` in the file of such rules, beside the functions that find and mend
 it; a row in the table of ``docs/how-to/check-and-repair.md``; a planted damage in ``tests/integrity/planting.py``.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from hyperslab.errors import Problem, StorageError
-from hyperslab.formats.rules import Finding, Place, Rule, Rules, Stage
+from hyperslab.formats.rules import Finding, Rule, Rules, Subject
 from hyperslab.integrity.chunk_rules import CHUNK_RULES
 from hyperslab.integrity.dimension_rules import DIMENSION_RULES
 from hyperslab.integrity.document_rules import DOCUMENT_RULES
@@ -21,7 +21,7 @@ from hyperslab.stores.unexpected_files import leftovers_of, remove_leftover
 # -- whole copies beside a dataset ------------------------------------------------------------------------------------
 
 
-def find_abandoned_copies(where: Location) -> Iterator[Finding]:
+def find_leftovers(where: Location) -> Iterator[Finding]:
     """Yield the whole copies that dead writers left beside a dataset; none where it lies on no disk of this machine."""
     for each in leftovers_of(where.path) if where.path is not None else ():
         size = f" of {each.nbytes} bytes" if each.nbytes else ""
@@ -46,9 +46,8 @@ RULES = Rules(
         "an unfinished write, or a whole copy beside the dataset, of a writer that is dead; of one on another machine "
         "when it is older than an hour (a copy: than a week)",
         "removed",
-        Place.BESIDE,
-        find_abandoned_copies,
-        stage=Stage.OBJECTS,
+        Subject.BESIDE,
+        find_leftovers,  # findings bring their deeds, which need no other mend
     ),
     *CHUNK_RULES,
     # what keeps the survey from looking further is found by the survey itself
@@ -56,28 +55,24 @@ RULES = Rules(
         ("unreadable-folder", "unreadable-document", "too-deep"),
         "the disk, the permissions or a limit refuse",
         "cannot be mended here",
-        Place.NODE,
-        stage=Stage.DOCUMENTS,
+        Subject.NODE,
     ),
     Rule(
         ("unreadable-file", "unreadable-node"),
         "a file, or a node of it, that cannot be opened",
         "cannot be mended here",
-        Place.NODE,
-        stage=Stage.DOCUMENTS,
+        Subject.NODE,
     ),
     Rule(
         ("not-decoded",),
         "an array whose type, codec or size this installation cannot decode",
         "left alone",
-        Place.ARRAY,
-        stage=Stage.DOCUMENTS,
+        Subject.ARRAY,
     ),
     Rule(
         ("not-shown",),
         "a note: a part of a file that has no counterpart here, and is not shown",
         "left alone",
-        Place.NODE,
-        stage=Stage.DOCUMENTS,
+        Subject.NODE,
     ),
 )

@@ -50,7 +50,7 @@ def content_of(chain: Chain, codecs: Sequence[Codec], data: Buffer, error: str) 
     if len(data) > _LARGEST:
         return None
     names = {canonical(codec.name) for codec in codecs}
-    wanted = chain.serial_size
+    wanted = chain.unpacked_size
     is_checked, is_measured = not names.isdisjoint(CHECKED), not names.isdisjoint(_MEASURED)
     try:
         raw = chain.unpack(data)

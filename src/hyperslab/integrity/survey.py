@@ -24,7 +24,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import FormatTraits, Reader
-from hyperslab.formats.rules import Finding, Place, found
+from hyperslab.formats.rules import Finding, Subject, found
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
@@ -45,7 +45,7 @@ from hyperslab.integrity.views import (
     Member,
     NodeView,
     Role,
-    without_settled,
+    without_explained,
 )
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
@@ -80,9 +80,9 @@ def check(
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0)
     with watching(progress if deep else None, "checking", partial(extent_of, place, settings)):
-        findings = [*survey_dataset(place, settings, deep=deep), *RULES.apply(Place.BESIDE, place.where, deep=deep)]
-    problems = [finding.problem for finding in findings if not finding.sound]
-    notes = [finding.problem for finding in findings if finding.sound]
+        findings = [*survey_dataset(place, settings, deep=deep), *RULES.apply(Subject.BESIDE, place.where, deep=deep)]
+    problems = [finding.problem for finding in findings if not finding.is_note]
+    notes = [finding.problem for finding in findings if finding.is_note]
     return Report(problems, url=place.where.url, notes=notes, deep=deep)
 
 
@@ -133,11 +133,11 @@ class KeyedSurvey:
         """Return every finding, in the order of the nodes."""
         own = list(self._of_format())
         self._node("", 0)
-        self._apply(Place.DATASET, self.view)
-        findings = [*own, *without_settled(own, self._findings)]
+        self._apply(Subject.DATASET, self.view)
+        findings = [*own, *without_explained(own, self._findings)]
         return sorted(findings, key=lambda finding: finding.order)
 
-    def _apply(self, place: Place, view: object) -> None:
+    def _apply(self, place: Subject, view: object) -> None:
         self._findings += RULES.apply(place, view, deep=self.view.deep)
 
     def _note(self, path: str, kind: str, message: str, key: str) -> None:
@@ -156,7 +156,7 @@ class KeyedSurvey:
             reader.node("")
         except HyperslabError:
             return
-        self.view.explained = True
+        self.view.format_warns = True
         for finding in damage:
             yield replace(finding, key=finding.key or finding.problem.node)
 
@@ -171,10 +171,10 @@ class KeyedSurvey:
         except StorageError as error:
             self._note(path, "unreadable-folder", error.said, path)
             return None
-        stored = read_stored(view.store, view.dialect, path, names, explained=view.explained)
-        view.copies.add(path, stored)
+        stored = read_stored(view.store, view.dialect, path, names, format_warns=view.format_warns)
+        view.consolidated.add(path, stored)
         if isinstance(stored.spec, ArraySpec):
-            self._apply(Place.NODE, NodeView(view, path, names, inner, (), stored, Role.ARRAY))
+            self._apply(Subject.NODE, NodeView(view, path, names, inner, (), stored, Role.ARRAY))
             return self._array(path, stored.spec)
         aside = {stray.key for stray in strays}
         names = [name for name in names if child(path, name) not in aside]
@@ -182,10 +182,10 @@ class KeyedSurvey:
         role, below = self._role(path, stored, names, inner)
         if stored.spec is None and self._has_document(stored):
             view.unreadable.add(path)
-            view.copies.lost(path)
+            view.consolidated.lost(path)
         elif role in (Role.BARE_GROUP, Role.BARE_ARRAY):
-            view.copies.lost(path)
-        self._apply(Place.NODE, NodeView(view, path, names, inner, strays, stored, role))
+            view.consolidated.lost(path)
+        self._apply(Subject.NODE, NodeView(view, path, names, inner, strays, stored, role))
         if role in (Role.GROUP, Role.BARE_GROUP):
             self._group(path, below, depth)
         return None
@@ -229,14 +229,14 @@ class KeyedSurvey:
             member = self._node(child(path, name), depth + 1)
             if member is not None:
                 members.append(member)
-        self._apply(Place.GROUP, GroupView(self.view, path, members))
+        self._apply(Subject.GROUP, GroupView(self.view, path, members))
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     def _array(self, path: str, spec: ArraySpec) -> Member | None:
         view = self.view
         if spec.problem is not None:  # said of its documents
-            view.copies.lost(path)
+            view.consolidated.lost(path)
             return Member(path, spec)
         try:
             objects = open_objects(view.store, path, view.dialect.key_of(spec), spec, view.settings)
@@ -255,14 +255,14 @@ class ArraySurvey:
         self._array = array
         self._dataset = array.dataset
         self._findings: list[Finding] = []
-        self._finders = RULES.finders(Place.CHUNK, deep=array.dataset.deep)
+        self._finders = RULES.finders(Subject.CHUNK, deep=array.dataset.deep)
 
     def survey(self) -> list[Finding]:
         """Return all findings; the chunks are looked at by several threads, each in the memory of one chunk."""
         array = self._array
         each_batch(self._chunks_of, batched(self._chunks(), _BATCH), array.objects.keys.settings.threads)
-        of_array = list(RULES.apply(Place.ARRAY, array, deep=self._dataset.deep))
-        of_chunks = map(RULES.with_rule, without_settled(of_array, array.chunk_findings))
+        of_array = list(RULES.apply(Subject.ARRAY, array, deep=self._dataset.deep))
+        of_chunks = map(RULES.with_rule, without_explained(of_array, array.chunk_findings))
         return [*self._findings, *of_chunks, *of_array]
 
     def _chunks_of(self, batch: list[tuple[Coords, str]]) -> None:
@@ -307,7 +307,7 @@ class ArraySurvey:
                     self._find_in_entry(EntryView(array, name, child(array.path, name), True, coords))
 
     def _find_in_entry(self, entry: EntryView) -> None:
-        self._findings += RULES.apply(Place.ENTRY, entry, deep=self._dataset.deep)
+        self._findings += RULES.apply(Subject.ENTRY, entry, deep=self._dataset.deep)
 
 
 # -- any other format, through its reader -----------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def _survey_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterato
     except HyperslabError:  # which is a finding already
         return
     members = [Member(name, spec) for name, spec in specs if spec.is_array]
-    yield from RULES.apply(Place.GROUP, GroupView(None, "", members), deep=False)
+    yield from RULES.apply(Subject.GROUP, GroupView(None, "", members), deep=False)
 
 
 def _survey_node(reader: Reader, path: str, settings: Settings, deep: bool) -> Generator[Any]:
@@ -343,7 +343,7 @@ def _survey_node(reader: Reader, path: str, settings: Settings, deep: bool) -> G
             yield found(path, "unreadable-node", f"{error.said}{key}")
         return
     for problem in reader.omitted(path):
-        yield found(problem.node, "not-shown", problem.message, sound=True)
+        yield found(problem.node, "not-shown", problem.message, is_note=True)
     if node.is_array and node.problem is not None:
         yield found(path, "not-decoded", node.problem)
     elif node.is_array:

@@ -17,7 +17,7 @@ from hyperslab.formats.rules import Act, Finding
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.integrity.chunk_names import ChunkNames
-from hyperslab.integrity.node_documents import Copies, NodeDocuments
+from hyperslab.integrity.node_documents import ConsolidatedMetadata, NodeDocuments
 from hyperslab.integrity.quarantine import Quarantine
 from hyperslab.integrity.stored_chunks import ArrayObjects, open_objects
 from hyperslab.model.paths import outward
@@ -31,8 +31,9 @@ from hyperslab.stores.base import Store
 class DatasetView:
     """A dataset of documents and chunks under keys. ``deep``: every chunk is decoded. ``known_names``: of documents.
 
-    After a survey ``copies`` has the consolidated metadata, ``unreadable`` the nodes whose documents make no sense, and
-    ``groups`` the paths below which nodes lie. ``explained``: the format itself tells what its documents survive.
+    After a survey ``consolidated`` has the consolidated metadata, ``unreadable`` the nodes whose documents make no
+    sense, and ``groups`` the paths below which nodes lie. ``format_warns``: the format itself tells of
+    what is survived in its documents.
     """
 
     store: Store
@@ -41,14 +42,14 @@ class DatasetView:
     deep: bool
     known_names: frozenset[str]
     traits: FormatTraits
-    explained: bool = False
+    format_warns: bool = False
     unreadable: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
     @cached_property
-    def copies(self) -> Copies:
+    def consolidated(self) -> ConsolidatedMetadata:
         """Return the consolidated metadata that was met so far."""
-        return Copies(self.dialect)
+        return ConsolidatedMetadata(self.dialect)
 
 
 class Role(Enum):
@@ -221,12 +222,12 @@ class RepairState:
         return known
 
 
-def without_settled(settling: Sequence[Finding], findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the findings that are not one of those that settle them over again."""
+def without_explained(explaining: Sequence[Finding], findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings that do not come of one of those that explain them."""
     kinds: dict[str, set[str]] = {}
-    for each in settling:
-        if each.settles:
-            kinds.setdefault(each.key, set()).update(each.settles)
+    for each in explaining:
+        if each.explains:
+            kinds.setdefault(each.key, set()).update(each.explains)
     for finding in findings:
         if not kinds or not any(finding.problem.kind in kinds.get(key, ()) for key in outward(finding.key)):
             yield finding

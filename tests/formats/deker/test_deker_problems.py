@@ -145,7 +145,7 @@ def test_a_count_that_drifted_is_a_note_that_a_repair_puts_right(tmp_path: Path)
     with h5py.File(file_of(holding, id), "r+") as file:
         file["empty_cells"][()] = 10
     assert kinds(holding, deep=True) == []
-    notes = [remedy for remedy in holding.find_damage(deep=True) if remedy.sound]
+    notes = [remedy for remedy in holding.find_damage(deep=True) if remedy.is_note]
     assert [note.problem.kind for note in notes] == ["wrong-count"]
     repair(holding)
     assert count_of(file_of(holding, id)) == 8

@@ -20,7 +20,7 @@ from hyperslab.formats.blaze.document import META, SIZES
 from hyperslab.formats.blaze.folder import ArrayFolder, Columns
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
-from hyperslab.formats.rules import Finding, Rule, Rules
+from hyperslab.formats.rules import Finding, Rule, Rules, nothing
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store, Stray
 
@@ -182,9 +182,9 @@ class _ColumnFiles:
         for place in places:
             if place >= max(self._column.places, 0 if self._column.shape.single else 1):
                 key = self._column.keys.key(place)
-                action = ("take it out", lambda: None)  # what is taken out leaves nothing to be done
+                action = ("take it out", nothing)  # what is taken out leaves nothing to be done
                 message = "the file lies behind the last row"
-                self._add(place, "extra-superchunk", message, action, take=key, sound=True)
+                self._add(place, "extra-superchunk", message, action, take=key, is_note=True)
             else:
                 self._examine_file(place)
 
@@ -209,7 +209,7 @@ class _ColumnFiles:
         count = column.count(place)
         if index.count > max(count, 1):
             message = f"the file holds {index.count} chunks, the array has {count} there"
-            self._add(place, "extra-chunks", message, ("cut them off", self._fill(place)[1]), keep=(key,), sound=True)
+            self._add(place, "extra-chunks", message, ("cut them off", self._fill(place)[1]), keep=(key,), is_note=True)
         elif column.is_short(place):
             message = f"the file holds {index.count} chunks, the last of {index.last} bytes; the array has more there"
             self._short.append(place)
@@ -276,13 +276,11 @@ RULES = Rules(
         ("damaged-superchunk",),
         "a file of Blaze without one whole chunk",
         "taken out; its rows read as the fill value",
-        loses="cells that could not be read",
     ),
     Rule(
         ("corrupt-chunk",),
         "a chunk of Blaze that cannot be decoded",
         "fill values are written in its place",
-        loses="cells that could not be read",
     ),
     Rule(
         ("extra-superchunk", "extra-chunks"),

@@ -11,7 +11,7 @@ from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache
 from hyperslab.formats.bloscpack.document import Content, parse_document
 from hyperslab.formats.bloscpack.file import FileBytes
 from hyperslab.formats.bloscpack.source import open_stream
-from hyperslab.formats.rules import Finding, Rule, Rules
+from hyperslab.formats.rules import Finding, Rule, Rules, nothing
 from hyperslab.stores import counting
 
 # Chunks that a thread examines in one go: their headers are small.
@@ -68,7 +68,8 @@ def with_mends(
     """Yield the remedies of a file with these problems. ``died``: whether there is, or was, a journal of a dead writer;
     ``complete``: ends a file whose writer never came to its end with the last whole chunk."""
     if died:
-        yield Finding(_DIED, "put back what was there before", _nothing, sound=True)  # it is read as if it were done
+        # opening the file for writing puts it back, and whoever reads it reads it so
+        yield Finding(_DIED, "put back what was there before", nothing, is_note=True)
     problems = list(problems)
     action = None
     if table is not None and table.found and (table.unfinished or table.found < table.declared):
@@ -80,14 +81,9 @@ def with_mends(
         if problem.kind not in _ENDS or action is None:
             yield Finding(problem)
         else:
-            yield Finding(
-                problem, action, act or _nothing, sound=problem is _UNFILLED
-            )  # all cells are read as they are
+            # an unfilled header alone is a note: all cells are read as they are
+            yield Finding(problem, action, act or nothing, is_note=problem is _UNFILLED)
             act = None  # which mends the others too
-
-
-def _nothing() -> None:
-    """Opening the file for writing has done it."""
 
 
 # -- the table: all of it is found by the look above ------------------------------------------------------------------
@@ -102,7 +98,6 @@ RULES = Rules(
         ("unfinished", "missing-chunk"),
         "a bloscpack file that was not written to its end",
         "header and offsets are filled in for the chunks that are whole",
-        loses="chunks that were never written",
     ),
     Rule(
         ("unfinished-change",),

@@ -70,6 +70,14 @@ class HdmfSurvey(DocumentSurvey):
                 self._specs[path] = self.profile.parse(docs, path) if docs else None
         return self._specs[path]
 
+    def as_understood(self, path: str) -> tuple[Docs | None, set[str]]:
+        """Return the documents of a node as they are understood, and the kinds of problems that they have even so."""
+        try:
+            docs = self.profile.render(self.profile.parse(self.docs(path), path))
+            return docs, {problem.kind for problem in self.profile.problems(docs, path)}
+        except HyperslabError:
+            return None, set()
+
     def has(self, path: str) -> bool:
         """Return whether a node is there, be it damaged."""
         names = self.profile.nodes

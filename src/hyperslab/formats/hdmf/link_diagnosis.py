@@ -28,7 +28,7 @@ from hyperslab.formats.hdmf.document_survey import HdmfSurvey, LinkLoop
 from hyperslab.formats.hdmf.link_sources import DatasetLocation, is_absolute, normalize_source
 from hyperslab.formats.hdmf.profile import replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reference_ids import reference_fields
-from hyperslab.formats.rules import Finding
+from hyperslab.formats.rules import LINKS, Finding
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.rules import document_finding
 from hyperslab.model.paths import child
@@ -149,7 +149,7 @@ def _check_region(dataset: HdmfSurvey, path: str, pointer: Pointer) -> Iterator[
 
 # -- links, and references among attributes ----------------------------------------------------------------------------
 
-LINKS, DROP_LINKS = "links", "drop_links"
+DROP_LINKS = "drop_links"
 """The part of a repair that is about links and references, which is also the wish to complete them; and the wish to
 take out links that are of no use."""
 Entries = list[Any]
@@ -225,7 +225,7 @@ def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarg
         words = " and ".join(f"the {each} {'null' if value is None else value}" for each, value in correction.items())
         problem = Problem(child(path, name), "link-incomplete", f"the link does not say the {' and '.join(correction)}")
         change = partial(_edit_links, survey, path, partial(_update_link, name, correction))
-        yield document_finding(problem, name, f"write {words}", change, part=LINKS, wish=LINKS, sound=True)
+        yield document_finding(problem, name, f"write {words}", change, part=LINKS, wish=LINKS, is_note=True)
 
 
 def _find_malformed_links(survey: HdmfSurvey, path: str, spec: GroupSpec) -> Iterator[Finding]:

@@ -33,17 +33,17 @@ from hyperslab.formats.hdmf.cell_types import (
     type_name_of,
 )
 from hyperslab.formats.hdmf.document_survey import HdmfSurvey, OtherDatasets, Spec
-from hyperslab.formats.hdmf.link_diagnosis import LINKS, find_cell_damage, find_link_damage, find_reference_damage
+from hyperslab.formats.hdmf.link_diagnosis import find_cell_damage, find_link_damage, find_reference_damage
 from hyperslab.formats.hdmf.link_sources import Allowed
 from hyperslab.formats.hdmf.profile import HdmfProfile, replace_attributes, stored_attributes
 from hyperslab.formats.hdmf.reader import is_specification, read_schema, specifications_path
 from hyperslab.formats.hdmf.reference_ids import read_object_id
 from hyperslab.formats.hdmf.writer import HdmfDocuments
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json
-from hyperslab.formats.rules import Finding, Place, Rule, Rules
+from hyperslab.formats.rules import LINKS, Finding, Rule, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.formats.zarr.rules import document_finding, make_findings
+from hyperslab.formats.zarr.rules import chunk_keys, document_finding, make_findings, warning_finding
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS
 from hyperslab.model.dtypes import DataType, ObjectRef, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.paths import child
@@ -135,7 +135,10 @@ def find_node_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
 
 
 def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str) -> Finding:
-    """Report what a reader survives, and write the documents as they are understood where that mends it."""
+    """Report what a reader survives, and write the documents as they are understood where that mends it.
+
+    Not by the rule of all documents: type names are told by chunks, and every commit writes consolidated metadata.
+    """
     place = child(path, next(name for name in survey.profile.nodes if name in survey.docs(path)))
     located = Problem(problem.node, problem.kind, f"{problem.message} [key={place}]")
     spec = survey.spec(path)
@@ -143,16 +146,7 @@ def _reader_warning(survey: HdmfSurvey, path: str, problem: Problem, about: str)
         if needs_type_name(survey, path, spec) and problem.kind not in stored_attributes(survey.docs(path)):
             return _restore_type_name(survey, path, spec, located, about)
         return _rewrite_type_name(survey, path, spec, located, about)
-    try:
-        docs = survey.profile.render(survey.profile.parse(survey.docs(path), path))
-        left = survey.profile.problems(docs, path)
-    except HyperslabError:
-        return document_finding(located, about)
-    if problem.kind in {other.kind for other in left}:
-        return document_finding(located, about)
-    return document_finding(
-        located, about, "write the documents as they are understood", lambda: DocumentChange({path: docs})
-    )
+    return warning_finding(survey, path, located, about)
 
 
 def _find_type_contradiction(survey: HdmfSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
@@ -170,8 +164,7 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
     """Report a lost type name, and write what the first stored chunk implies; if none is stored, the default."""
     name, type_name = problem.kind, infer_type_name(survey, path, spec)
     if type_name is None:
-        stored = (place for place in survey.store.list(path) if not place.rpartition("/")[2].startswith("."))
-        is_text = survey.profile.name == "v3" or next(stored, None) is None
+        is_text = survey.profile.name == "v3" or next(chunk_keys(survey.store, path), None) is None
         return _rewrite_type_name(survey, path, spec, problem, about) if is_text else document_finding(problem, about)
 
     def change() -> DocumentChange:
@@ -179,7 +172,7 @@ def _restore_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
         return DocumentChange({path: replace_attributes(docs, {**stored_attributes(docs), name: type_name})})
 
     action = f"write the {name} {json.dumps(type_name)}, which the cells have"
-    return document_finding(problem, about, action, change, key=path, settles=_CELL_DAMAGE)
+    return document_finding(problem, about, action, change, key=path, explains=_CELL_DAMAGE)
 
 
 def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: Problem, about: str) -> Finding:
@@ -309,8 +302,8 @@ def _type_name_of_value(value: object) -> str | None:
 
 def _first_chunk_columns(survey: HdmfSurvey, path: str, spec: ArraySpec, count: int) -> list[list[object]] | None:
     """Return the plain values of the first stored chunk, by field."""
-    keys = (place for place in survey.store.list(path) if not place[len(child(path, "")) :].startswith("."))
-    data = next((found for place in sorted(keys) if (found := survey.store.get(place)) is not None), None)
+    keys = sorted(chunk_keys(survey.store, path))
+    data = next((found for key in keys if (found := survey.store.get(key)) is not None), None)
     if data is None:
         return None
     shape = longest_chunk(spec.chunks)
@@ -381,85 +374,85 @@ RULES = Rules(
         "a source that is absolute, or not relative to the root: the dataset cannot be moved, or not every "
         "reader finds the other one",
         "the relative source is written, unless several can be meant",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("moved"),
         "nothing is at the path; the target is elsewhere, where its `object_id` is found",
         "the new path is written",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("dangling", "no-dataset", "loop"),
         "nothing is there; a circle",
         "`--drop-links` takes the link out",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("refused"),
         "a place outside of the dataset's folder that `--allow-external` does not name; a path out of the dataset",
         "stays: name the place by `--allow-external`; a path out of the dataset is taken out by `--drop-links`",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("identity"),
         "the node there has another `object_id` than the link says",
         "cannot be mended: the node at the path counts",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
-    Rule(("reference-to-group",), _REGION_OUTSIDE, _NEVER, Place.NODE, find_reference_damage),
-    Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Place.NODE, find_cell_damage, deep=True),
+    Rule(("reference-to-group",), _REGION_OUTSIDE, _NEVER, Subject.NODE, find_reference_damage),
+    Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Subject.NODE, find_cell_damage, deep=True),
     Rule(
         ("link-duplicate", "link-malformed", "link-hides-node"),
         "entries that say nothing, or hide a link or node",
         "one that says what another says is taken out, others by `--drop-links`",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         ("link-incomplete",),
         "a note: a link without object ids, as peers write them",
         "`--links` writes them",
-        Place.NODE,
+        Subject.NODE,
         find_link_damage,
     ),
     Rule(
         ("lost-attributes",),
         "a file `.zattrs` that is gone, with links and types, while consolidated metadata still has what it said",
         "written from there",
-        Place.NODE,
+        Subject.NODE,
         find_lost_attributes,
     ),
-    Rule(("object-id",), _IDENTITY, _NEVER, Place.NODE, find_node_damage),
-    Rule(("object-id-twice",), _IDENTITY, _NEVER, Place.DATASET, find_duplicate_ids),
-    Rule(("root-object-id",), _IDENTITY, _NEVER, Place.DATASET, find_root_damage),
+    Rule(("object-id",), _IDENTITY, _NEVER, Subject.NODE, find_node_damage),
+    Rule(("object-id-twice",), _IDENTITY, _NEVER, Subject.DATASET, find_duplicate_ids),
+    Rule(("root-object-id",), _IDENTITY, _NEVER, Subject.DATASET, find_root_damage),
     Rule(
         ("zarr_dtype", "_DTYPE"),
         "a type that is not that of the cells",
         "written anew",
-        Place.NODE,
+        Subject.NODE,
         find_node_damage,
     ),
     Rule(
         ("unsafe-pickle",),
         "a pickle that would run something: in a chunk (`--deep`) or a fill value",
         "the chunk is taken out, the fill value written anew",
-        Place.NODE,
+        Subject.NODE,
         find_node_damage,
     ),
-    Rule(("specification",), _SCHEMAS, _NEVER, Place.NODE, find_schema_damage, deep=True),
-    Rule(("specloc",), _SCHEMAS, _NEVER, Place.NODE, find_node_damage),
-    Rule(("specloc-missing",), _SCHEMAS, _NEVER, Place.DATASET, find_root_damage),
+    Rule(("specification",), _SCHEMAS, _NEVER, Subject.NODE, find_schema_damage, deep=True),
+    Rule(("specloc",), _SCHEMAS, _NEVER, Subject.NODE, find_node_damage),
+    Rule(("specloc-missing",), _SCHEMAS, _NEVER, Subject.DATASET, find_root_damage),
     Rule(
         ("unconsolidated",),
         "no consolidated metadata: the writer died",
         "it is written",
-        Place.DATASET,
+        Subject.DATASET,
         find_root_damage,
     ),
 )

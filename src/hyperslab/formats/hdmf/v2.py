@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import HDMF_CODECS, with_serial
+from hyperslab.formats.codec_kinds import HDMF_CODECS, with_array_to_bytes
 from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import LAYOUT, V2_DTYPE, V2_LINKS, add_extended_metadata, split_reserved
@@ -110,7 +110,7 @@ class HdmfV2(HdmfProfile, Zarr2):
             return self._reparse(found.evolve(attrs=wish.attrs, layout={"zarr2": stored_document}))
         raise_if_fill_value(wish.fill_value, dtype)
         pickle = self._options.object_codec == "pickle" and not has_region_references(dtype)
-        codecs = with_serial(wish.codecs, CODECS["pickle" if pickle else "json2"])
+        codecs = with_array_to_bytes(wish.codecs, CODECS["pickle" if pickle else "json2"])
         spec = wish.evolve(dtype=dtype, codecs=codecs, fill_value=None, indexes={}, layout={}, problem=None)
         find_object_codec(spec)
         found = self._reparse(spec)

@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import HDMF_CODECS, SERIAL
+from hyperslab.formats.codec_kinds import ARRAY_TO_BYTES, HDMF_CODECS
 from hyperslab.formats.documents import is_text_list, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
@@ -63,7 +63,7 @@ from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 MIN_TEXT_WIDTH = 512
 REFERENCES, ROWS, BYTES = "reference_text", "record_text", "utf8_bytes"
 # All but the one that itself makes bytes of cells: references are pickled in profile v2 alone.
-INTERNAL_CODECS = HDMF_CODECS - SERIAL
+INTERNAL_CODECS = HDMF_CODECS - ARRAY_TO_BYTES
 _SHARDS = "sharding_indexed"
 
 
@@ -74,7 +74,7 @@ def insert_step(codecs: Sequence[Codec], step: Codec) -> tuple[Codec, ...]:
         if codec.name == _SHARDS:
             found.append(Codec(_SHARDS, {**codec.config, "codecs": insert_step(codec.config["codecs"], step)}))
             continue
-        if codec.name in SERIAL:
+        if codec.name in ARRAY_TO_BYTES:
             found.append(step)
         found.append(codec)
     return tuple(found)
@@ -282,8 +282,8 @@ def _read_array(
         problems.undecodable("unknown-codec", f"codec {found[0].name!r} is not known")
         return spec.evolve(problem=problems.undecodable_reason, layout={**spec.layout, LAYOUT: own_layout})
     is_text = isinstance(spec.dtype, VlenString | VlenBytes)
-    serial = [codec.name for codec in spec.codecs if codec.name in SERIAL]
-    if is_specification and is_text and not SPECIFICATION_CODECS.issuperset(serial):
+    to_bytes = [codec.name for codec in spec.codecs if codec.name in ARRAY_TO_BYTES]
+    if is_specification and is_text and not SPECIFICATION_CODECS.issuperset(to_bytes):
         problems.undecodable(
             "specification", "a specification is stored with codec json2, vlen-utf8 or vlen-bytes alone"
         )

@@ -48,8 +48,8 @@ from hyperslab.formats.mongo.to_spec import node_names
 from hyperslab.formats.rules import Finding, Rule, Rules
 
 # -- garbage ----------------------------------------------------------------------------------------------------------
-# Chunks without an object, objects that were never finished or were replaced, copies of documents, and documents that
-# their object does not have.
+# Chunks without an object, objects that were never finished or were replaced, duplicates, and documents that their
+# object does not have.
 #
 # What somebody is storing right now must stay, so that nothing is removed that is younger than an age, and nothing of
 # which the age is unknown unless the age is 0: an id holds the second in which it was made, except a derived one. An
@@ -317,7 +317,7 @@ def find_damage(
         yield from _object_damage(meta, chunks, doc, str(doc["_id"]), deep, age)
     for orphan in find_orphans(meta, chunks, age=age, surplus=False):
         problem = Problem(str(orphan.id), orphan.kind, orphan.message)
-        yield Finding(problem, "remove them", partial(_do, remove_orphan, meta, chunks, orphan))
+        yield Finding(problem, "remove them", partial(remove_orphan, meta, chunks, orphan))
 
 
 def _object_damage(
@@ -339,7 +339,7 @@ def _object_damage(
     for entry in chunk_writes.expired_entries(meta, found.id) if chunk_writes.undo_entries(found.extension) else ():
         where = format_key(entry.key)
         detail = f"{where} is changed by somebody who did not come to an end: it is read as it was before"
-        act = partial(_do, chunk_writes.roll_back, meta, chunks, found.id, entry)
+        act = partial(chunk_writes.roll_back, meta, chunks, found.id, entry)
         yield Finding(Problem(node_of(entry.key[0]), "unfinished-change", detail), "put it back", act)
     survey = ObjectSurvey(found, chunks)
     flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
@@ -359,23 +359,18 @@ def _object_damage(
         yield from _undecodable_chunks(survey, {flaw.key for flaw in flaws if flaw.kind != DUPLICATES}, node_of)
 
 
-def _do(deed: Callable[..., object], *arguments: object) -> None:
-    """Do what mends a finding; its answer, whether it was still to be done, is of no matter."""
-    deed(*arguments)
-
-
 def _flaw_finding(
     meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId, flaw: ChunkFlaw, node: str, clock: _Clock
 ) -> Finding:
     problem = Problem(node, flaw.kind, flaw.message)
-    # Copies are removed whatever their age: one of each stays.
-    is_copy = flaw.kind == DUPLICATES
-    ids = _surplus_ids(id, flaw, None if is_copy else clock) if flaw.kind in (DUPLICATES, STRAY) else ()
+    # Duplicates are removed whatever their age: one of each stays.
+    is_duplicate = flaw.kind == DUPLICATES
+    ids = _surplus_ids(id, flaw, None if is_duplicate else clock) if flaw.kind in (DUPLICATES, STRAY) else ()
     if not ids:
         return Finding(problem)
     orphan = Orphan(flaw.kind, id, len(ids), 0, flaw.message, ids)
-    action = "remove the copies" if is_copy else "remove them"
-    return Finding(problem, action, partial(_do, remove_orphan, meta, chunks, orphan))
+    action = "remove the copies" if is_duplicate else "remove them"
+    return Finding(problem, action, partial(remove_orphan, meta, chunks, orphan))
 
 
 def _undecodable_chunks(survey: ObjectSurvey, known: set[Key], node_of: Callable[[str], str]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.codec_kinds import with_array_to_bytes
 from hyperslab.formats.documents import JsonMapping, JsonObject
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import to_fill_cell
@@ -283,7 +283,7 @@ def with_codec_chain(spec: ArraySpec, width: object, context: Context) -> ArrayS
     dropped |= {"shuffle"} if isinstance(spec.dtype, VlenString) else set()
     dropped |= set() if spec.shape else {"blosc"}
     codecs = [codec for codec in spec.codecs if codec.name not in dropped]
-    whole = spec.evolve(codecs=with_serial(codecs, Codec("bytes")))
+    whole = spec.evolve(codecs=with_array_to_bytes(codecs, Codec("bytes")))
     if not isinstance(spec.dtype, VlenString):
         return whole
     return with_text_width(whole, text_width(spec, width, context), truncate=context.options.truncate)

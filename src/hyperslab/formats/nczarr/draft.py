@@ -23,7 +23,7 @@ import numpy as np
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import PROVENANCE
-from hyperslab.formats.codec_kinds import with_serial
+from hyperslab.formats.codec_kinds import with_array_to_bytes
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import bytes_to_base64, to_fill_cell
@@ -305,7 +305,9 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     spec = wish.evolve(
         dtype=dtype,
         dims=tuple(name or anonymous_name(size, draft=True) for name, size in zip(wish.dims, wish.shape, strict=True)),
-        codecs=with_serial([codec for codec in wish.codecs if codec.name not in (TEXT, "vlen-utf8")], Codec("bytes")),
+        codecs=with_array_to_bytes(
+            [codec for codec in wish.codecs if codec.name not in (TEXT, "vlen-utf8")], Codec("bytes")
+        ),
         fill_value=to_fill_cell(wish.fill_value, dtype),
         attrs=normalize_attributes({name: value for name, value in wish.attrs.items() if not is_hidden(name)}),
         indexes={},

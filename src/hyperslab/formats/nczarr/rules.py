@@ -24,9 +24,9 @@ from hyperslab.formats.nczarr.document_survey import NCZarrSurvey
 from hyperslab.formats.nczarr.generation import ARRAY, GROUP, SUPERBLOCK, TYPES, Generation
 from hyperslab.formats.nczarr.own_metadata import own_metadata, read_references, with_own_metadata, with_references
 from hyperslab.formats.nczarr.user_types import dtype_in_bytes
-from hyperslab.formats.rules import Finding, Place, Rule, Rules
+from hyperslab.formats.rules import Finding, Rule, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
-from hyperslab.formats.zarr.rules import document_finding
+from hyperslab.formats.zarr.rules import chunk_keys, document_finding, warning_finding
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP, number_of_text
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec
@@ -44,15 +44,16 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     spec = survey.spec(path)
     if spec is None:
         return
-    # attributes that are no JSON get the text of characters as it is spelled (rule 3.8)
+    # Not by the rule of all documents, which writes the JSON that is meant: here the values of attributes are text, and
+    # keep the characters that it is spelled with (rule 3.8).
     place = child(path, ZATTRS)
     data = survey.store.get(place)
     _, mended = (None, []) if data is None else mend_json(data)
     if mended:
         problem = Problem(path, "json-mended", f"the document is no JSON: {', '.join(mended)} [key={place}]")
-        settles = frozenset({"json-mended"})
+        explains = frozenset({"json-mended"})
         change = _patch_document(survey, path, lambda attributes: attributes, ZATTRS)
-        yield document_finding(problem, "", "write it as JSON", change, key=place, settles=settles)
+        yield document_finding(problem, "", "write it as JSON", change, key=place, explains=explains)
     has_references = survey.generation is not Generation.PURE
     for number, problem in enumerate(survey.problems(path)):
         if not (has_references and problem.kind in _ELSEWHERE):
@@ -104,11 +105,7 @@ def _warning_damage(survey: NCZarrSurvey, path: str, problem: Problem, about: st
     if kind == "dimensions" and XARRAY in docs.get(ZATTRS, {}):
         without = _patch_document(survey, path, lambda doc: {name: doc[name] for name in doc if name != XARRAY}, ZATTRS)
         return document_finding(problem, kind, f"remove {XARRAY}", without)
-    understood, left = survey.as_understood(path)
-    if understood is None or kind in left:
-        return document_finding(problem, about)
-    action = "write the documents as they are understood"
-    return document_finding(problem, about, action, lambda: DocumentChange({path: understood}))
+    return warning_finding(survey, path, problem, about)
 
 
 def _set_member(survey: NCZarrSurvey, path: str, name: str, value: object) -> Callable[[], DocumentChange]:
@@ -156,13 +153,13 @@ def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterato
         message = f"dtype {dtype!r} counts bits, for chunks of {prod(cut)} cells have as many bytes; {right!r} is meant"
         problem = Problem(path, "bit-count dtype", message)
         change = _set_member(survey, path, "dtype", right)
-        yield document_finding(problem, "", f"write the dtype {right}", change, key=path, settles=_CHUNK_KINDS)
+        yield document_finding(problem, "", f"write the dtype {right}", change, key=path, explains=_CHUNK_KINDS)
 
 
 def _content_sizes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> set[int | None]:
     """Return how many bytes stored chunks hold: of packed ones the first alone are unpacked; None where one cannot
     be."""
-    store, keys = survey.store, chunk_keys(survey, path)
+    store, keys = survey.store, chunk_keys(survey.store, path)
     if not spec.codecs:
         return {store.size(place) for place in keys}
     sizes: set[int | None] = set()
@@ -173,12 +170,6 @@ def _content_sizes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> set[int 
         except HyperslabError:
             sizes.add(None)
     return sizes
-
-
-def chunk_keys(survey: NCZarrSurvey, path: str) -> Iterator[str]:
-    """Return the keys of an array's folder that are no documents."""
-    prefix = child(path, "")
-    return (place for place in survey.store.list(path) if not place[len(prefix) :].startswith("."))
 
 
 # -- lists of groups, chunks that a rename left behind, marks of two generations --------------------------------------
@@ -269,7 +260,7 @@ def _change_lists(survey: NCZarrSurvey, path: str, name: str, kind: str | None) 
 def _orphaned_chunks(survey: NCZarrSurvey, old: str, alike: Mapping[str, Sequence[str]]) -> Finding | None:
     """Return the damage of an array that netcdf-c renamed, of which it left all but the documents behind."""
     store, likeness = survey.store, _likeness(survey, old)
-    left = list(chunk_keys(survey, old)) if likeness in alike else []
+    left = list(chunk_keys(store, old)) if likeness in alike else []
     # an array is the new one where none of the chunks that were left is another one there
     heirs = [
         path
@@ -309,7 +300,7 @@ def _move_chunks(survey: NCZarrSurvey, old: str, new: str) -> DocumentChange:
     store = survey.store
 
     def act() -> None:
-        store.move([(place, new + place[len(old) :]) for place in chunk_keys(survey, old)], durable=True)
+        store.move([(place, new + place[len(old) :]) for place in chunk_keys(store, old)], durable=True)
         store.delete_prefix(old)
 
     return DocumentChange({}, gone=(old,), act=act)
@@ -324,7 +315,7 @@ RULES = Rules(
         "a dimension of another length than its arrays, which somebody resized",
         "it gets their length (the longest where it is unlimited, the others grow); of several with "
         "different lengths each gets a dimension of its own",
-        Place.DATASET,
+        Subject.DATASET,
         find_dimension_damage,
     ),
     Rule(
@@ -332,63 +323,63 @@ RULES = Rules(
         "a reference to a dimension that leads nowhere, or none at all",
         "by name to the nearest one that fits, which is declared where it is missing; in the draft the type "
         "comes back too",
-        Place.DATASET,
+        Subject.DATASET,
         find_dimension_damage,
     ),
     Rule(
         ("xarray-dimensions",),
         "`_ARRAY_DIMENSIONS` that contradicts the references, or the rank",
         "written anew",
-        Place.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("unlisted", "unlisting-group", "missing"),
         "an array or group that its group does not list, or that is listed and not there",
         "the lists are put right",
-        Place.NODE,
+        Subject.NODE,
         list_damage,
     ),
     Rule(
         ("orphaned-chunks",),
         "what netcdf-c leaves under the old name when it renames an array",
         "the chunks move to the new name",
-        Place.NODE,
+        Subject.NODE,
         list_damage,
     ),
     Rule(
         ("elementsize", "codec-text"),
         "a shuffle without the size of the cells, numbers of codecs as text",
         "written as numbers",
-        Place.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("byte-order",),
         "cells of netcdf-c 4.9.0 to 4.9.2 that are little-endian under a big-endian type",
         "the type becomes little-endian: one document changes, and no chunk",
-        Place.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("fill_value",),
         "netCDF's fill value of doubles with 6 digits",
         "written with all digits",
-        Place.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("bit-count dtype",),
         "types of the draft that count bits in place of bytes",
         "written in bytes",
-        Place.NODE,
+        Subject.NODE,
         node_damage,
     ),
     Rule(
         ("mixed-marks",),
         "marks of two generations",
         "those that do not count are taken out",
-        Place.DATASET,
+        Subject.DATASET,
         mixed_generation_damage,
     ),
 )

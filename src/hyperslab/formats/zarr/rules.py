@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hyperslab.errors import Problem
-from hyperslab.formats.rules import Finding, Place, Rules
+from hyperslab.formats.rules import Finding, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.model.paths import child
+from hyperslab.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,33 @@ def document_finding(
 
 
 class DocumentSurvey(ABC):
-    """One look at a dataset."""
+    """One look at a dataset, whose documents speak of one another or are mended together."""
 
     @abstractmethod
     def docs(self, path: str) -> Docs:
         """Return the documents of a node as they are stored."""
+
+    @abstractmethod
+    def as_understood(self, path: str) -> tuple[Docs | None, set[str]]:
+        """Return the documents of a node as they are understood, None where they cannot be written so; and the kinds of
+        problems that they have even then."""
+
+
+def warning_finding(survey: DocumentSurvey, path: str, problem: Problem, about: str) -> Finding:
+    """Return a problem that the reader of a node survives, with the change that writes its documents as they are
+    understood where that mends it. Formats that mend some of these problems by more than one document do so for all
+    of them, in place of the rule of all documents."""
+    docs, left = survey.as_understood(path)
+    if docs is None or problem.kind in left:
+        return document_finding(problem, about)
+    change = DocumentChange({path: docs})
+    return document_finding(problem, about, "write the documents as they are understood", lambda: change)
+
+
+def chunk_keys(store: Store, path: str) -> Iterator[str]:
+    """Return the keys of an array's folder that are no documents of Zarr v2."""
+    prefix = child(path, "")
+    return (key for key in store.list(path) if not key[len(prefix) :].startswith("."))
 
 
 S = TypeVar("S", bound=DocumentSurvey)
@@ -55,9 +78,9 @@ def make_findings(
     """Yield what the rules find in a survey of the nodes at ``paths``, with what mends it. A mend looks again:
     ``look`` makes a survey of ``dataset``, which is open for writing then, for as long as it is needed."""
     searches: list[Search[S]] = [
-        partial(find, path=path) for path in paths for find in rules.finders(Place.NODE, deep=deep)
+        partial(find, path=path) for path in paths for find in rules.finders(Subject.NODE, deep=deep)
     ]
-    searches += rules.finders(Place.DATASET, deep=deep)
+    searches += rules.finders(Subject.DATASET, deep=deep)
     for search in searches:
         for finding in search(survey):
             mend: DocumentMend = finding.detail

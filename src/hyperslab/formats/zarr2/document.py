@@ -18,13 +18,13 @@ from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import (
     ARRAY,
+    ARRAY_TO_BYTES,
     BYTES,
     COMPRESSORS,
     HDMF_CODECS,
-    SERIAL,
-    serial_codec,
+    array_to_bytes_codec,
     undecodable_reasons,
-    with_serial,
+    with_array_to_bytes,
 )
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import Problems, shorten
@@ -119,7 +119,7 @@ def _whole(steps: Sequence[Codec], problems: Problems) -> tuple[Codec, ...]:
         problems.undecodable(
             "codec-order", f"codec {late[0]!r} works on cells but stands behind one that works on bytes"
         )
-    if at < len(steps) and steps[at].name in SERIAL:
+    if at < len(steps) and steps[at].name in ARRAY_TO_BYTES:
         return tuple(steps)
     return (*steps[:at], Codec("bytes"), *steps[at:])
 
@@ -140,7 +140,7 @@ def write_codecs(codecs: Sequence[Codec], ndim: int) -> JsonObject:
 
 def _write_codec(codec: Codec) -> JsonObject:
     name = codec.name
-    known = (ARRAY | SERIAL | BYTES) - _OF_OTHERS
+    known = (ARRAY | ARRAY_TO_BYTES | BYTES) - _OF_OTHERS
     if name not in known:
         raise Unsupported(f"format zarr2 has no codec {name!r}", remedy="choose another codec, or format zarr3")
     config = dict(codec.config)
@@ -394,7 +394,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     fill = wish.fill_value
     if fill is None and _is_time(wish.dtype):
         fill = np.array("NaT", numpy_dtype(wish.dtype))[()]
-    codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
+    codecs = with_array_to_bytes(wish.codecs, array_to_bytes_codec(wish.dtype))
     layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
     result = parse(render(spec))

@@ -16,7 +16,7 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.codecs.chain import VIEWING, canonical
 from hyperslab.codecs.registry import INDEX_CODECS
 from hyperslab.errors import Unsupported
-from hyperslab.formats.codec_kinds import ARRAY, BYTES, HDMF_CODECS, SERIAL
+from hyperslab.formats.codec_kinds import ARRAY, ARRAY_TO_BYTES, BYTES, HDMF_CODECS
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
@@ -206,13 +206,13 @@ def _in_order_of(codec: Codec, cells: DataType | None) -> Codec:
 
 def _check_order(chain: Sequence[Codec], problems: Problems) -> None:
     """Check the order: cells to cells any number of times, cells to bytes once, bytes to bytes any number of times."""
-    kinds = [0 if c.name in ARRAY else 1 if c.name in SERIAL else 2 if c.name in BYTES else None for c in chain]
+    kinds = [0 if c.name in ARRAY else 1 if c.name in ARRAY_TO_BYTES else 2 if c.name in BYTES else None for c in chain]
     if None in kinds:
         return
-    serial = [codec.name for codec, kind in zip(chain, kinds, strict=True) if kind == 1]
-    if len(serial) > 1:
-        problems.fatal("codecs", f"the codecs {serial} all make bytes of cells; one can")
-    elif not serial:
+    to_bytes = [codec.name for codec, kind in zip(chain, kinds, strict=True) if kind == 1]
+    if len(to_bytes) > 1:
+        problems.fatal("codecs", f"the codecs {to_bytes} all make bytes of cells; one can")
+    elif not to_bytes:
         problems.fatal("codecs", "no codec makes bytes of the cells (such as 'bytes')")
     elif kinds != sorted(kinds, key=lambda kind: kind or 0):
         problems.fatal("codecs", f"the codecs {[codec.name for codec in chain]} stand in an order that cannot be")
@@ -321,7 +321,7 @@ def _write_codec(name: str, config: JsonMapping) -> JsonObject:
             config = {"level": 0, "checksum": False, **config}
         case "gzip":
             config = {"level": 1, **config}
-        case _ if name in _UNSAID or name not in ARRAY | SERIAL | BYTES:
+        case _ if name in _UNSAID or name not in ARRAY | ARRAY_TO_BYTES | BYTES:
             raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
         case _ if name not in _NAMED:
             spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"

@@ -16,7 +16,7 @@ import numpy as np
 from hyperslab.codecs.registry import INDEX_CODECS, try_chain
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import ARRAY, serial_codec, undecodable_reasons, with_serial
+from hyperslab.formats.codec_kinds import ARRAY, array_to_bytes_codec, undecodable_reasons, with_array_to_bytes
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.attributes import Code, encode_attribute
@@ -344,7 +344,9 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         stored = (codec.name in ARRAY and type_after_codec(codec, stored)) or stored
     base = stored.base if isinstance(stored, Enum | Compound) else stored
     is_ordered = isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
-    codecs = with_serial(wish.codecs, Codec("bytes", {"endian": order}) if is_ordered else serial_codec(dtype))
+    codecs = with_array_to_bytes(
+        wish.codecs, Codec("bytes", {"endian": order}) if is_ordered else array_to_bytes_codec(dtype)
+    )
     if wish.layout.get("checksum", True) and codecs[-1].name != "crc32c":
         codecs = (*codecs, Codec("crc32c"))
     chunks: Chunks = wish.chunks

@@ -39,7 +39,7 @@ from hyperslab.formats.collections.deker.folder import (
 )
 from hyperslab.formats.collections.deker.tiles import Place, parse_tile_position
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.rules import Act, Finding, Rule, Rules
+from hyperslab.formats.rules import LINKS, Act, Finding, Rule, Rules, found_at
 from hyperslab.model.schemas.arrays import Record
 from hyperslab.stores.files import remove_tree, write_errors
 from hyperslab.stores.keys import has_no_writer, is_temporary
@@ -104,7 +104,7 @@ class CollectionSurvey:
 
         key = f"collections/{self._name}/{place}".rstrip("/")
         done = None if act is None else partial(modify, act)
-        return Finding(Problem(node, kind, f"{message} [key={key}]"), action, done, key=key, part=part)
+        return found_at(node, kind, message, key, action, done, part=part)
 
     def _node(self, id: str) -> str:
         return f"{self._name}/{id}"
@@ -165,7 +165,7 @@ class CollectionSurvey:
             if record is not None and not self._fits(place, record):
                 message = f"a link to {id} is in the folder of another key"
                 act = partial(links.remove_link, self._path, kind, place, id)
-                yield self._finding(self._node(id), "wrong-link", message, place, "remove the link", act, part="links")
+                yield self._finding(self._node(id), "wrong-link", message, place, "remove the link", act, part=LINKS)
             elif record is not None:
                 linked.add(id)
                 seen.setdefault(place, []).append(id)
@@ -187,7 +187,7 @@ class CollectionSurvey:
             message = "another array has the same key, and the link of it"
             return self._finding(self._node(id), "duplicate-key", message, place)
         act = partial(self._put_link, self.folder.kind, place, id)
-        return self._finding(self._node(id), "missing-link", message, place, "make the link", act, part="links")
+        return self._finding(self._node(id), "missing-link", message, place, "make the link", act, part=LINKS)
 
     def _put_link(self, kind: Kind, place: str, id: str) -> None:
         links.put_link(self._path, kind, place, id, relative=self.folder.relative)
@@ -207,7 +207,7 @@ class CollectionSurvey:
         if links.follow(self._path, kind, place, id) is None:
             act = partial(self._remove_dangling, kind, place, id)
             message = f"a link leads to nothing: {target}"
-            yield self._finding(node, "dangling-link", message, place, "remove the link", act, part="links")
+            yield self._finding(node, "dangling-link", message, place, "remove the link", act, part=LINKS)
         elif not os.path.isfile(self.folder.data(id, kind)):
             yield self._finding(node, "misplaced-file", f"the file is not where its id says, but at {target}", place)
         elif target != links.expected_target(self._path, kind, place, id, relative=self.folder.relative):
@@ -231,7 +231,7 @@ class CollectionSurvey:
                 self._put_link(each.kind, each.place, each.id)
 
         action = f"make the link{'s' if more else ''} anew, as hyperslab db relink does"
-        return self._finding(node, what, message, one.place, action, relink, part="links")
+        return self._finding(node, what, message, one.place, action, relink, part=LINKS)
 
     def _remove_dangling(self, kind: Kind, place: str, id: str) -> None:
         timeout = self.folder.settings.lock_timeout
@@ -291,7 +291,7 @@ class CollectionSurvey:
         elif linked is None:
             act = partial(self._put_link, "array", wanted, id)
             message = f"no link leads to the tile {coords}"
-            yield self._finding(node, "missing-link", message, place, "make the link", act, part="links")
+            yield self._finding(node, "missing-link", message, place, "make the link", act, part=LINKS)
         elif linked != wanted:
             yield self._finding(node, "wrong-link", f"the link of the tile {coords} is at {linked}", place)
         yield from self._examine_file(node, place, opened)
@@ -309,10 +309,10 @@ class CollectionSurvey:
         key = f"collections/{self.folder.name}/{place}"
         form = self.arrays.form
 
-        def found(kind: str, message: str, *, mends: bool = True, sound: bool = False) -> Finding:
+        def found(kind: str, message: str, *, mends: bool = True, is_note: bool = False) -> Finding:
             action = "write the file anew" if mends else None
             act = partial(self._rewrite, opened.path) if mends else None
-            return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, key=key, sound=sound)
+            return found_at(node, kind, message, key, action, act, is_note=is_note)
 
         if opened.cells is not None and opened.shape != form.shape:
             message = f"data has the shape {opened.shape}, the schema says {form.shape}"
@@ -324,7 +324,7 @@ class CollectionSurvey:
                 message = f"{message}, as no file of the collection is: the schema is in question"
             yield found("wrong-dtype", message, mends=not self._fits_no_file)
         elif opened.cells is not None and opened.dtype != form.dtype:
-            yield found("byte-order", f"data is stored as {opened.dtype.str}", sound=True)
+            yield found("byte-order", f"data is stored as {opened.dtype.str}", is_note=True)
         if opened.empty_cells is None:
             yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
         if self.deep and opened.cells is not None:
@@ -335,7 +335,7 @@ class CollectionSurvey:
                 return
             if opened.empty_cells is not None and count != opened.empty_cells:
                 message = f"empty_cells is {opened.empty_cells}, {count} cells are: DEKER may take data away by it"
-                yield found("wrong-count", message, sound=True)
+                yield found("wrong-count", message, is_note=True)
 
     @cached_property
     def _fits_no_file(self) -> bool:
@@ -469,8 +469,7 @@ def _remove_unfinished(path: str) -> None:
 
 
 def _root_finding(kind: str, message: str, path: str, action: str | None = None, act: Act | None = None) -> Finding:
-    key = f"collections/{os.path.basename(path)}"
-    return Finding(Problem("", kind, f"{message} [key={key}]"), action, act, key=key)
+    return found_at("", kind, message, f"collections/{os.path.basename(path)}", action, act)
 
 
 def _remove(path: str) -> None:
@@ -512,7 +511,6 @@ RULES = Rules(
         ("orphan-tile",),
         "a tile whose array is gone",
         "removed",
-        loses="the cells of the tile",
     ),
     Rule(
         ("no-count", "wrong-count", "byte-order"),

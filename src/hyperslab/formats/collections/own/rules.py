@@ -40,7 +40,7 @@ from hyperslab.formats.collections.own.store import (
     remove_creation_marker,
 )
 from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles, tile_orphans
-from hyperslab.formats.rules import Act, Finding, Rule, Rules
+from hyperslab.formats.rules import Finding, Rule, Rules, found_at
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
@@ -50,19 +50,6 @@ from hyperslab.stores import counting
 
 # What a key entry begins with while nobody may complete the array that had no entry.
 _CLAIM = b"taken-by-a-repair-"
-
-
-def finding_at(
-    node: str,
-    kind: str,
-    message: str,
-    key: str,
-    action: str | None = None,
-    act: Act | None = None,
-    keep: tuple[str, ...] = (),
-) -> Finding:
-    """Return a problem at a key with what mends it, which may lose what lies at the keys ``keep``."""
-    return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, key=key)
 
 
 class CollectionDamage:
@@ -81,7 +68,7 @@ class CollectionDamage:
         self._entry_targets: set[str] = set()
         self._ids: set[str] = set()
         self._uncommitted_records: list[Record] = []
-        self._doubtful_ids: set[str] = set()
+        self._questioned_ids: set[str] = set()
 
     def find_damage(self) -> Iterator[Finding]:
         """Yield every problem with what mends it. What a living writer is at work on is looked at twice."""
@@ -103,16 +90,16 @@ class CollectionDamage:
         files, names = self._store.list_dir(folder)
         ids = [name for name in names if is_id(name) and part_of(name) == part]
         for name in sorted({*files, *names} - set(ids)):
-            yield finding_at(self._keys.name, "stray", "this is no array", f"{folder}/{name}")
+            yield found_at(self._keys.name, "stray", "this is no array", f"{folder}/{name}")
         try:
             has_generation = self._store.stamp(generation) is not None
         except StorageError as error:
-            yield finding_at(self._keys.name, "missing-generation", error.said, generation)
+            yield found_at(self._keys.name, "missing-generation", error.said, generation)
             has_generation = True
         if not has_generation and any(self._collection.list_part(part)):
             renew = partial(self._store.touch, generation, durable=True)
             message = f"the arrays {part}… are not listed: their generation is missing"
-            yield finding_at(self._keys.name, "missing-generation", message, generation, "make it", renew)
+            yield found_at(self._keys.name, "missing-generation", message, generation, "make it", renew)
         for batch in batched(ids, BATCH):
             found = self._store.get_many([self._keys.array_document(id) for id in batch])
             self._ids.update(id for id, data in zip(batch, found, strict=True) if data is not None)
@@ -124,18 +111,18 @@ class CollectionDamage:
 
     def _unreadable(self, id: str, error: HyperslabError, key: str) -> Finding:
         self._damaged.add(id)
-        return finding_at(self._collection.node(id), "unreadable-node", error.said, key)
+        return found_at(self._collection.node(id), "unreadable-node", error.said, key)
 
     def _without_document(self, id: str) -> Iterator[Finding]:
         folder, node = self._keys.array(id), self._collection.node(id)
         keys = tuple(self._store.list(folder))
         if keys and id in self._ids_with_entry:
-            self._doubtful_ids.add(id)
+            self._questioned_ids.add(id)
             message = "the array has lost its document, and its cells are there"
-            yield finding_at(node, "missing-document", message, self._keys.array_document(id))
+            yield found_at(node, "missing-document", message, self._keys.array_document(id))
         elif keys:
             act = partial(self._drop_bare, id)
-            yield finding_at(node, "leftover", "cells without a document", folder, "remove them", act, keys)
+            yield found_at(node, "leftover", "cells without a document", folder, "remove them", act, keys)
 
     def _drop_bare(self, id: str) -> None:
         if self._store.stamp(self._keys.array_document(id)) is None:
@@ -152,8 +139,10 @@ class CollectionDamage:
             else:
                 yield from self._unparsed(id, error)
             return
+        # Not by the rule of all documents: a collection has no consolidated metadata to take a document from, and one
+        # that was rewritten as it is understood might not be as the schema says. So it is only told.
         for problem in self._collection.documents.problems(data, id):
-            yield finding_at(node, problem.kind, problem.message, key)
+            yield found_at(node, problem.kind, problem.message, key)
         try:
             committed = not self._has_key or self._collection.is_committed(record)
         except StorageError as error:
@@ -172,7 +161,7 @@ class CollectionDamage:
 
     def _unparsed(self, id: str, error: FormatError) -> Iterator[Finding]:
         for problem in error.problems or [Problem(self._collection.node(id), "damaged", error.said)]:
-            yield finding_at(self._collection.node(id), problem.kind, problem.message, self._keys.array_document(id))
+            yield found_at(self._collection.node(id), problem.kind, problem.message, self._keys.array_document(id))
 
     def _blank_documents(self) -> Iterator[Finding]:
         """Documents that are blank: of a creation that lost its power, which nobody was told of, unless a key leads
@@ -184,7 +173,7 @@ class CollectionDamage:
             key, node = self._keys.array_document(id), self._collection.node(id)
             message = "the document is blank and no key leads to it: the array was not made to the end"
             keys, act = tuple(self._store.list(self._keys.array(id))), partial(self._drop_blank, id)
-            yield finding_at(node, "leftover", message, key, "remove it", act, keys)
+            yield found_at(node, "leftover", message, key, "remove it", act, keys)
 
     def _drop_blank(self, id: str) -> None:
         with suppress(NodeNotFound), self._collection.lock(id):
@@ -221,17 +210,17 @@ class CollectionDamage:
         bare = self._collection.documents.template
         if not allows_shape(self._collection.document.schema, spec.shape):
             message = f"the array has the shape {spec.shape}, the schema says {bare.shape}"
-            yield finding_at(node, "wrong-shape", message, key)
+            yield found_at(node, "wrong-shape", message, key)
         if spec.dtype != bare.dtype:
             message = f"the array has cells of type {spec.dtype}, the schema says {bare.dtype}"
-            yield finding_at(node, "wrong-dtype", message, key)
+            yield found_at(node, "wrong-dtype", message, key)
         if spec.dims != bare.dims:
             message = f"the array has the dimensions {spec.dims}, the schema says {bare.dims}"
-            yield finding_at(node, "wrong-dimensions", message, key)
+            yield found_at(node, "wrong-dimensions", message, key)
         if spec.problem is None:
             yield from self._examine_cells(id, spec)
         else:
-            yield finding_at(node, "unreadable-cells", spec.problem, key)
+            yield found_at(node, "unreadable-cells", spec.problem, key)
 
     def _examine_cells(self, id: str, spec: ArraySpec) -> Iterator[Finding]:
         """Stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
@@ -243,7 +232,7 @@ class CollectionDamage:
         known = {keys.prefix + keys.key_of(place) for place in inside}
         for key in store.list(folder):
             if key not in known and key != f"{folder}/{ARRAY}":
-                yield finding_at(node, "stray", "this is no part of the array", key)
+                yield found_at(node, "stray", "this is no part of the array", key)
         source = open_chunks(store, folder, key_of(spec), spec, self._collection.settings)
         if not isinstance(source, ShardedChunks):
             return
@@ -267,7 +256,7 @@ class CollectionDamage:
                 for coords in pending.stored_in(place):
                     pending.read(coords)
             except HyperslabError as error:
-                yield finding_at(node, "corrupt-chunk", error.said, pending.staged_key(place))
+                yield found_at(node, "corrupt-chunk", error.said, pending.staged_key(place))
 
     def _examine_shard(
         self, node: str, key: str, source: ShardedChunks, place: Coords, writable: ChunkSource
@@ -279,7 +268,7 @@ class CollectionDamage:
         except HyperslabError as error:
             act = partial(self._take_out, key, source, place, writable)
             action = "take it out: its cells read as the fill value"
-            yield finding_at(node, "corrupt-shard", error.said, key, action, act, (key,))
+            yield found_at(node, "corrupt-shard", error.said, key, action, act, (key,))
             return
         for coords in stored if self._deep else ():
             try:
@@ -331,14 +320,14 @@ class CollectionDamage:
             value = value or b""
         elif not has_cells or record.id in self._collection.unsettled_ids() or self._collection.is_committed(record):
             return
-        self._doubtful_ids.add(record.id)
+        self._questioned_ids.add(record.id)
         node = self._collection.node(record.id)
         if value is None:
             act = partial(self._restore_entry, record, entry)
-            yield finding_at(node, "missing-key", "its key entry is missing", key, "let its key lead to it", act)
+            yield found_at(node, "missing-key", "its key entry is missing", key, "let its key lead to it", act)
         else:
             message = "its key entry is not that of its primary attributes: these, or the schema, are in question"
-            yield finding_at(node, "other-key", message, key)
+            yield found_at(node, "other-key", message, key)
 
     def _restore_entry(self, record: Record, entry: str) -> None:
         self._store.put_new([(entry, record.id.encode())], durable=True)
@@ -358,7 +347,7 @@ class CollectionDamage:
             self._ids_by_wrong_entry.setdefault(entry, []).append(record.id)
             return
         yield from self._lost_entry(record, entry, value)
-        if record.id in self._doubtful_ids:
+        if record.id in self._questioned_ids:
             return
         message = "no key leads to it: it was not made, or not removed, to the end"
         if creation_names(self._store, self._keys):
@@ -367,7 +356,7 @@ class CollectionDamage:
             message = f"its primary attributes are those of {other}, which their key leads to"
         node, key = self._collection.node(record.id), self._keys.array_document(record.id)
         keys, act = tuple(self._store.list(self._keys.array(record.id))), partial(self._remove_orphan, record)
-        yield finding_at(node, "orphan", message, key, "remove it", act, keys)
+        yield found_at(node, "orphan", message, key, "remove it", act, keys)
 
     def _is_array_of(self, id: str, entry: str) -> bool:
         """Return True if the key entry ``entry`` is that of the array ``id``; a damaged array may be its."""
@@ -407,39 +396,39 @@ class CollectionDamage:
         folder = self._keys.folder(KEYS)
         files, names = self._store.list_dir(folder)
         for name in sorted([*names, *(name for name in files if not is_entry(name))]):
-            yield finding_at(self._keys.name, "stray", "this is no key entry", f"{folder}/{name}")
+            yield found_at(self._keys.name, "stray", "this is no key entry", f"{folder}/{name}")
         entries = [f"{folder}/{name}" for name in files if is_entry(name)]
         for batch in batched((entry for entry in entries if entry not in self._sound_entries), BATCH):
             for entry, value in zip(batch, self._store.get_many(batch), strict=True):
                 if isinstance(value, StorageError):
                     self._entry_targets.update(self._blank)  # any of them, for what is known
-                    yield finding_at(self._keys.name, "stray", value.said, entry)
+                    yield found_at(self._keys.name, "stray", value.said, entry)
                 elif value is not None:
                     yield from self._wrong_entry(entry, value)
 
     def _wrong_entry(self, entry: str, value: bytes) -> Iterator[Finding]:
         id, batch = read_entry(value)
         self._entry_targets.add(id)
-        if id in self._doubtful_ids:
+        if id in self._questioned_ids:
             return
         if batch is not None and self._collection.batches.ids([value]) == [None]:
             if is_dead(self._store, self._keys, batch):
                 act = partial(self._collection.batches.release, entry, value)
                 message = "a writer died, or is at work, while it made the arrays of this key entry"
-                yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", act, (entry,))
+                yield found_at(self._keys.name, "dangling-key", message, entry, "remove it", act, (entry,))
             return
         if not self._has_key or id in self._damaged or self._is_array_of(id, entry):
             if not self._has_key:
-                yield finding_at(self._keys.name, "stray", "the schema has no primary attributes", entry)
+                yield found_at(self._keys.name, "stray", "the schema has no primary attributes", entry)
             return
         ids = self._ids_by_wrong_entry.get(entry, [])
         if len(ids) == 1:
             message, node = "the key entry of the array leads elsewhere", self._collection.node(ids[0])
             renew = partial(self._renew_entry, entry, value, ids[0])
-            yield finding_at(node, "dangling-key", message, entry, "let it lead to the array", renew)
+            yield found_at(node, "dangling-key", message, entry, "let it lead to the array", renew)
         else:
             message, drop = "a key entry leads to no array", partial(self._drop_entry, entry, value)
-            yield finding_at(self._keys.name, "dangling-key", message, entry, "remove it", drop, (entry,))
+            yield found_at(self._keys.name, "dangling-key", message, entry, "remove it", drop, (entry,))
 
     def _renew_entry(self, entry: str, value: bytes, id: str) -> None:
         with self._collection.lock(id):
@@ -458,12 +447,12 @@ class CollectionDamage:
             key = self._keys.unsettled(id)
             act = partial(self._settle, id)
             message = "a writer died, or is at work, while it changed or removed the array"
-            yield finding_at(self._collection.node(id), "unsettled", message, key, "look at the array anew", act)
+            yield found_at(self._collection.node(id), "unsettled", message, key, "look at the array anew", act)
         for name in () if is_under_way(self._store, self._keys) else creation_names(self._store, self._keys):
             key = f"{self._keys.folder(CREATING)}/{name}"
             act = partial(remove_creation_marker, self._store, self._keys, name)
             message = "a writer died, or is at work, while it made many arrays"
-            yield finding_at(self._keys.name, "leftover", message, key, "remove what tells of it", act)
+            yield found_at(self._keys.name, "leftover", message, key, "remove what tells of it", act)
         tiled = set()
         for folder, place in ((JOURNAL, 0), (STAGED, 1)):
             for name in self._store.list_dir(self._keys.folder(folder))[place]:
@@ -472,7 +461,7 @@ class CollectionDamage:
                 else:
                     key = f"{self._keys.folder(folder)}/{name}"
                     act, node = partial(self._drop_prefix, name, key), self._collection.node(name)
-                    yield finding_at(node, "leftover", "the array is gone", key, "remove it", act)
+                    yield found_at(node, "leftover", "the array is gone", key, "remove it", act)
         for id in sorted(tiled):
             with suppress(NodeNotFound, FormatError, Unsupported):
                 source = self._collection.chunks(id, self._collection.spec(id))
@@ -500,17 +489,17 @@ class CollectionDamage:
         files, names = self._store.list_dir(self._keys.base)
         for name in sorted({*files, *names} - {DOCUMENT, INDEX, *FOLDERS}):
             key = f"{self._keys.base}/{name}"
-            yield finding_at(self._keys.name, "stray", "this is no part of a collection", key)
+            yield found_at(self._keys.name, "stray", "this is no part of a collection", key)
         folders = [self._keys.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]
         arrays = [self._keys.array(id) for id in sorted(self._ids)]
         for folder in [self._keys.base, *folders, *arrays]:
             for stray in self._store.strays(folder):
                 key = f"{folder}/{stray.name}"
                 if stray.kind != "temporary":
-                    yield finding_at(self._keys.name, stray.kind, "this is no value", key)
+                    yield found_at(self._keys.name, stray.kind, "this is no value", key)
                 elif stray.is_abandoned:
                     act = partial(self._store.expel, key, None)
-                    yield finding_at(self._keys.name, "unfinished-write", "a writer died", key, "remove it", act)
+                    yield found_at(self._keys.name, "unfinished-write", "a writer died", key, "remove it", act)
 
 
 def _is_blank(document: bytes) -> bool:
@@ -558,7 +547,6 @@ RULES = Rules(
         ("unsettled", "leftover", "unfinished-write"),
         "what a writer left who died before it came to its end",
         "removed, or done to its end",
-        loses="cells of an array that was never made",
     ),
     Rule(
         ("journal",),
@@ -570,7 +558,6 @@ RULES = Rules(
         ("corrupt-shard", "corrupt-chunk"),
         "chunks that cannot be decoded",
         "taken out; the cells read as the fill value",
-        loses="cells that could not be read",
     ),
     Rule(
         ("damaged", "array", "invalid-document", "unreadable-node", "unreadable-cells"),
