@@ -157,7 +157,7 @@ class Hdf5Chunks(ReadOnlyChunks):
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
-        stored = self.table().get(coords)
+        stored = (self._table or self.table()).get(coords)  # a call less for every chunk
         if stored is None:
             return False
         offset, size, _ = stored
@@ -178,7 +178,7 @@ class Hdf5Chunks(ReadOnlyChunks):
 
     def decode(self, coords: Coords, data: Buffer, out: Block) -> None:
         """Decode what is stored of a chunk into ``out``."""
-        offset, _, mask = self.table()[coords]
+        offset, _, mask = (self._table or self.table())[coords]
         chain = self._chains.get(mask)
         if chain is None:
             # HDF5 leaves out an optional filter that fails; the mask says which ones the chunk was not passed through.

@@ -114,15 +114,18 @@ class TileCells(ChunkSource):
 
     def read_part(self, coords: Coords, within: Box, out: Block) -> bool:
         """Read the cells ``within`` a tile into ``out``; False when all are fill."""
-        path = self.find(coords)
-        if path is not None and out.shape == self.form.shape and self.files.read_contiguous(path, out):
-            return True
-        tile = self._open(coords, path)
+        if out.shape == self.form.shape:
+            return self.read_into(coords, out)
+        tile = self._open(coords, self.find(coords))
         return tile is not None and tile.read_box(within, out)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read a tile; False when all its cells are fill."""
-        return self.read_part(coords, self._all, out)
+        path = self.find(coords)
+        if path is not None and self.files.read_contiguous(path, out):
+            return True
+        tile = self._open(coords, path)
+        return tile is not None and tile.read_box(self._all, out)
 
     @cached_property
     def _all(self) -> Box:
