@@ -94,7 +94,7 @@ def full(strip: Sequence[Piece], width: int) -> slice:
 
 
 def lies_contiguous(shape: tuple[int, ...], out: np.ndarray) -> bool:
-    """Return whether a block of this shape within ``out`` is C-contiguous there."""
+    """Return True if a block of this shape within ``out`` is C-contiguous there."""
     step = out.itemsize
     for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
         if size > 1 and stride != step:

@@ -237,7 +237,7 @@ class ChunkSource(ChunkReader):
 
     @property
     def pads_edges(self) -> bool:
-        """Return whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
+        """Return True if a chunk at the array's edge is stored whole; else only its cells within the array are."""
         return True
 
     def read_blosc(self, coords: Coords) -> bytes | None:

@@ -119,7 +119,7 @@ def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
 
 
 def takes(source: ChunkSource, box: Box) -> bool:
-    """Return whether a source stores lists, and the box is made of whole chunks."""
+    """Return True if a source stores lists, and the box is made of whole chunks."""
     return source.traits.writes_sparse and all(
         cut.stop == cut.start or (_begins(axis, cut.start) and (cut.stop == axis.length or _begins(axis, cut.stop)))
         for axis, cut in zip(source.grid.axes, box, strict=True)

@@ -139,5 +139,5 @@ def _numbers(dtype: NumpyDType, offset: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def is_big(dtype: NumpyDType) -> bool:
-    """Return whether the numbers of a dtype without fields are big-endian."""
+    """Return True if the numbers of a dtype without fields are big-endian."""
     return dtype.byteorder == ">" or (dtype.byteorder == "=" and not np.little_endian)

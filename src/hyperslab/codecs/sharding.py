@@ -225,7 +225,7 @@ class Sharding(ArrayToBytes):
             yield place, (*(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True)), ...)
 
     def _is_fill(self, block: Values) -> bool:
-        """Return whether every cell is the fill value, bit for bit where cells have a fixed size."""
+        """Return True if every cell is the fill value, bit for bit where cells have a fixed size."""
         if block.size == 0:
             return True
         if self._dtype.hasobject or self._dtype.kind == "T":

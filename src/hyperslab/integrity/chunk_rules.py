@@ -47,7 +47,7 @@ def find_strays(store: Store, folder: str, node: str) -> Iterator[Finding]:
 
 
 def holds_any(store: Store, folder: str) -> bool:
-    """Return whether anything at all lies in a folder."""
+    """Return True if anything at all lies in a folder."""
     return any(map(len, store.list_dir(folder))) or any(True for _ in find_strays(store, folder, ""))
 
 

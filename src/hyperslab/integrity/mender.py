@@ -209,7 +209,7 @@ class KeyedRepair:
         return Mender(state, self.wishes).plan(findings, only)
 
     def _is_wanted(self, finding: Finding) -> bool:
-        """Return whether it is a problem, or is to be made better; of the part that the repair is limited to."""
+        """Return True if it is a problem, or is to be made better; of the part that the repair is limited to."""
         is_mended = finding.rule is not None and finding.rule.mends_notes
         if finding.sound and not is_mended and finding.wish not in self.wishes:
             return False
@@ -243,7 +243,7 @@ def _mends_of_format(
 
 
 def _finds_damage(place: CheckedDataset, settings: Settings) -> bool:
-    """Return whether the format of a place that can be opened looks for damage itself, and is written here."""
+    """Return True if the format of a place that can be opened looks for damage itself, and is written here."""
     try:
         reader = place.format.open(place.where, "r", settings=settings)
     except HyperslabError:

@@ -28,15 +28,15 @@ class NodeDocuments:
 
     @property
     def is_node(self) -> bool:
-        """Return whether a document says what this is, be it damaged."""
+        """Return True if a document says what this is, be it damaged."""
         return bool(self.docs) or bool(self.broken)
 
 
 def read_stored(
     store: Store, dialect: MetadataDialect, path: str, names: Collection[str], *, explained: bool = False
 ) -> NodeDocuments:
-    """Return the documents among ``names``, which are what lies right in the node's folder. ``explained``: the format
-    itself tells what is survived while they are parsed."""
+    """Return the documents among ``names``, which are what lies right in the node's folder. ``explained``: the
+    format itself reports, while it parses them, the damage that it gets over."""
     stored = NodeDocuments()
     wanted = dict.fromkeys((*dialect.nodes, *dialect.extras, dialect.consolidated_name))
     for name in wanted:
@@ -164,7 +164,7 @@ class Copies:
                 yield found(holder, "stale-copy", message, key=place, detail=holder)
 
     def _same(self, stored: Docs, copied: Docs) -> bool:
-        """Return whether documents are the same. Empty attributes are as good as none, and a key that need not be
+        """Return True if documents are the same. Empty attributes are as good as none, and a key that need not be
         understood is no difference where only one side has it: zarr-python puts such into the copies of groups."""
         a, b = self._filled(stored), self._filled(copied)
         return a.keys() == b.keys() and all(_same_document(a[name], b[name]) for name in a)

@@ -65,7 +65,7 @@ class Stray:
 
     @property
     def is_abandoned(self) -> bool:
-        """Return whether it is an unfinished write of a writer that is gone."""
+        """Return True if it is an unfinished write of a writer that is gone."""
         return self.kind == "temporary" and has_no_writer(self.name, self.age)
 
 
@@ -116,7 +116,7 @@ class Store(ABC):
 
     @property
     def read_only(self) -> bool:
-        """Return whether writes are refused."""
+        """Return True if writes are refused."""
         return self._read_only
 
     @property

@@ -124,7 +124,7 @@ def _taken(target: str) -> AlreadyExists:
 
 
 def can_build(target: str) -> bool:
-    """Return whether something can be made beside ``target`` and take its place."""
+    """Return True if something can be made beside ``target`` and take its place."""
     target = os.path.realpath(target)
     return not os.path.ismount(target) and os.access(os.path.dirname(target), os.W_OK)
 

@@ -42,11 +42,11 @@ class Folders:
         return f"{self.root}{folder}/" if folder else self.root
 
     def inside(self, real: str) -> bool:
-        """Return whether a path without symbolic links lies in the root."""
+        """Return True if a path without symbolic links lies in the root."""
         return os.path.join(real, "").startswith(self._real)
 
     def is_linked(self, folder: str) -> bool:
-        """Return whether a symbolic link stands on the way from the root to the folder."""
+        """Return True if a symbolic link stands on the way from the root to the folder."""
         return os.path.join(real_path(self.path(folder)), "") != os.path.join(self._real, folder, "")
 
     def find(self, folder: str) -> str | None:
@@ -71,7 +71,7 @@ class Folders:
         return path
 
     def _is_plain(self, folder: str, path: str) -> bool:
-        """Return whether this is a folder and no link, in one that is known: its real place needs no look-up then."""
+        """Return True if this is a folder and no link, in one that is known: its real place needs no look-up then."""
         if not folder:
             return stat.S_ISDIR(os.stat(path).st_mode)
         if not stat.S_ISDIR(os.lstat(path[:-1]).st_mode):

@@ -65,7 +65,7 @@ class MemoryStore(Store):
 
     @staticmethod
     def exists(name: str) -> bool:
-        """Return whether ``memory://name`` holds anything in this process."""
+        """Return True if ``memory://name`` holds anything in this process."""
         shelf = _NAMED.get(name)
         return shelf is not None and bool(shelf.values)
 

@@ -220,7 +220,8 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def _version(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
     ) -> Version:
-        """Return a part is cut from the whole where a server gives no parts, or none of an empty value."""
+        """Return the value or a part of it, which is cut from the whole where a server gives no parts, or none of an empty
+        value."""
         if part is not None and part[0] < 0 and self._counts_forward:
             meta = self._head(key)
             if meta is None:

@@ -201,7 +201,7 @@ class ReferenceStore(Store):
 
 
 def _is_name(target: str) -> bool:
-    """Return whether a file or URL can be called so: without NUL, and of whole characters."""
+    """Return True if a file or URL can be called so: without NUL, and of whole characters."""
     try:
         return "\0" not in target and target.encode() is not None
     except UnicodeEncodeError:
@@ -209,7 +209,7 @@ def _is_name(target: str) -> bool:
 
 
 def _is_allowed(url: str, root: str) -> bool:
-    """Return whether a URL is the root or stands below it, also once a client has made sense of its dots and
+    """Return True if a URL is the root or stands below it, also once a client has made sense of its dots and
     escapes.
     """
     bare = unquote(unquote(url))

@@ -203,7 +203,7 @@ def _raise_answer(
 
 
 def is_panic(error: BaseException) -> bool:
-    """Return whether obstore failed inside: what it raises then is no ``Exception``, and no class that it exports."""
+    """Return True if obstore failed inside: what it raises then is no ``Exception``, and no class that it exports."""
     return type(error).__name__ == "PanicException"
 
 
@@ -213,7 +213,7 @@ def lists_nothing(url: str) -> Unsupported:
 
 
 def _refuses(error: Exception, reason: _Reason | None, kinds: Any) -> bool:
-    """Return whether a web server answers that it does not list; one that fails, or is busy, may list later."""
+    """Return True if a web server answers that it does not list; one that fails, or is busy, may list later."""
     refusals = (kinds.PermissionDeniedError, kinds.UnauthenticatedError, kinds.NotSupportedError, NotImplementedError)
     return isinstance(error, refusals) or reason in (_Reason.UNABLE, _Reason.NO_LISTING)
 

@@ -161,7 +161,7 @@ def remove_leftovers(path: str) -> None:
 
 
 def _is_for(entry: str, name: str) -> bool:
-    """Return whether a temporary name is one for a dataset of this name, or for a copy that was to become it."""
+    """Return True if a temporary name is one for a dataset of this name, or for a copy that was to become it."""
     written = is_temporary(entry) is not None
     rest, before = entry[1 : -len(".0123456789abcdef.tmp")] if written else entry, ""
     while partial := _PARTIAL(rest):

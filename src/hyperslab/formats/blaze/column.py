@@ -387,7 +387,7 @@ class Column(ChunkSource):
         return first, max(first, min(behind, self._rows))
 
     def is_short(self, place: int) -> bool:
-        """Return whether a superchunk holds fewer rows than the array has there."""
+        """Return True if a superchunk holds fewer rows than the array has there."""
         index = self.index_at(place)
         count = self.count(place)
         if index is None or index.count < count:

@@ -201,7 +201,7 @@ def _read_per(own: Document, found: int | None, layout: str, problems: Problems)
 
 
 def _read_codec(storage: Document, own: Document, spec: ArraySpec) -> Codec:
-    """Return what new chunks are written by; a wish that makes none sense is passed over, for each chunk says how it
+    """Return what new chunks are written by; a wish that makes no sense is passed over, for each chunk says how it
     is."""
     params = storage.get("cparams", storage.get("bparams"))
     params = object_or_empty(params)
@@ -333,7 +333,7 @@ def parse_table(doc: Document) -> dict[str, str]:
 
 
 def is_folder_name(name: Any) -> bool:
-    """Return whether a field may name a folder: one segment of a key that no data file could have."""
+    """Return True if a field may name a folder: one segment of a key that no data file could have."""
     plain = isinstance(name, str) and is_key(name) is not None and "/" not in name
     return plain and not (name.startswith("__") and name.endswith((".bin", ".blp")))
 

@@ -342,7 +342,7 @@ class ArrayFolder:
 
     @property
     def is_uneven(self) -> bool:
-        """Return whether the superchunks have different numbers of chunks, so that where each chunk is, is told by
+        """Return True if the superchunks have different numbers of chunks, so that where each chunk is, is told by
         all.
         """
         return bool(self.labelled and self._counts)
@@ -413,7 +413,7 @@ class ArrayFolder:
 
 
 def _in_columns(spec: ArraySpec) -> bool:
-    """Return whether the fields of structures are stored apart."""
+    """Return True if the fields of structures are stored apart."""
     layout: Document = spec.layout.get("blaze", {})
     return ColumnStorage.of(spec).layout == "blaze" and not layout.get("rowwise")
 

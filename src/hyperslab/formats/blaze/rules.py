@@ -32,7 +32,7 @@ _LARGEST = 64 << 20
 
 
 def has_whole_chunks(column: Superchunks, place: int) -> bool:
-    """Return whether each chunk of a data file decodes to as many bytes as the file itself says, whatever the documents
+    """Return True if each chunk of a data file decodes to as many bytes as the file itself says, whatever the documents
     say."""
     key = column.keys.key(place)
     try:
@@ -135,7 +135,7 @@ class _ColumnFiles:
 
     @property
     def are_documents_wrong(self) -> bool:
-        """Return whether the documents do not describe the files: some are whole and of other chunks, or several are
+        """Return True if the documents do not describe the files: some are whole and of other chunks, or several are
         short, which no writer that was stopped leaves."""
         return bool(self._others) or len(self._short) > 1
 

@@ -122,7 +122,7 @@ def found_bytes(table: ChunkTable) -> int:
 
 
 def is_same(snapshot: FileSnapshot, path: str) -> bool:
-    """Return whether the path still leads to this version."""
+    """Return True if the path still leads to this version."""
     try:
         return bool(version_of(os.stat(path)) == snapshot.stamp)
     except OSError:
@@ -243,7 +243,7 @@ def plan_patch(old: FileSnapshot, pending: PendingChunks, *, documents: bool) ->
 
 
 def _takes_changes(old: FileSnapshot, pending: PendingChunks) -> bool:
-    """Return whether the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
+    """Return True if the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
     header, table = old.preamble.header, old.table
     return (
         header.layout in ("v3", "spec")
@@ -259,7 +259,7 @@ def _takes_changes(old: FileSnapshot, pending: PendingChunks) -> bool:
 
 
 def is_aligned(old: FileSnapshot, pending: PendingChunks) -> bool:
-    """Return whether the stored chunks are those that are held by number."""
+    """Return True if the stored chunks are those that are held by number."""
     size = pending.rows * pending.content.row
     return old.table.edges is None and (
         old.table.chunk_size == size or (old.table.found == 1 and old.table.last <= size)

@@ -298,7 +298,7 @@ class Preamble:
 
     @property
     def is_loose(self) -> bool:
-        """Return whether the metadata may be a user's own, and say nothing of the cells."""
+        """Return True if the metadata may be a user's own, and say nothing of the cells."""
         return self.header.layout == "v3"
 
 

@@ -42,11 +42,11 @@ _MOST_KEYS = 1000
 _DUPLICATE_KEY = 11000
 
 KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
-"""The index that every driver makes (R50), not unique."""
+"""The index that every driver of this layout makes, not unique."""
 
 
 def positional_index(positions: int) -> list[tuple[str, int]]:
-    """Return the index that finds a chunk by one key, whatever its neighbours (reference 4.4)."""
+    """Return the index that finds a chunk by one key, whatever its neighbours."""
     return [("meta_id", 1), ("name", 1), *((f"chunk.{axis}", 1) for axis in range(positions)), ("n", 1)]
 
 
@@ -147,7 +147,7 @@ def _fetch_numbered(
     derived: bool,
 ) -> dict[ChunkIndex, dict[int, Segment]]:
     """Return some documents (their ``n``) of each of these chunks, by one query. A chunk of which one is there twice
-    has no entry: all of its documents are to be weighed (reference 3.3)."""
+    has no entry: all of its documents are to be weighed."""
     parts: list[MutableDocument]
     if derived:
         ids = DerivedIds(meta_id)
@@ -214,7 +214,7 @@ def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[Muta
 
 
 def put_documents(collection: DocumentCollection, documents: Iterable[MutableDocument]) -> None:
-    """Store the documents of whole chunks under their ids; once more does no harm (reference 4.3).
+    """Store the documents of whole chunks under their ids; once more does no harm.
 
     What is stored already is replaced. Documents of a former, longer chunk behind the last one are removed.
     """
@@ -274,8 +274,8 @@ STORED_WHOLE: Document = {"chunk": None}
 
 
 # -- indexes ----------------------------------------------------------------------------------------------------------
-# The one that every driver makes (R50) lies on ``chunk``, a list, and so finds every chunk that has one of the indices
-# anywhere. The positional one (reference 4.4) lies on ``chunk.0``, ``chunk.1``, … and finds a chunk by one key. A
+# The one that every driver makes lies on ``chunk``, a list, and so finds every chunk that has one of the indices
+# anywhere. The positional one lies on ``chunk.0``, ``chunk.1``, … and finds a chunk by one key. A
 # unique one that covers fewer positions than a chunk has would take two of its neighbours for one, so that it is
 # replaced by a wider one before such chunks are written.
 
@@ -329,7 +329,7 @@ def ensure_positional(chunks: DocumentCollection, positions: int = POSITIONS, *,
 
 
 def find_duplicates(chunks: DocumentCollection, limit: int | None = None) -> list[tuple[Any, Key, Any]]:
-    """Return object, chunk and n of documents that are there more than once (R49 says that none are)."""
+    """Return object, chunk and n of documents that are there more than once, which none should be."""
     key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
     pipeline: list[MutableDocument] = [
         {"$group": {"_id": key, "count": {"$sum": 1}}},

@@ -30,7 +30,7 @@ from hyperslab.stores.attempts import attempts, beaten
 UNDO_SECONDS = 30.0
 """How long a change may take at least; one of many bytes takes longer."""
 # Bytes of copies for which an entry lasts a second longer: a slow server must not let it expire under its maker. The
-# slowest writes that were measured (reference 7, documents of 16 MiB) pass 148 of these in a second.
+# slowest writes that were measured (of documents of 16 MiB) pass 148 of these in a second.
 _PER_SECOND = 1 << 20
 _ORIGINAL_ID = "was"
 _NEXT_VERSION = {VERSION: {"$add": [{"$ifNull": [f"${VERSION}", 0]}, 1]}}
@@ -98,7 +98,7 @@ class UndoView:
         self._mine: Mapping[Key, UndoEntry] = {} if mine is None else mine
 
     def holds(self, key: Key) -> bool:
-        """Return whether a chunk is being changed, as far as is known."""
+        """Return True if a chunk is being changed, as far as is known."""
         entry = self._entries.get(key)
         return entry is not None and entry.count is not None and self._mine.get(key) != entry
 
@@ -440,7 +440,7 @@ class _Step:
     doc: MutableDocument | None
 
     def run(self, collection: DocumentCollection, session: ClientSession | None) -> bool:
-        """Return whether it was still what was read."""
+        """Return True if it was still what was read."""
         if self.expected is None and self.doc is not None:
             try:
                 collection.insert_one(self.doc, session=session)
@@ -523,6 +523,6 @@ def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> 
 
 
 def _has_transactions(client: MongoClient[MutableDocument]) -> bool:
-    """Return whether the server is a member of a replica set, or a router."""
+    """Return True if the server is a member of a replica set, or a router."""
     hello = client.admin.command("hello")
     return "setName" in hello or hello.get("msg") == "isdbgrid"

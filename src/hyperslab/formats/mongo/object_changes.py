@@ -189,7 +189,7 @@ def change_document(
 
 
 def _swap_document(collection: DocumentCollection, old: Meta, new: Meta, url: str) -> bool:
-    """Return whether the document was still the old one, and is the new one now.
+    """Return True if the document was still the old one, and is the new one now.
 
     Fields that stay are not sent: the time of the lease and signs of life change without a new version.
     """
@@ -213,7 +213,7 @@ def _flat_fields(meta: Meta) -> MutableDocument:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Return whether two values are the same in a document: there True is not 1, and order counts."""
+    """Return True if two values are the same in a document: there True is not 1, and order counts."""
     return bson.encode({"v": one}) == bson.encode({"v": other})
 
 
