@@ -258,7 +258,7 @@ def _finds_damage(place: CheckedDataset, settings: Settings) -> bool:
 
 _CORRUPT = "corrupt-chunk"
 # Chunks that one thread looks at in one go.
-_BATCH = 16
+CHUNKS_PER_MEND = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +323,7 @@ def _find_damaged_chunks(
                 mend = Mend(node, _CORRUPT, f"{error.said} [{error.key}, cells {cells}]", action)
                 damaged.append(_DamagedChunk(coords, bytes(stored), mend))
 
-    each_batch(work, batched(source.grid, _BATCH), settings.threads)
+    each_batch(work, batched(source.grid, CHUNKS_PER_MEND), settings.threads)
     return [] if doubtful else sorted(damaged, key=lambda each: each.coords)
 
 

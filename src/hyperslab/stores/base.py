@@ -73,25 +73,31 @@ class Stray:
 class StoreTraits:
     """What a store does better than the defaults of :class:`Store`: callers choose their way of working by it.
 
-    ``stamped``: ``stamp`` tells versions apart for little. ``ranges``: a part of a value costs less than the whole.
-    ``descriptors``: values are files of this machine. ``swaps``: ``put_if`` works. ``locks_nodes`` and
-    ``locks_chunks``: these locks keep other processes out. ``renames``: ``rename`` moves a folder at one stroke.
-    ``flushes``: one ``flush`` of all is cheaper than a durable write of each. ``puts_last``: ``put_last`` makes durable
-    what was stored before without being so. ``expels``: ``expel`` moves what is no value, too.
-    ``concurrency``: how many requests at once suit it, whatever the number of cores; None where calls are no requests.
+    Each flag says what it switches on, and by which method.
     """
 
     stamped: bool = False
+    """``stamp``: it tells versions of a value apart, and costs little."""
     ranges: bool = False
+    """``get_ranges``: a part of a value costs less than the whole."""
     descriptors: bool = False
+    """``descriptor``: values are files of this machine."""
     swaps: bool = False
+    """``put_if``: it works."""
     locks_nodes: bool = False
+    """``lock_node``: it keeps other processes out."""
     locks_chunks: bool = False
+    """``lock_chunks``: it keeps other processes out."""
     renames: bool = False
+    """``rename``: it moves a folder at one stroke."""
     flushes: bool = False
+    """``flush``: one of all is cheaper than a durable write of each."""
     puts_last: bool = False
+    """``put_last``: it makes durable what was stored before without being so."""
     expels: bool = False
+    """``expel``: it moves what is no value, too."""
     concurrency: int | None = None
+    """So many requests at once suit it, whatever the number of cores; None where calls are no requests (no method)."""
 
 
 _PLAIN = StoreTraits()

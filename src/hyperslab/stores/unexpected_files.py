@@ -104,7 +104,7 @@ _PARTIAL = re.compile(r"\.partial-([0-9a-f]{8}|[0-9a-f]{16})-(.+)", re.DOTALL).f
 _FORGOTTEN = 7 * 86400.0
 # So many times as long as a look through a folder took no other follows: writing many files costs 2 % more at most.
 _SPARED = 50
-_MOST = 1000  # folders that are remembered; with one more all are forgotten
+FOLDERS_LOOKED_AT = 1000  # folders that are remembered; with one more all are forgotten
 _looked: dict[str, tuple[float, float]] = {}
 
 
@@ -155,7 +155,7 @@ def remove_leftovers(path: str) -> None:
     for each in leftovers_of(path):
         with suppress(OSError):
             remove_leftover(each.path)
-    if len(_looked) >= _MOST:
+    if len(_looked) >= FOLDERS_LOOKED_AT:
         _looked.clear()
     _looked[folder] = time.monotonic(), time.thread_time() - spent
 

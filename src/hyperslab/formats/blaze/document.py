@@ -364,7 +364,7 @@ def field_at(dtype: NumpyDType, path: Field) -> NumpyDType | None:
 
 # Decoded bytes of a superchunk, and its chunks at the most, where nobody chose them.
 _SUPERCHUNK = 32 << 20
-_MOST = 1024
+CHUNKS_PER_SUPERCHUNK = 1024
 # Bytes of a chunk for an array of 1 MiB: carray's and bcolz's own figures (see `auto_chunks`).
 _BASE = {"blaze": 1024, "bcolz": 4096}
 _MIB = 1 << 20
@@ -431,7 +431,7 @@ def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: BlazeOption
     if options.superchunk is not None:
         return options.superchunk
     most = _SUPERCHUNK // max(1, rows * row_bytes(spec))
-    return min(_MOST, 1 << max(0, most.bit_length() - 1))
+    return min(CHUNKS_PER_SUPERCHUNK, 1 << max(0, most.bit_length() - 1))
 
 
 def _codec(request: ArraySpec) -> Codec:

@@ -62,9 +62,9 @@ def _decodes(column: Superchunks, data: memoryview) -> bool:
 
 
 # Files that one thread examines in one go: each may hold a superchunk of many MiB.
-_BATCH = 4
+FILES_PER_CHECK = 4
 # A chunk that is replaced this often while it is read is left to its writer.
-_TRIES = 5
+SUPERCHUNK_CHECK_TRIES = 5
 _DAMAGE = (CorruptChunk, FormatError)
 """Errors of damaged bytes; any other, of the store or of a codec that is not there, says nothing of the bytes."""
 _MANY = 1000
@@ -149,7 +149,7 @@ class _ColumnFiles:
             return
         for first, behind in _gaps(places, self._column.places):
             self._add_missing(first, behind)
-        each_batch(self._examine_files, batched(places, _BATCH), workers)
+        each_batch(self._examine_files, batched(places, FILES_PER_CHECK), workers)
         for name in others:
             problem = Problem(self._node, "foreign", f"{name} is no data file [key={keys.prefix}{name}]")
             self._found.append((1 << 62, Finding(problem, "take it out", take=keys.prefix + name)))
@@ -240,7 +240,7 @@ class _ColumnFiles:
     def _error(self, coords: tuple[int, ...], scratch: Block) -> HyperslabError | None:
         """Return the error of reading one version of a chunk; one that is replaced meanwhile is read again."""
         found = None
-        for _ in range(_TRIES):
+        for _ in range(SUPERCHUNK_CHECK_TRIES):
             stamp = self._column.stamp(coords)
             try:
                 self._column.read_into(coords, scratch)

@@ -37,7 +37,7 @@ from hyperslab.formats.bloscpack.preamble import (
 )
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.model.spec import Codec
-from hyperslab.stores.atomic_file import MOST, AtomicFile, Change, assemble, journal_bytes, patch_file
+from hyperslab.stores.atomic_file import JOURNAL_BYTES, AtomicFile, Change, assemble, journal_bytes, patch_file
 from hyperslab.stores.files import read_at, version_of, write_errors
 
 # -- the file as it is before the change ----------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Patch:
         """Add a change; return whether they are not yet too many to be held in memory, and in a journal."""
         self.changes.append((offset, data))
         self.nbytes += len(data)
-        return self.nbytes <= MOST
+        return self.nbytes <= JOURNAL_BYTES
 
 
 def commit(
@@ -239,7 +239,7 @@ def plan_patch(old: FileSnapshot, pending: PendingChunks, *, documents: bool) ->
         if sizes.chunk != preamble.header.chunk_size and min(table.found, sizes.count) > 1:
             return None
         plan.add(0, headers.render_header(new))
-    return plan if journal_bytes(plan.changes, old.size, plan.size) <= MOST else None
+    return plan if journal_bytes(plan.changes, old.size, plan.size) <= JOURNAL_BYTES else None
 
 
 def _takes_changes(old: FileSnapshot, pending: PendingChunks) -> bool:

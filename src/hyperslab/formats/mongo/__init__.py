@@ -96,7 +96,7 @@ _EMBEDDED = 255 << 10
 # The server takes and gives documents of 1 to 2 MiB quickest, as measured.
 _SEGMENT = 2 << 20
 # Less than the 16 MiB of a document, which says what the chunk is besides.
-_MOST = 15 << 20
+LARGEST_CHUNK_SIZE = 15 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,10 @@ def _limits(chunk_size: Any, embedded: Any) -> EmbeddingLimits:
     from hyperslab.formats.mongo.writer import EmbeddingLimits
 
     for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
-            raise Invalid(f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {_MOST}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_CHUNK_SIZE:
+            raise Invalid(
+                f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {LARGEST_CHUNK_SIZE}"
+            )
     return EmbeddingLimits(chunk_size, embedded)
 
 

@@ -34,10 +34,10 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_segment,
 )
 
-BATCH_BYTES = 8 << 20
+DOCUMENT_BATCH_BYTES = 8 << 20
 """Bytes of documents that are sent at a time; more of them cost the client time and the server memory."""
 # Keys in one $in: the query itself is a document, and the server walks its index once for each.
-_MOST_KEYS = 1000
+CHUNKS_PER_QUERY = 1000
 # The code of the server for an _id, or a unique key, that is there already.
 _DUPLICATE_KEY = 11000
 
@@ -75,7 +75,7 @@ def fetch_segments(
     its key. CorruptDocument.
     """
     found: dict[ChunkIndex, list[Segment]] = {}
-    for part in batched(chunks, _MOST_KEYS):
+    for part in batched(chunks, CHUNKS_PER_QUERY):
         if derived:
             for segment in _find_by_ids(collection, meta_id, name, part):
                 found.setdefault(segment.key[1], []).append(segment)
@@ -198,7 +198,7 @@ def fetch_heads(collection: DocumentCollection, meta_id: ObjectId, wanted: Docum
 
 
 def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[MutableDocument]]:
-    """Yield documents by about :data:`BATCH_BYTES` bytes."""
+    """Yield documents by about :data:`DOCUMENT_BATCH_BYTES` bytes."""
     batch: list[MutableDocument] = []
     nbytes = 0
     for doc in documents:
@@ -206,7 +206,7 @@ def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[Muta
         nbytes += (
             256 + len(doc.get("data", b"")) + len(doc.get("sparse_data", b"")) + len(doc.get("sparse_coords", b""))
         )
-        if nbytes >= BATCH_BYTES:
+        if nbytes >= DOCUMENT_BATCH_BYTES:
             yield batch
             batch, nbytes = [], 0
     if batch:

@@ -35,7 +35,7 @@ _PER_SECOND = 1 << 20
 _ORIGINAL_ID = "was"
 _NEXT_VERSION = {VERSION: {"$add": [{"$ifNull": [f"${VERSION}", 0]}, 1]}}
 # A reader may find that a change ended, or that another began, between two of its queries.
-_TRIES = 3
+UNDO_COPY_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +82,25 @@ def _read_entries(meta: DocumentCollection, meta_id: ObjectId) -> dict[Key, Undo
 
 
 class UndoView:
-    """The chunks that a reader takes from copies of their old documents: all that somebody changes, but its own
-    (``mine``)."""
+    """The chunks that a reader takes from copies of their old documents: all that somebody changes, but for
+    ``own_changes``: those of the reader's own handle."""
 
     def __init__(
         self,
         meta: DocumentCollection,
         meta_id: ObjectId,
         entries: Mapping[Key, UndoEntry],
-        mine: Mapping[Key, UndoEntry] | None = None,
+        own_changes: Mapping[Key, UndoEntry] | None = None,
     ) -> None:
         self._meta = meta
         self._meta_id = meta_id
         self._entries = entries
-        self._mine: Mapping[Key, UndoEntry] = {} if mine is None else mine
+        self._own_changes: Mapping[Key, UndoEntry] = {} if own_changes is None else own_changes
 
     def holds(self, key: Key) -> bool:
         """Return True if a chunk is being changed, as far as is known."""
         entry = self._entries.get(key)
-        return entry is not None and entry.count is not None and self._mine.get(key) != entry
+        return entry is not None and entry.count is not None and self._own_changes.get(key) != entry
 
     def fetch_all(
         self,
@@ -121,7 +121,7 @@ class UndoView:
 
     def _old(self, chunks: DocumentCollection, key: Key) -> list[Segment] | None:
         """Return the copies of a chunk's old documents; None once its change is done, and it is read from its place."""
-        for _ in range(_TRIES):
+        for _ in range(UNDO_COPY_TRIES):
             if not self.holds(key):
                 return None
             entry = self._entries[key]

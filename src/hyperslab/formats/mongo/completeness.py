@@ -167,7 +167,7 @@ EXCESS, SHAPE, DOCUMENT = "excess-bytes", "chunk-shape", "chunk-document"
 STRAY, EMBEDDED = "stray-documents", "embedded-and-stored"
 _HARMLESS = (DUPLICATES, STRAY)
 # Chunks whose copies are compared by one aggregation, of which the server sorts the bytes.
-_BATCH = 100
+CHUNKS_PER_SURVEY_QUERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class ObjectSurvey:
 
     def _doubles(self, found: Mapping[Key, list[tuple[Any, Any]]]) -> Iterator[ChunkFlaw]:
         rest = iter(found.items())
-        while some := dict(islice(rest, _BATCH)):
+        while some := dict(islice(rest, CHUNKS_PER_SURVEY_QUERY)):
             ids = [id for stored in some.values() for _, id in stored]
             differing = find_contradicting(self.chunks, self.meta.id, ids)
             for key, stored in some.items():

@@ -240,7 +240,7 @@ class Heartbeats:
     # Far less than the age at which an unfinished object counts as garbage (rules.GARBAGE_AGE, an hour).
     SECONDS = 60.0
     # Ids that are remembered, some 100 KiB; those of objects that are complete are never taken out one by one.
-    _MOST = 1000
+    OBJECTS_REMEMBERED = 1000
 
     def __init__(self) -> None:
         self._last: dict[ObjectId, float] = {}
@@ -248,7 +248,7 @@ class Heartbeats:
 
     def start(self, id: ObjectId) -> None:
         """Count from now."""
-        if len(self._last) > self._MOST:
+        if len(self._last) > self.OBJECTS_REMEMBERED:
             self._last.clear()
             self._has_forgotten = True
         self._last[id] = time.monotonic()

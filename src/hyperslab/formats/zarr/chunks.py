@@ -72,7 +72,7 @@ class ChunkKeys:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
         # ascending, so that two writers of the same chunks never wait for one another; writers of chunks whose keys
         # have one checksum queue without need, which is rare and does no harm
-        slots = sorted({crc32(self.key_of(place).encode()) for place in coords})
+        slots = sorted({crc32(self.key_of(each).encode()) for each in coords})
         return self.store.lock_chunks(self.folder, slots, timeout)
 
     def get(self, key: str, most: int | None = None) -> Any:
@@ -265,7 +265,7 @@ class KeyedChunks(StoredChunks):
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks."""
-        keys = [self._keys.chunk_key(place) for place in coords]
+        keys = [self._keys.chunk_key(each) for each in coords]
         # one flush of a folder makes all removals from it durable: only the last one of each folder asks for it
         last = {key.rpartition("/")[0]: key for key in keys}
         for key in keys:
@@ -382,9 +382,9 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
 def decode_fetched(stored: ChunkReader, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
     """Return chunks that were fetched, each in memory of its own; None for one that was never written."""
     blocks: list[Block | None] = []
-    for place in coords:
-        block = np.empty(grid.chunk_shape(place), spec.numpy_dtype)
-        blocks.append(block if stored.read_into(place, block) else None)
+    for each in coords:
+        block = np.empty(grid.chunk_shape(each), spec.numpy_dtype)
+        blocks.append(block if stored.read_into(each, block) else None)
     return blocks
 
 
@@ -426,8 +426,8 @@ class CasChunks(KeyedChunks):
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
         """Return one chunk, and what identifies this version of it."""
-        (place,) = coords
-        block, stamp = self.read_newer(place)
+        (single,) = coords
+        block, stamp = self.read_newer(single)
         return [block], stamp
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: object) -> None:

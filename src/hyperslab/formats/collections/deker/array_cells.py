@@ -35,9 +35,9 @@ from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.files import READ, pread_into, read_error, write_errors
 
 # Files that are kept open: each takes a descriptor, of which a process has few.
-_MOST_OPEN = 64
+DEKER_FILES_OPEN = 64
 # Files in one piece of which it is remembered where their cells lie.
-_MOST_FLAT = 1 << 14
+DEKER_FILES_REMEMBERED = 1 << 14
 
 
 class OpenFiles:
@@ -60,10 +60,10 @@ class OpenFiles:
         opened = open_file(path)
         with self._lock:
             self._files[path] = opened
-            while len(self._files) > _MOST_OPEN:
+            while len(self._files) > DEKER_FILES_OPEN:
                 self._files.popitem(last=False)
             if isinstance(opened.cells, ContiguousDekerCells) and opened.cells.offset is not None:
-                if len(self._contiguous) >= _MOST_FLAT:
+                if len(self._contiguous) >= DEKER_FILES_REMEMBERED:
                     self._contiguous.clear()
                 self._contiguous[path] = opened.stamp, opened.cells.offset, opened.shape, opened.dtype
         return opened

@@ -273,7 +273,7 @@ def _damage(path: str) -> Iterator[None]:
 
 
 # Bytes that are read at once though few of them may be wanted: less than another call costs.
-_GAP = 64 << 10
+DEKER_READ_GAP = 64 << 10
 
 
 # Bytes of the blocks that a large array is read and written by, so that threads share the work.
@@ -323,7 +323,7 @@ class ContiguousDekerCells(ContiguousCells):
     def _read(self, start: int, strides: tuple[int, ...], out: Block) -> None:
         """Cells whose bytes are ``strides`` apart: their whole span at once, or axis by axis where that is wide."""
         span = self._stored.itemsize + sum([(n - 1) * step for n, step in zip(out.shape, strides, strict=True)])
-        if out.ndim and span > max(_GAP, 2 * out.size * self._stored.itemsize):
+        if out.ndim and span > max(DEKER_READ_GAP, 2 * out.size * self._stored.itemsize):
             for place in range(len(out)):
                 self._read(start + place * strides[0], strides[1:], out[place : place + 1].reshape(out.shape[1:]))
             return
