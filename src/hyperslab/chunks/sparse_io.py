@@ -25,7 +25,7 @@ from hyperslab.model.coo import Coo, Numbers, same_bits
 from hyperslab.model.spec import ArraySpec
 
 SPARSE_CHUNKS_PER_BATCH = 64  # chunks that one thread takes at a time
-_LARGE = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
+LARGE_SPARSE_CHUNK_BYTES = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
 CHUNKS_NOT_ASKED_FOR = 64  # chunks that are written though they hold nothing, rather than asking which are stored
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def read_dense(
     cache: BlockCache | None = None,
 ) -> None:
     """Do :func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
-    if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > _LARGE:
+    if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > LARGE_SPARSE_CHUNK_BYTES:
         require(out.nbytes, settings.memory_limit)
         read(source, plan, fill, settings).put_into(out)
     else:

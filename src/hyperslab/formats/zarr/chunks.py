@@ -293,7 +293,7 @@ class KeyedChunks(StoredChunks):
         return self._keys.stored_sizes(map(self._keys.chunk_key, coords))
 
 
-_SLAB = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
+SLAB_BYTES = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
 
 
 class UncompressedChunks(KeyedChunks):
@@ -353,11 +353,11 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
     time."""
     itemsize = out.dtype.itemsize
     # the first axis of which one row fits a slab
-    axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= _SLAB), len(shape) - 1)
+    axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= SLAB_BYTES), len(shape) - 1)
     row = prod(shape[axis + 1 :]) * itemsize
     rows = within[axis]
     step = rows.step or 1
-    taken = max(1, _SLAB // (row * step))  # rows of the result in one slab
+    taken = max(1, SLAB_BYTES // (row * step))  # rows of the result in one slab
     scratch = np.empty((min(taken * step, shape[axis]), *shape[axis + 1 :]), out.dtype)
     raw = scratch.reshape(-1).view(np.uint8).data
     rest = within[axis + 1 :]

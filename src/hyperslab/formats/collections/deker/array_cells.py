@@ -36,6 +36,8 @@ from hyperslab.stores.files import READ, pread_into, read_error, write_errors
 
 # Files that are kept open: each takes a descriptor, of which a process has few.
 DEKER_FILES_OPEN = 64
+# A file that is replaced or half-written so often while it is read has a writer that never rests.
+DEKER_FILE_TRIES = 3
 # Files in one piece of which it is remembered where their cells lie.
 DEKER_FILES_REMEMBERED = 1 << 14
 
@@ -151,7 +153,7 @@ class FileCells(ChunkReader):
     def _retry_if_changed(self, work: Callable[[], bool]) -> bool:
         # A writer of the peer changes a file in place: what is damaged may be half-written, and is read anew when the
         # file's stamp tells of a change.
-        for _ in range(3):
+        for _ in range(DEKER_FILE_TRIES):
             path = self.opened.path
             try:
                 return work()

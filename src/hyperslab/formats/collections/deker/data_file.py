@@ -277,7 +277,7 @@ DEKER_READ_GAP = 64 << 10
 
 
 # Bytes of the blocks that a large array is read and written by, so that threads share the work.
-_BLOCK = 4 << 20
+DEKER_BLOCK_BYTES = 4 << 20
 
 
 def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -286,7 +286,7 @@ def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     blocks = list(shape)
     for axis, length in enumerate(shape):
         inner = prod(shape[axis + 1 :]) * itemsize
-        blocks[axis] = min(length, max(1, _BLOCK // max(1, inner)))
+        blocks[axis] = min(length, max(1, DEKER_BLOCK_BYTES // max(1, inner)))
         if blocks[axis] > 1:
             break
     return tuple(blocks)
