@@ -140,7 +140,7 @@ def _in_its_group(
 
 
 def _is_there(where: Location, key: str) -> bool:
-    """Return whether a value is stored under the key at this place."""
+    """Return True if a value is stored under the key at this place."""
     with suppress(HyperslabError):
         store = where.store(read_only=True)
         return store.size(key) is not None

@@ -63,7 +63,7 @@ def test_blocks_are_numpys_mask(few: int, data: st.DataObject) -> None:
     array = stored(values, data.draw(chunk_grids(shape, varying=False)))
     region = data.draw(unions(shape))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(region_reading, "_FEW", few)
+        patch.setattr(region_reading, "CELLS_LISTED_AT_ONCE", few)
         found = read_region(cells_of(array), region)
     expected = masked(values, region)
     assert found.dtype == expected.dtype
@@ -247,7 +247,7 @@ def test_a_region_that_does_not_fit_in_memory_is_refused(tmp_path: Path) -> None
 
 def test_blocks_that_cut_each_other_into_parts_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of a few lines can say boxes whose union has more parts than any memory."""
-    monkeypatch.setattr(spans, "_MOST", 1 << 12)
+    monkeypatch.setattr(spans, "MOST_CUTS", 1 << 12)
     rank, sides = 6, np.random.default_rng(1).integers(0, 50, (60, 2, 6))
     boxes = [(tuple(low.tolist()), tuple((low + 20 + more).tolist())) for low, more in sides]
     array = hs.create(MemoryStore(), format="zarr3").create_array("a", shape=(120,) * rank, dtype="i1")

@@ -31,7 +31,7 @@ def go_and_return(made: Path, there: Path | str, folder: Path, route: str) -> No
 
 
 def is_about(told: str, node: str) -> bool:
-    """Return whether a loss at one node tells of another: what is left out takes all below it along."""
+    """Return True if a loss at one node tells of another: what is left out takes all below it along."""
     return node == told or node.startswith(f"{told}/")
 
 

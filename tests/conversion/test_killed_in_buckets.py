@@ -50,7 +50,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_whole(url: str, source: Path, s3: S3) -> bool:
-    """Return whether the target is there; half of it is nothing that opens."""
+    """Return True if the target is there; half of it is nothing that opens."""
     try:
         assert not hs.diff(source, url, storage_options=(None, s3.options))
     except (FormatError, NotFound):

@@ -1,24 +1,36 @@
-"""Every module, and every function of the tables, that the page on the architecture names is there."""
+"""The page on the architecture is held to the code: its names are there, its numbers are right, and its tables of reads
+are compared with the calls of real reads."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import numpy as np
 import pytest
+
+import hyperslab as hs
+from hyperslab.database import AttributeSchema, Client, DimensionSchema, VArraySchema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
 FOLDERS = {path.stem for path in (Path(__file__).parents[2] / "src" / "hyperslab").iterdir()}
 MODULES = sorted(
     {name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", PAGE) if name.split(".")[0] in FOLDERS}
 )
-STEPS = re.findall(r"^\| `([a-z_0-9.]+)` \| `([A-Za-z_0-9.]+)` \|", PAGE, re.MULTILINE)
+ROW = r"^\| `([a-z_0-9.]+)` \| `([A-Za-z_0-9.]+)` \| (.*) \|$"
+STEPS = [row[:2] for row in re.findall(ROW, PAGE, re.MULTILINE)]
+NUMBERS = re.findall(r"^\| `([A-Za-z_.]+)` \| `([a-z_0-9.]+)` \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
 def test_names_are_found() -> None:
-    assert len(MODULES) > 40 and len(STEPS) > 10
+    assert len(MODULES) > 40 and len(STEPS) > 80 and len(NUMBERS) > 40
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -28,4 +40,146 @@ def test_the_module_is_there(name: str) -> None:
 
 @pytest.mark.parametrize(("module", "function"), STEPS)
 def test_the_function_is_there(module: str, function: str) -> None:
-    assert callable(reduce(getattr, function.split("."), import_module(f"hyperslab.{module}")))
+    found = reduce(getattr, function.split("."), import_module(f"hyperslab.{module}"))
+    assert callable(found) or isinstance(found, property)
+
+
+@pytest.mark.parametrize(("name", "module", "value"), NUMBERS)
+def test_the_number_is_right(name: str, module: str, value: str) -> None:
+    number, _, unit = value.strip().partition(" ")
+    assert reduce(getattr, name.split("."), import_module(f"hyperslab.{module}")) == int(number) * UNITS[unit]
+
+
+# -- tables of reads, compared with calls -----------------------------------------------------------------------------
+
+Step = tuple[str, str]
+
+
+def steps_of(title: str) -> dict[Step, set[str]]:
+    """Return the rows of the table below a heading, or of the one whose last column is named so, with the system calls
+    that each of them names."""
+    if f"\n## {title}\n" in PAGE:
+        part = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    else:
+        part = PAGE.partition(f"| {title} |\n")[2]
+        assert part, title
+        part = "|" + part
+    table = re.search(r"(?:^\|.*\n)+", part, re.MULTILINE)
+    assert table is not None
+    rows = re.findall(ROW, table[0], re.MULTILINE)
+    return {(module, function): set(re.findall(r"`os\.([a-z]+)`", text)) for module, function, text in rows}
+
+
+class Calls:
+    """The functions of hyperslab in the order of their first calls, and each system call with those it came from."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        self.order: list[Step] = []
+        self.system: list[tuple[str, list[Step]]] = []
+        stack: list[Step] = []
+
+        def note(frame: FrameType, event: str, arg: Any) -> None:
+            if event == "call":
+                module = frame.f_globals.get("__name__", "")
+                stack.append((module.removeprefix("hyperslab."), frame.f_code.co_qualname))
+                if stack[-1] not in self.order:
+                    self.order.append(stack[-1])
+            elif event == "return" and stack:
+                stack.pop()
+            elif event == "c_call" and getattr(arg, "__module__", None) == "posix" and arg.__name__ != "fspath":
+                self.system.append((arg.__name__, list(stack)))
+
+        sys.setprofile(note)
+        try:
+            read()
+        finally:
+            sys.setprofile(None)
+
+
+def compare_order(steps: dict[Step, set[str]], calls: Calls) -> None:
+    """Compare the rows with the functions that were called, in their order."""
+    assert len(steps) > 3
+    assert [step for step in calls.order if step in steps] == list(steps)
+
+
+def compare_system_calls(steps: dict[Step, set[str]], calls: Calls) -> None:
+    """Compare the system calls of each row with those that its function made, itself or by functions without a row."""
+    made: dict[Step | None, set[str]] = {}
+    for name, stack in calls.system:
+        step = next((each for each in reversed(stack) if each in steps), None)
+        made.setdefault(step, set()).add(name)
+    assert made == {step: names for step, names in steps.items() if names}
+
+
+@pytest.fixture
+def arrays(tmp_path: Path) -> Path:
+    """A dataset with a sharded array and another one; both were read, so that libraries are loaded."""
+    data = np.arange(64 * 64, dtype=np.int32).reshape(64, 64) % 91
+    root = hs.create(tmp_path / "a.zarr")
+    root.create_array("sharded", data=data, chunks=(8, 8), shards=(32, 32), dims=("y", "x"), codec="blosc")
+    root.create_array("plain", data=data, chunks=(8, 8), dims=("y", "x"), codec="blosc")
+    read = hs.open(tmp_path / "a.zarr")
+    assert (read["sharded"][:3] == data[:3]).all() and (read["plain"][:3] == data[:3]).all()
+    return tmp_path / "a.zarr"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the page names Linux's system calls")
+@pytest.mark.parametrize(
+    ("title", "name", "key"),
+    [
+        ("One read of a sharded Zarr array", "sharded", np.s_[0:16, 0:12]),
+        ("One read of an unsharded Zarr array", "plain", np.s_[0:5, 0:5]),
+    ],
+)
+def test_a_read_of_an_array_is_as_its_table_says(title: str, name: str, key: Any, arrays: Path) -> None:
+    array, steps = hs.open(arrays)[name], steps_of(title)
+    calls = Calls(lambda: array[key])
+    compare_order(steps, calls)
+    compare_system_calls(steps, calls)
+
+
+def test_a_read_of_a_whole_shard_is_as_its_table_says(arrays: Path) -> None:
+    array = hs.open(arrays)["sharded"]
+    calls = Calls(lambda: array[0:32, 0:32])
+    compare_order(steps_of("what it does in a whole shard"), calls)
+    assert ("formats.zarr.shards", "ShardedChunks._from_ranges") not in calls.order
+
+
+@pytest.mark.parametrize(("wanted", "whole"), [(128, True), (127, False), (64, False)])
+def test_half_of_a_shard_is_fetched_whole(wanted: int, whole: bool, tmp_path: Path) -> None:
+    root = hs.create(tmp_path / "a.zarr")
+    root.create_array("x", data=np.arange(256), chunks=(1,), shards=(256,), dims=("x",))
+    array = hs.open(tmp_path / "a.zarr")["x"]
+    calls = Calls(lambda: array[:wanted])
+    assert (("formats.zarr.shards", "ShardedChunks._from_ranges") in calls.order) is not whole
+
+
+@pytest.mark.parametrize("layout", ["hyperslab", "deker"])
+def test_a_read_of_tiles_is_as_its_table_says(layout: Any, tmp_path: Path) -> None:
+    if layout == "deker":
+        pytest.importorskip("h5py")
+    dimensions = [DimensionSchema("y", size=64), DimensionSchema("x", size=64)]
+    key = [AttributeSchema("n", int, primary=True)]
+    schema = VArraySchema(dimensions=dimensions, dtype=np.float32, attributes=key, vgrid=(2, 2))
+    with Client(f"file://{tmp_path}/store", durable=False) as client:
+        made = client.create_collection("c", schema, layout=layout)
+        made.create({"n": 1})[:].update(np.ones((64, 64), np.float32))
+    with Client(f"file://{tmp_path}/store", mode="r", workers=1) as client:
+        array = client.get_collection("c").filter({"n": 1}).first()
+        calls = Calls(lambda: array[0:8, 0:64].read())
+    column = {"hyperslab": "what it does in our own layout", "deker": "what differs in DEKER's layout"}[layout]
+    steps = steps_of(column)
+    compare_order(steps, calls)
+    if layout == "deker" and sys.platform == "linux":
+        steps |= {("database.arrays", "Array._exists"): {"stat", "lstat"}}
+        named = {name for names in steps.values() for name in names}
+        assert {name for name, _ in calls.system} <= named
+
+
+def test_a_read_of_mongodb_is_as_its_table_says(mongo: Any) -> None:
+    where = f"{mongo.url}/architecture?collection=c"
+    with hs.create(f"{where}#obj") as root:
+        root.create_array("v", data=np.arange(64.0 * 64).reshape(64, 64), chunks=(16, 16), dims=("y", "x"))
+    array = hs.open(where)["obj/v"]
+    calls = Calls(lambda: array[0:20, 0:20])
+    compare_order(steps_of("One read of a MongoDB object"), calls)

@@ -12,7 +12,7 @@ from hyperslab.testing.selections import random_key, random_shape
 @pytest.mark.parametrize("arrays", [20, pytest.param(600, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("slab", [1, 64, 1 << 18])
 def test_the_cells_are_numpys(tmp_path, monkeypatch, slab, arrays):
-    monkeypatch.setattr(zarr_chunks, "_SLAB", slab)
+    monkeypatch.setattr(zarr_chunks, "SLAB_BYTES", slab)
     rng = np.random.default_rng(slab)
     met = 0
     for number in range(arrays):

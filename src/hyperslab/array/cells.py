@@ -26,8 +26,8 @@ from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Region, Selection
 
-_MANY = 1 << 16  # cells along an axis from which its plan may be large
-_ENTRY = 400  # bytes that a plan takes for one chunk of one axis
+CELLS_OF_LARGE_PLAN = 1 << 16  # cells along an axis from which its plan may be large
+PLAN_ENTRY_BYTES = 400  # bytes that a plan takes for one chunk of one axis
 
 
 class CellAccess:
@@ -133,9 +133,9 @@ class CellAccess:
     def _plan(self, region: Region) -> Plan:
         """Return the plan, once it is known that its entries fit (one per chunk along each axis, at most one per
         cell)."""
-        if max(region.shape, default=0) > _MANY:
+        if max(region.shape, default=0) > CELLS_OF_LARGE_PLAN:
             entries = sum([min(axis.count, cut.count) for axis, cut in zip(region.axes, self.grid.axes, strict=True)])
-            require(entries * _ENTRY, self.settings.memory_limit)
+            require(entries * PLAN_ENTRY_BYTES, self.settings.memory_limit)
         return make_plan(region, self.grid)
 
     def as_cells(self, value: object) -> Values:

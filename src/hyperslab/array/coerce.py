@@ -48,7 +48,7 @@ def as_rows(value: object, dtype: NumpyDType) -> Values:
 
 
 def has_fields(value: object) -> bool:
-    """Return whether a value of NumPy has rows for cells."""
+    """Return True if a value of NumPy has rows for cells."""
     return isinstance(value, np.ndarray | np.void) and value.dtype.names is not None
 
 

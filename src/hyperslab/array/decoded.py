@@ -26,7 +26,7 @@ from hyperslab.model.spec import ArraySpec
 
 
 def is_text(session: OpenDataset, path: str, spec: ArraySpec) -> bool:
-    """Return whether cells are chars, as netCDF has them, that are texts along the last dimension.
+    """Return True if cells are chars, as netCDF has them, that are texts along the last dimension.
 
     They are when nothing else uses that dimension than bytes that end in it, and it has no coordinate.
     """
@@ -134,7 +134,7 @@ class Decoded:
 
     @property
     def is_packed(self) -> bool:
-        """Return whether stored numbers are others than those that the units speak of: scaled, shifted or unsigned
+        """Return True if stored numbers are others than those that the units speak of: scaled, shifted or unsigned
         ones.
         """
         how = self._how

@@ -290,6 +290,6 @@ def _chunks_text(chunks: Chunks) -> str:
 
 
 def is_quickly_sized(url: str, spec: ArraySpec) -> bool:
-    """Return whether the stored size of an array of a dataset is told without network and by few listings."""
+    """Return True if the stored size of an array of a dataset is told without network and by few listings."""
     remote = "://" in url and not url.startswith(("file://", "memory://", "zip://"))
     return not remote and not spec.problem and Grid.of(spec.shape, spec.chunks).size <= MOST_LISTED

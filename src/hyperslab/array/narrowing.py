@@ -71,7 +71,7 @@ def text_room(dtype: NumpyDType) -> int:
 
 
 def is_missing(cell: object) -> bool:
-    """Return whether a cell among text is none: None, NaN, or what pandas writes for it."""
+    """Return True if a cell among text is none: None, NaN, or what pandas writes for it."""
     if isinstance(cell, float | np.floating):
         return bool(np.isnan(cell))
     return cell is None or type(cell).__name__ in _MISSING

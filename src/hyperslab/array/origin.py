@@ -50,7 +50,7 @@ class DatasetVersion:
         self.now = (_process.name, next(_process.moments))
 
     def knows(self, moment: tuple[str, int]) -> bool:
-        """Return whether that state, or a later one, is known."""
+        """Return True if that state, or a later one, is known."""
         process, number = moment
         return self.seen.get(process, -1) >= number
 
@@ -68,7 +68,7 @@ class DatasetRef:
 
     @property
     def lives_here(self) -> bool:
-        """Return whether it is in the memory of this process."""
+        """Return True if it is in the memory of this process."""
         return self.where.scheme in ("memory", "store")
 
     def __reduce__(self) -> tuple[object, ...]:

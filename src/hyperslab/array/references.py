@@ -64,7 +64,7 @@ def _cells(values: Values, fields: tuple[tuple[str | None, type], ...]) -> Itera
 
 
 def holds_references(value: object) -> bool:
-    """Return whether it is a reference, or lists whose first cells, but for those that are None, are some."""
+    """Return True if it is a reference, or lists whose first cells, but for those that are None, are some."""
     return isinstance(_first(value), REFERENCES)
 
 

@@ -22,7 +22,7 @@ from hyperslab.selection import region as plain
 from hyperslab.selection.region_bounds import is_of_scalar, region_shape, require_fits
 from hyperslab.selection.spans import Span, Spans, coordinates, count, spans_of_boxes
 
-_FEW = 1 << 16  # cells (positions, along the last axis) that are listed at a time
+CELLS_LISTED_AT_ONCE = 1 << 16  # cells (positions, along the last axis) that are listed at a time
 
 
 def read_region(cells: CellAccess, region: Region) -> Values:
@@ -110,7 +110,7 @@ def _groups(spans: Spans, many: int) -> Iterator[Spans]:
     size = 0
     for span in spans:
         own = count((span,)) * (many if span.inner else 1)
-        if group and size + own > _FEW:
+        if group and size + own > CELLS_LISTED_AT_ONCE:
             yield tuple(group)
             group, size = [], 0
         group.append(span)

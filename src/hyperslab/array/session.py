@@ -110,12 +110,12 @@ class OpenDataset:
 
     @property
     def is_unopened(self) -> bool:
-        """Return whether it was unpickled and not used yet."""
+        """Return True if it was unpickled and not used yet."""
         return self.moment is not None and self.shared is None
 
     @property
     def is_written_whole(self) -> bool:
-        """Return whether what is written is there when it is closed, and not before, as in a zip or a netCDF file;
+        """Return True if what is written is there when it is closed, and not before, as in a zip or a netCDF file;
         others can then not write to it, unless it has a place of its own until then.
         """
         zipped = self.origin is not None and self.origin.where.scheme == "zip"

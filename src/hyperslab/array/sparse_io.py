@@ -18,7 +18,7 @@ _SLAB = 64 << 20  # bytes of a sparse array that are dense at a time where chunk
 
 
 def is_sparse(value: Any) -> bool:
-    """Return whether the value may be an array of the package ``sparse``, which only those look at more closely."""
+    """Return True if the value may be an array of the package ``sparse``, which only those look at more closely."""
     return type(value).__module__.startswith("sparse.")
 
 

@@ -43,7 +43,7 @@ class Clock:
 
     @property
     def is_real(self) -> bool:
-        """Return whether dates of the calendar are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
+        """Return True if dates of the calendar are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
         return calendar_name(self.calendar) in REAL
 
 
@@ -67,8 +67,8 @@ def clock(attrs: Attrs) -> Clock | None:
 
 
 def duration(attrs: Attrs) -> Duration | None:
-    """Return durations are told by an attribute ``dtype`` of ``timedelta64[...]`` beside the units, as xarray writes
-    it."""
+    """Return the unit and fineness of durations, None for other numbers. An attribute ``dtype`` of
+    ``timedelta64[...]`` beside the units tells durations, as xarray writes it."""
     kind = attrs.get("dtype")
     if not is_span(attrs) or not isinstance(kind, str) or not kind.startswith("timedelta64"):
         return None
@@ -80,7 +80,7 @@ def duration(attrs: Attrs) -> Duration | None:
 
 
 def is_span(attrs: Attrs) -> bool:
-    """Return whether the units are a plain length of time, such as ``days``."""
+    """Return True if the units are a plain length of time, such as ``days``."""
     units = attrs.get("units")
     return isinstance(units, str) and units.rstrip("\0") in SPANS
 

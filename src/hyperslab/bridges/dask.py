@@ -39,7 +39,7 @@ from hyperslab.stores import counting
 
 
 def is_dask_array(value: Any) -> bool:
-    """Return whether the value is a dask array; dask is not imported to find out."""
+    """Return True if the value is a dask array; dask is not imported to find out."""
     kind = type(value)  # a Delayed claims to have every attribute
     return hasattr(kind, "__dask_graph__") and hasattr(kind, "numblocks") and hasattr(kind, "map_blocks")
 
@@ -51,7 +51,7 @@ def check_travel(handle: Any) -> None:
 
 
 def _is_elsewhere() -> bool:
-    """Return whether tasks are run by other processes."""
+    """Return True if tasks are run by other processes."""
     return getattr(_scheduler(), "__module__", None) in ("distributed.client", "dask.multiprocessing")
 
 
@@ -288,7 +288,7 @@ def _broadcast(data: Any, view: View, compute: bool) -> Any:
 
 
 def is_known(data: Any) -> bool:
-    """Return whether dask knows the lengths of all blocks."""
+    """Return True if dask knows the lengths of all blocks."""
     return not any(math.isnan(size) for cuts in data.chunks for size in cuts)
 
 

@@ -40,13 +40,13 @@ class Source:
 
 
 def is_made_of(data: Any, url: str) -> bool:
-    """Return whether a dask array reads cells of the dataset at ``url``."""
+    """Return True if a dask array reads cells of the dataset at ``url``."""
     found = _by_expression(data) if hasattr(data, "expr") else _by_layer(data.__dask_graph__())
     return any(place[0] == _true(url) for values in found.values() for place, _ in values)
 
 
 def check_source(data: Any, view: View) -> bool:
-    """Return whether the data is made of the array that it is for.
+    """Return True if the data is made of the array that it is for.
 
     Invalid when blocks would be read after others were written over what they are made of.
     """
@@ -146,7 +146,7 @@ def _of_place(sources: Sources, place: Place) -> dict[str, set[Sizes | None]]:
 
 
 def _is_all(view: View) -> bool:
-    """Return whether the view is the array, cell by cell."""
+    """Return True if the view is the array, cell by cell."""
     forward = all(isinstance(part, Range) and part.step == 1 for part in view.selection.region.axes)
     return forward and view.selection.middle is None and view.shape == view.cells.spec.shape
 

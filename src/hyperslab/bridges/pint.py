@@ -8,7 +8,7 @@ from hyperslab.bridges.extras import imported, library
 
 
 def is_quantity(value: Any) -> bool:
-    """Return whether the value is a Quantity, of any registry; pint is not imported to find out."""
+    """Return True if the value is a Quantity, of any registry; pint is not imported to find out."""
     pint = imported("pint")
     return pint is not None and isinstance(value, pint.Quantity)
 

@@ -12,18 +12,18 @@ from hyperslab.model.coo import Coo, Numbers
 
 
 def is_sparse(value: Any) -> bool:
-    """Return whether the value is an array of the ``sparse`` package, of any layout; that is not imported for it."""
+    """Return True if the value is an array of the ``sparse`` package, of any layout; that is not imported for it."""
     package = imported("sparse")
     return package is not None and isinstance(value, package.SparseArray)
 
 
 def is_sparse_in_blocks(value: Any) -> bool:
-    """Return whether the value is a dask array that says that its blocks are sparse."""
+    """Return True if the value is a dask array that says that its blocks are sparse."""
     return is_dask_array(value) and is_sparse(getattr(value, "_meta", None))
 
 
 def is_any_sparse(value: Any) -> bool:
-    """Return whether the value is sparse, or a dask array of sparse blocks."""
+    """Return True if the value is sparse, or a dask array of sparse blocks."""
     return is_sparse(value) or is_sparse_in_blocks(value)
 
 

@@ -121,7 +121,7 @@ class ZarrStore(Store):
         return list(await asyncio.gather(*wanted))
 
     async def exists(self, key: str) -> bool:
-        """Return whether there is a value."""
+        """Return True if there is a value."""
         return await asyncio.to_thread(lambda: self._store.size(key) is not None)
 
     async def set(self, key: str, value: Buffer) -> None:

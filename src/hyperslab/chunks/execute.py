@@ -74,11 +74,11 @@ class ShardErrors:
 
 def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
     """Cut pieces into runs of up to ``most`` that follow each other as neighbours along the last axis."""
-    places = [piece[0] for piece in pieces]
+    coords = [piece[0] for piece in pieces]
     start = 0
     for i in range(1, len(pieces)):
-        *row, last = places[i - 1]
-        if places[i] != (*row, last + 1) or i - start == most:
+        *row, last = coords[i - 1]
+        if coords[i] != (*row, last + 1) or i - start == most:
             yield pieces[start:i]
             start = i
     yield pieces[start:]
@@ -96,7 +96,7 @@ def full(strip: Sequence[Piece], width: int) -> slice:
 
 
 def lies_contiguous(shape: tuple[int, ...], out: np.ndarray) -> bool:
-    """Return whether a block of this shape within ``out`` is C-contiguous there."""
+    """Return True if a block of this shape within ``out`` is C-contiguous there."""
     step = out.itemsize
     for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
         if size > 1 and stride != step:
@@ -105,15 +105,24 @@ def lies_contiguous(shape: tuple[int, ...], out: np.ndarray) -> bool:
     return True
 
 
-_SERIAL = MEBIBYTE // 2  # decoded bytes below which starting threads costs more than it saves
-_SERIAL_SMALL = 16 * MEBIBYTE  # the same for small chunks: the threads wait for each other between them
-_LARGE = MEBIBYTE // 4  # decoded bytes from which a chunk is not small
-_BATCH = 4 * MEBIBYTE  # decoded bytes that one thread takes at a time, so that all come to an end together
-_DURABLE = 64 * MEBIBYTE  # the same where a writer waits for the medium after each batch
-_STRIP = MEBIBYTE  # decoded bytes of neighbouring chunks that are copied into the result together
-_NEIGHBOURS = 8  # more of them would not make the copy cheaper
-_FEW = 2 * _NEIGHBOURS  # pieces of a batch for which it is not worth the preparation
-_MOST = 64  # chunks that one thread takes at a time
+# Decoded bytes of a read or write below which starting threads costs more than it saves.
+SERIAL_BYTES = MEBIBYTE // 2
+# The same for small chunks: the threads wait for each other between them.
+SERIAL_BYTES_OF_SMALL_CHUNKS = 16 * MEBIBYTE
+# Decoded bytes from which a chunk is not small.
+SMALL_CHUNK_BYTES = MEBIBYTE // 4
+# Decoded bytes that one thread takes at a time: few enough that all threads come to an end together.
+BATCH_BYTES = 4 * MEBIBYTE
+# The same where a writer waits for the medium after each batch: many, so that it waits seldom.
+DURABLE_BATCH_BYTES = 64 * MEBIBYTE
+# Decoded bytes of neighbouring chunks that are copied into the result together: they stay in the processor's cache.
+STRIP_BYTES = MEBIBYTE
+# Chunks that are copied together: more of them would not make the copy cheaper.
+CHUNKS_PER_STRIP = 8
+# Pieces of a batch up to which the preparation of strips costs more than it saves.
+PIECES_WITHOUT_STRIPS = 2 * CHUNKS_PER_STRIP
+# Chunks that one thread takes at a time, however small: what is fetched of all of them is in memory at once.
+CHUNKS_PER_BATCH = 64
 
 _NO_CACHE = BlockCache(0)
 
@@ -128,13 +137,13 @@ def read(
     settings: Settings = DEFAULTS,
     cache: BlockCache | None = None,
     *,
-    owner: ChunkSource | None = None,
+    cached_under: ChunkSource | None = None,
     errors: ShardErrors | None = None,
 ) -> None:
     """Put the plan's cells into ``out`` (of the plan's shape); chunks that were never written give ``fill`` (0-d).
 
-    Where ``source`` is a snapshot: ``owner``, of which source (its blocks are cached under that one), and ``errors``,
-    where those of single shards are collected.
+    Where ``source`` is a snapshot: ``cached_under``, the source that it is a snapshot of, under which decoded chunks
+    are cached, and ``errors``, where those of single shards are collected.
     """
     count = len(plan)
     if not count:
@@ -145,10 +154,14 @@ def read(
         return
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
-    reader = _BatchReader(source, plan, out, fill, cache, source if owner is None else owner)
-    if count > _MOST and traits.fetches_outer and plan.grid.outer is not None:
+    reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
+    if count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
-    workers = min(settings.threads, count) if count * nbytes > (_SERIAL if nbytes >= _LARGE else _SERIAL_SMALL) else 1
+    workers = (
+        min(settings.threads, count)
+        if count * nbytes > (SERIAL_BYTES if nbytes >= SMALL_CHUNK_BYTES else SERIAL_BYTES_OF_SMALL_CHUNKS)
+        else 1
+    )
     if traits.concurrency is not None:  # so many requests at once suit its store
         # Rounded up to a power of two: there is a pool of threads for each number of workers, and few shall be made.
         workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())
@@ -157,11 +170,11 @@ def read(
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
         work = counting.telling(work, out.nbytes / count)
-    if count == 1 or (workers == 1 and plan.grid.outer is None and count <= _MOST):
+    if count == 1 or (workers == 1 and plan.grid.outer is None and count <= CHUNKS_PER_BATCH):
         work(list(plan))
         return
-    size = max(1, min(_MOST, _BATCH // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
-    groups = batches(plan, size, _MOST, across=traits.fetches_across)
+    size = max(1, min(CHUNKS_PER_BATCH, BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
+    groups = batches(plan, size, CHUNKS_PER_BATCH, across=traits.fetches_across)
     each_batch(work if errors is None else errors.collect(work), groups, workers)
 
 
@@ -176,7 +189,7 @@ def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Setti
         if _is_fetched_whole(source, plan, wanted, nbytes, settings):
             total += 1
         else:
-            total += 1 + -(-wanted // _MOST)
+            total += 1 + -(-wanted // CHUNKS_PER_BATCH)
     return total
 
 
@@ -186,7 +199,7 @@ def _is_fetched_whole(source: ChunkSource, plan: Plan, wanted: int, nbytes: int,
     members = prod(plan.grid.members)
     if 2 * wanted < members:
         return False
-    if wanted <= _MOST:
+    if wanted <= CHUNKS_PER_BATCH:
         return True
     if not source.traits.fetches_outer:
         return False
@@ -246,7 +259,7 @@ def _read_snapshots(
     try:
         for snapshot in snapshots:
             errors = ShardErrors(len(shards), plan.grid)
-            read(snapshot, plan, out, fill, settings, cache, owner=source, errors=errors)
+            read(snapshot, plan, out, fill, settings, cache, cached_under=source, errors=errors)
             errors.raise_if_any("read")
     finally:
         snapshots.close()
@@ -262,15 +275,16 @@ class _BatchReader:
         out: Block,
         fill: Block,
         cache: BlockCache | None,
-        owner: ChunkSource,
+        cached_under: ChunkSource,
     ) -> None:
         traits = source.traits
-        self.owner = owner
+        self.cached_under = cached_under
         self.source = source
         self.fetches = traits.fetches
         self.part = source.read_part if traits.reads_parts and plan.basic and plan.groups else None
         self.plan = plan
-        self.straight = plan.basic and (plan.grid.fixed is None or lies_contiguous(plan.grid.fixed, out))
+        # Whole chunks may be decoded straight into the result: into its memory, with no block in between.
+        self.fills_result = plan.basic and (plan.grid.fixed is None or lies_contiguous(plan.grid.fixed, out))
         self.out = out
         self.fill = fill
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
@@ -284,10 +298,12 @@ class _BatchReader:
         # whole chunks are never kept, and need no stamp
         ask = None if plan.basic and all(entry[3] for group in plan.groups for entry in group) else self.stamp
         for outer, wanted in count_by_outer(plan).items():
-            if wanted > _MOST and _is_fetched_whole(source, plan, wanted, nbytes, settings):
+            if wanted > CHUNKS_PER_BATCH and _is_fetched_whole(source, plan, wanted, nbytes, settings):
                 first = tuple(map(mul, outer, plan.grid.members))
                 stamp = None if ask is None or self.reads_stamps else partial(ask, first)
-                self.shared[outer] = _SharedFetch(partial(source.fetch_outer, outer), -(-wanted // _MOST), stamp)
+                self.shared[outer] = _SharedFetch(
+                    partial(source.fetch_outer, outer), -(-wanted // CHUNKS_PER_BATCH), stamp
+                )
 
     def read_shared_batch(self, pieces: Sequence[Piece]) -> None:
         """Read every piece, from what is fetched for all batches of their outer chunk where that is so."""
@@ -307,14 +323,14 @@ class _BatchReader:
             into, stamp_of, pieces = self._fetch(pieces) if shared is None else self._fetch_shared(pieces, shared)
             part = part and into.read_part
         out, grid, fill = self.out, self.plan.grid, self.fill
-        fixed, order, straight = grid.fixed, self.plan.order, self.straight
-        if len(pieces) > _FEW and self.plan.basic and not straight:
+        fixed, order, fills_result = grid.fixed, self.plan.order, self.fills_result
+        if len(pieces) > PIECES_WITHOUT_STRIPS and self.plan.basic and not fills_result:
             pieces = self._read_strips(into, pieces)
         scratch: Block | None = None
         read: Callable[[Coords], bool] | None = None
         for coords, within, target, whole in pieces:
             shape = fixed or grid.chunk_shape(coords)
-            if whole and straight and self._read_straight(into, coords, out[target], shape):
+            if whole and fills_result and self._read_into_result(into, coords, out[target], shape):
                 continue
             if stamp_of is not None and not (whole and self.plan.basic):
                 block = self._through_cache(stamp_of, into, coords, shape)
@@ -335,7 +351,7 @@ class _BatchReader:
     def _read_strips(self, into: ChunkReader, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Read neighbours along the last axis side by side and copy them at once; pieces that have none are left."""
         shape, ndim = self.plan.grid.fixed, self.out.ndim
-        most = 0 if shape is None else min(_NEIGHBOURS, _STRIP // max(1, prod(shape) * self.out.itemsize))
+        most = 0 if shape is None else min(CHUNKS_PER_STRIP, STRIP_BYTES // max(1, prod(shape) * self.out.itemsize))
         if shape is None or most < 2 or len(self.plan.groups[-1]) == 1:
             return pieces
         left: list[Piece] = []
@@ -358,7 +374,7 @@ class _BatchReader:
             view.reshape(*view.shape[:-1], len(strip), shape[-1])[...] = cells.transpose(axes)
         return left
 
-    def _read_straight(self, into: ChunkReader, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
+    def _read_into_result(self, into: ChunkReader, coords: Coords, view: Block, shape: tuple[int, ...]) -> bool:
         """Decode into the result itself, when the chunk lies contiguous there."""
         if view.shape != shape or not view.flags.c_contiguous:
             return False
@@ -376,7 +392,7 @@ class _BatchReader:
             return source.fetch([piece.coords for piece in pieces]), None, pieces
         wanted_in_part = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
         # Stamps cost requests of their own, so they are asked for only where the cache may serve a piece.
-        if self.reads_stamps and not any(self.cache.peek((self.owner, coords)) for coords in wanted_in_part):
+        if self.reads_stamps and not any(self.cache.peek((self.cached_under, coords)) for coords in wanted_in_part):
             fetched = source.fetch([piece.coords for piece in pieces])
             return fetched, lambda coords: fetched.version, pieces
         stamps, pieces = self._from_cache(stamp_of, pieces)
@@ -389,7 +405,7 @@ class _BatchReader:
         in_part = [piece.coords for piece in pieces if not (piece.whole and self.plan.basic)]
         if self.stamp is None or not in_part:
             return shared.get(), None, pieces
-        if self.reads_stamps and not any(self.cache.peek((self.owner, coords)) for coords in in_part):
+        if self.reads_stamps and not any(self.cache.peek((self.cached_under, coords)) for coords in in_part):
             shared.get()  # the stamp comes with it
         stamps, pieces = self._from_cache(lambda coords: shared.stamp(), pieces)
         return shared.get() if pieces else self.source, stamps, pieces
@@ -400,17 +416,17 @@ class _BatchReader:
         stamps: dict[Coords, Stamp | None] = {}
         known: dict[Coords, Stamp | None] = {}
         for coords, *_ in pieces:
-            place = coords if grid.outer is None else grid.outer_of(coords)  # one stamp for all of an outer chunk
-            if place not in known:
-                known[place] = stamp_of(coords)
-            stamps[coords] = known[place]
+            stored = coords if grid.outer is None else grid.outer_of(coords)  # one stamp for all of an outer chunk
+            if stored not in known:
+                known[stored] = stamp_of(coords)
+            stamps[coords] = known[stored]
         return stamps.__getitem__, [piece for piece in pieces if not self._served(piece, stamps[piece.coords])]
 
     def _served(self, piece: Piece, stamp: Stamp | None) -> bool:
         """Copy a chunk that is wanted in part from the cache, if it has this version."""
         if stamp is None or (piece.whole and self.plan.basic):
             return False
-        block = self.cache.get((self.owner, piece.coords), stamp)
+        block = self.cache.get((self.cached_under, piece.coords), stamp)
         if block is None:
             return False
         order = self.plan.order
@@ -419,7 +435,7 @@ class _BatchReader:
 
     def _through_cache(self, stamp_of: StampOf, into: ChunkReader, coords: Coords, shape: tuple[int, ...]) -> Block:
         """Return the chunk from the cache if it has the stored version, else from the store."""
-        name = (self.owner, coords)
+        name = (self.cached_under, coords)
         if self.reads_stamps and not self.fetches:  # one request tells whether the store has another version
             known, old = self.cache.peek(name) or (None, None)
             newer, stamp = self.source.read_newer(coords, known)
@@ -462,8 +478,8 @@ def write(
         counting.count(chunks=count)
     traits = source.traits
     waits = settings.durable and not traits.transacts  # else the medium is waited for once, at the end
-    size = max(1, min(_MOST, (_DURABLE if waits else _BATCH) // nbytes))
-    workers = min(settings.threads, -(-count // size)) if nbytes * count > _SERIAL else 1
+    size = max(1, min(CHUNKS_PER_BATCH, (DURABLE_BATCH_BYTES if waits else BATCH_BYTES) // nbytes))
+    workers = min(settings.threads, -(-count // size)) if nbytes * count > SERIAL_BYTES else 1
     if traits.multi_shard:
         touched = outer_chunks(plan)
         errors = ShardErrors(len(touched), plan.grid)

@@ -15,17 +15,17 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import MemoryLimit
 
-_SMALL = 32 << 20  # results below this are not worth asking the system about
+UNASKED_BYTES = 32 << 20  # results below this are not worth asking the system about
 
 
 LARGER_LIMIT = "select less at a time, or open with a larger memory_limit="
 
-_PAGED = 1 << 20  # below, pages cost more than they give back
+PAGED_BYTES = 1 << 20  # below, pages cost more than they give back
 
 
 def require(nbytes: int, limit: int | None, what: str = "this", remedy: str = LARGER_LIMIT) -> None:
     """Raise :class:`MemoryLimit` unless ``nbytes`` fit below ``limit`` (None: the memory that is available)."""
-    if limit is None and nbytes <= _SMALL:
+    if limit is None and nbytes <= UNASKED_BYTES:
         return
     allowed = available() if limit is None else limit
     if nbytes > allowed:
@@ -60,7 +60,7 @@ def empty_cells(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     worked within 64 MiB held 150 MiB of memory at the end, half of it free.
     """
     nbytes = prod(shape) * dtype.itemsize
-    if nbytes < _PAGED or dtype.hasobject or dtype.kind == "T" or not hasattr(mmap, "MAP_PRIVATE"):
+    if nbytes < PAGED_BYTES or dtype.hasobject or dtype.kind == "T" or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(shape, dtype)
     try:
         pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

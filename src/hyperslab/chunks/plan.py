@@ -74,12 +74,12 @@ class Plan:
                 coords, within, out, whole = zip(*entries, strict=False)
                 yield _piece(Piece, (coords, within, out, False not in whole))
         else:
-            places = [self.order.index(axis) for axis in range(len(self.order))]
+            sources = [self.order.index(axis) for axis in range(len(self.order))]
             for first, *rest in product(*self.groups):
                 coords = (*first[0], *(entry[0] for entry in rest))
                 within = (*first[1], *(entry[1] for entry in rest))
                 out = (first[2], *(entry[2] for entry in rest))
-                yield Piece(tuple(coords[place] for place in places), within, out, False)
+                yield Piece(tuple(coords[source] for source in sources), within, out, False)
 
 
 def make_plan(region: Region, grid: Grid) -> Plan:
@@ -172,7 +172,7 @@ def _points_entries(axis: PositionList, cut: Axis) -> list[Entry]:
 
 
 def _runs(keys: Array) -> Iterator[tuple[int, Array]]:
-    """Yield each distinct key with the places where it stands, in order."""
+    """Yield each distinct key with the positions where it stands, in order."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     edges = np.flatnonzero(np.diff(ordered)) + 1
@@ -209,9 +209,9 @@ def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
     )
     entries: list[Entry] = []
     for _, members in _runs(keys):
-        place = tuple(int(index[members[0]]) for index in indices)
-        within = tuple(axis.positions[members] - cut.start(i) for axis, cut, i in zip(axes, cuts, place, strict=True))
-        entries.append((place, within, members, False))
+        coords = tuple(int(index[members[0]]) for index in indices)
+        within = tuple(axis.positions[members] - cut.start(i) for axis, cut, i in zip(axes, cuts, coords, strict=True))
+        entries.append((coords, within, members, False))
     return entries
 
 
@@ -265,12 +265,12 @@ def outer_chunks(plan: Plan) -> list[Coords]:
     """Return the outer chunks that a plan touches, which is not empty."""
     if plan.order is not None:
         return list(count_by_outer(plan))
-    places: list[dict[int, None]] = []  # without the counts, since this is done for each read of tiles
+    per_axis: list[dict[int, None]] = []  # without the counts, since this is done for each read of tiles
     for group, count in zip(plan.groups, plan.grid.members, strict=True):
-        places.append({})
+        per_axis.append({})
         for entry in group:
-            places[-1][entry[0] // count] = None
-    return list(product(*places))
+            per_axis[-1][entry[0] // count] = None
+    return list(product(*per_axis))
 
 
 def count_by_outer(plan: Plan) -> dict[Coords, int]:
@@ -281,8 +281,8 @@ def count_by_outer(plan: Plan) -> dict[Coords, int]:
     for group, count in zip(plan.groups, plan.grid.members, strict=True):
         axis: dict[int, int] = {}
         for entry in group:
-            place = entry[0] // count
-            axis[place] = axis.get(place, 0) + 1
+            outer = entry[0] // count
+            axis[outer] = axis.get(outer, 0) + 1
         counts.append(axis)
     numbers = map(prod, product(*[axis.values() for axis in counts]))
     return dict(zip(product(*counts), numbers, strict=True))

@@ -31,33 +31,38 @@ Within = tuple[slice, ...]
 class SourceTraits:
     """What a source does better than the defaults of :class:`ChunkSource`: callers choose their way of working by it.
 
-    ``concurrency``: how many requests at once suit its store, whatever the number of cores; None where that does not
-    matter. ``fetches``: ``fetch`` gets many chunks by few requests; ``fetches_across``: also those of several outer
-    chunks; ``fetches_outer``: ``fetch_outer`` gets an outer chunk by one request. ``reads_parts``: ``read_part`` costs
-    less than the whole chunk. ``stamped``: ``stamp`` tells versions apart, so that decoded chunks may be kept.
-    ``reads_stamps``: a stamp comes with the cells by the same request, as the
-    ``version`` of what ``fetch`` gives, or by ``read_newer`` where the source does not fetch. ``locks``: ``lock`` keeps
-    other processes out. ``swaps``: a chunk is put back by ``swap`` if it is still the version that was read.
-    ``transacts``: what is written in a ``transaction`` shows together. ``multi_shard``: outer chunks are stored one by
-    one, and reads and writes of several count as one (``snapshot``, ``multi_shard_write``). ``reads_sparse`` and
-    ``writes_sparse``: ``read_coo`` and ``write_coo`` work. ``lists_chunks``: ``stored_coords`` knows which chunks were
-    written.
+    Each flag says what it switches on, and by which method.
     """
 
     concurrency: int | None = None
+    """The threads of a read: so many requests at once suit the store; None: one per core (no method)."""
     fetches: bool = False
+    """``fetch``: it gets many chunks by few requests, and what it returns decodes them."""
     fetches_across: bool = False
+    """``fetch``: its chunks may be of several outer chunks."""
     fetches_outer: bool = False
+    """``fetch_outer``: it gets an outer chunk by one request, for all batches of a read that wants half of it."""
     reads_parts: bool = False
+    """``read_part``, ``fetch_parts``: a part costs less than the whole chunk."""
     stamped: bool = False
+    """``stamp``: it tells versions of a chunk apart, so that decoded chunks may be kept in the cache."""
     reads_stamps: bool = False
+    """``ChunkReader.version`` of what ``fetch`` returns, or ``read_newer`` without ``fetches``: the stamp comes with
+    the cells, by the same request."""
     locks: bool = False
+    """``lock``: it keeps other processes out."""
     swaps: bool = False
+    """``read_stamped``, ``swap``: a chunk is put back only if it is still the version that was read."""
     transacts: bool = False
+    """``transaction``: what is written within shows together."""
     multi_shard: bool = False
+    """``snapshot``, ``multi_shard_write``: reads and writes of several outer chunks count as one."""
     reads_sparse: bool = False
+    """``read_coo``: it works."""
     writes_sparse: bool = False
+    """``write_coo``: it works."""
     lists_chunks: bool = False
+    """``stored_coords``: it yields only chunks that were written."""
 
 
 class ChunkReader(ABC):
@@ -164,8 +169,8 @@ class ChunkSource(ChunkReader):
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks that all lie in one outer chunk, by one write."""
-        for place in coords:
-            self.erase(place)
+        for each in coords:
+            self.erase(each)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold these chunks against other threads and processes while they are read, changed and put back.
@@ -246,7 +251,7 @@ class ChunkSource(ChunkReader):
 
     @property
     def pads_edges(self) -> bool:
-        """Return whether a chunk at the array's edge is stored whole; else only its cells within the array are."""
+        """Return True if a chunk at the array's edge is stored whole; else only its cells within the array are."""
         return True
 
     def read_blosc(self, coords: Coords) -> bytes | None:

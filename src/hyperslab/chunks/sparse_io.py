@@ -24,9 +24,9 @@ from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo, Numbers, same_bits
 from hyperslab.model.spec import ArraySpec
 
-_BATCH = 64  # chunks that one thread takes at a time
-_LARGE = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
-_FEW = 64  # chunks that are written though they hold nothing, rather than asking which are stored
+SPARSE_CHUNKS_PER_BATCH = 64  # chunks that one thread takes at a time
+LARGE_SPARSE_CHUNK_BYTES = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
+CHUNKS_NOT_ASKED_FOR = 64  # chunks that are written though they hold nothing, rather than asking which are stored
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
@@ -46,8 +46,8 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
         found.extend((piece, part) for piece, part in _parts(source, pieces, dtype, fill, settings))
 
     pieces = len(plan)
-    workers = min(settings.threads, -(-pieces // _BATCH))
-    each_batch(work, batches(plan, _BATCH, _BATCH), workers)
+    workers = min(settings.threads, -(-pieces // SPARSE_CHUNKS_PER_BATCH))
+    each_batch(work, batches(plan, SPARSE_CHUNKS_PER_BATCH, SPARSE_CHUNKS_PER_BATCH), workers)
     common = _common_fill([part for _, part in found], fill)
     parts = [_placed(piece, part, common) for piece, part in found]
     there = [part for part in parts if part is not None and part.nnz]
@@ -71,7 +71,7 @@ def read_dense(
     cache: BlockCache | None = None,
 ) -> None:
     """Do :func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
-    if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > _LARGE:
+    if plan.basic and source.traits.reads_sparse and execute.chunk_bytes(plan, out.dtype) > LARGE_SPARSE_CHUNK_BYTES:
         require(out.nbytes, settings.memory_limit)
         read(source, plan, fill, settings).put_into(out)
     else:
@@ -119,7 +119,7 @@ def _placed(piece: Piece, part: Coo | None, common: Numbers) -> Coo | None:
 
 
 def takes(source: ChunkSource, box: Box) -> bool:
-    """Return whether a source stores lists, and the box is made of whole chunks."""
+    """Return True if a source stores lists, and the box is made of whole chunks."""
     return source.traits.writes_sparse and all(
         cut.stop == cut.start or (_begins(axis, cut.start) and (cut.stop == axis.length or _begins(axis, cut.stop)))
         for axis, cut in zip(source.grid.axes, box, strict=True)
@@ -143,7 +143,11 @@ def write(source: ChunkSource, box: Box, cells: Coo, fill: Numbers, settings: Se
         for axis, cut in zip(source.grid.axes, box, strict=True)
     ]
     inside: Iterator[Coords] = product(*ranges)
-    if source.traits.lists_chunks and prod(map(len, ranges)) > _FEW and same_bits(cells.fill.reshape(1), fill).all():
+    if (
+        source.traits.lists_chunks
+        and prod(map(len, ranges)) > CHUNKS_NOT_ASKED_FOR
+        and same_bits(cells.fill.reshape(1), fill).all()
+    ):
         inside = (at for at in source.stored_coords() if all(i in part for i, part in zip(at, ranges, strict=True)))
     for coords in inside:
         if coords not in lists:  # which holds nothing, and must say so
@@ -166,15 +170,15 @@ def _lists(grid: Grid, box: Box, cells: Coo) -> Iterator[tuple[Coords, Coo]]:
     """Yield what falls into each chunk, of those into which something falls."""
     if not cells.nnz:
         return
-    places = [row + cut.start for row, cut in zip(cells.coords, box, strict=True)]
-    chunks = np.array([axis.find_many(row) for axis, row in zip(grid.axes, places, strict=True)], np.intp)
+    positions = [row + cut.start for row, cut in zip(cells.coords, box, strict=True)]
+    chunks = np.array([axis.find_many(row) for axis, row in zip(grid.axes, positions, strict=True)], np.intp)
     chunks = chunks.reshape(len(grid.axes), cells.nnz)
     order = np.lexsort(chunks[::-1]) if len(chunks) else np.arange(cells.nnz)
     edges = np.flatnonzero((chunks[:, order][:, 1:] != chunks[:, order][:, :-1]).any(axis=0)) + 1
     for members in np.split(order, edges):
         coords = tuple(chunks[:, members[0]].tolist())
         extent = grid.extent(coords)
-        inner = [row[members] - cut.start for row, cut in zip(places, extent, strict=True)]
+        inner = [row[members] - cut.start for row, cut in zip(positions, extent, strict=True)]
         shape = tuple(cut.stop - cut.start for cut in extent)
         local = np.array(inner, np.intp).reshape(len(shape), len(members))
         yield coords, Coo(shape, local, cells.data[members], cells.fill)

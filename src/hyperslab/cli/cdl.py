@@ -173,7 +173,7 @@ def cell_texts(row: Any, spec: ArraySpec) -> Iterator[str]:
 
 
 def is_plain_number(spec: ArraySpec) -> bool:
-    """Return whether cells are whole numbers, or floats of 4 or 8 bytes, and no user's type."""
+    """Return True if cells are whole numbers, or floats of 4 or 8 bytes, and no user's type."""
     dtype = spec.dtype
     return isinstance(dtype, np.dtype) and (dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize in (4, 8)))
 
@@ -400,7 +400,7 @@ _HARDLY = 1000
 
 
 def _is_hardly_written(array: Array) -> bool:
-    """Return whether an array declares many cells of which next to none was written, as damaged documents do."""
+    """Return True if an array declares many cells of which next to none was written, as damaged documents do."""
     source = array._cells.source
     if array.size <= _MANY or not source.traits.lists_chunks:
         return False

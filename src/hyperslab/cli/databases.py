@@ -245,7 +245,7 @@ _MOST_LABELS = 6
 
 
 def is_server(url: str) -> bool:
-    """Return whether a URL names a database server, and no place of collections."""
+    """Return True if a URL names a database server, and no place of collections."""
     return url.partition("://")[0].lower() in SCHEMES
 
 

@@ -32,7 +32,7 @@ def json_text(schema: str, **document: Any) -> str:
 
 
 def is_quiet() -> bool:
-    """Return whether the command runs with ``--quiet``."""
+    """Return True if the command runs with ``--quiet``."""
     return _is_flag_set("quiet")
 
 

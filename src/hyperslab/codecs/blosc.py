@@ -396,7 +396,7 @@ def config_of(codecs: Sequence[Codec]) -> dict[str, Any] | None:
 
 
 def may_move(data: Buffer, size: int) -> bool:
-    """Return whether every reader of Blosc finds ``size`` decoded bytes in a chunk. Nothing is decoded but its
+    """Return True if every reader of Blosc finds ``size`` decoded bytes in a chunk. Nothing is decoded but its
     header.
     """
     try:
@@ -407,5 +407,5 @@ def may_move(data: Buffer, size: int) -> bool:
 
 
 def same_settings(config: Config, other: Config) -> bool:
-    """Return whether two configurations name the same compressor, level and shuffle, as far as both name any."""
+    """Return True if two configurations name the same compressor, level and shuffle, as far as both name any."""
     return all(config[key] == other[key] for key in ("cname", "clevel", "shuffle") if key in config and key in other)

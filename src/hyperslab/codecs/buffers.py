@@ -21,10 +21,10 @@ from hyperslab.model.dtypes import NumpyDType
 _MIB = 1 << 20
 # Where the size of what is decoded is not known beforehand it is bounded, so that a few damaged bytes cannot take all
 # memory: for cells of any length by so many bytes for each, and by so many times what is stored.
-_PER_CELL = 4096
-_RATIO = 256
+DECODED_BYTES_PER_CELL = 4096
+DECODED_PER_STORED = 256
 
-MEMBERS = 1000
+STREAMS_PER_CHUNK = 1000
 """Streams that one chunk may hold one after another: each costs a copy of what follows it."""
 
 
@@ -36,7 +36,7 @@ def room(cells: ChunkLayout) -> int:
     known = cells.nbytes
     if known is not None:
         return 2 * known + _MIB
-    return 64 * _MIB + _PER_CELL * prod(cells.shape)
+    return 64 * _MIB + DECODED_BYTES_PER_CELL * prod(cells.shape)
 
 
 def most_stored(cells: ChunkLayout) -> int | None:
@@ -51,7 +51,7 @@ def most_stored(cells: ChunkLayout) -> int | None:
 
 def ceiling(size: int | None, room: int, stored: int) -> int:
     """Return the most bytes to decode: ``size`` where it is known, else ``room`` and 256 times what is stored."""
-    return size if size is not None else room + _RATIO * stored
+    return size if size is not None else room + DECODED_PER_STORED * stored
 
 
 def check_size(codec: str, data: Buffer, size: int | None) -> None:
@@ -139,5 +139,5 @@ def _numbers(dtype: NumpyDType, offset: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def is_big(dtype: NumpyDType) -> bool:
-    """Return whether the numbers of a dtype without fields are big-endian."""
+    """Return True if the numbers of a dtype without fields are big-endian."""
     return dtype.byteorder == ">" or (dtype.byteorder == "=" and not np.little_endian)

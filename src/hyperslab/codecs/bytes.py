@@ -40,7 +40,7 @@ class Bytes(ArrayToBytes):
 
     @property
     def as_in_memory(self) -> bool:
-        """Return whether the stored bytes are exactly the cells in memory."""
+        """Return True if the stored bytes are exactly the cells in memory."""
         return not self._places
 
     def encode(self, array: Values) -> Buffer:

@@ -114,7 +114,8 @@ class Chain:
         plain = serial if isinstance(serial, Bytes) and not arrays and cells.nbytes else None
         self.direct = plain is not None and plain.as_in_memory and not tail
         first = tail[0] if tail else None
-        self._straight = first if plain is not None and first is not None and first.can_decode_into else None
+        # The bytes codec next to plain cells, where it can decode into their own memory ("straight", without a copy).
+        self._final_decoder = first if plain is not None and first is not None and first.can_decode_into else None
         self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
         self._fills = serial if serial.can_fill_array and not arrays else None
 
@@ -157,17 +158,17 @@ class Chain:
         if flat is None:
             data = data if isinstance(data, bytes) else memoryview(data).cast("B")
             same = out.shape == self._shape and out.dtype == self._dtype and out.flags.c_contiguous
-            if self._straight is None or not same:  # elsewhere first, or refused
+            if self._final_decoder is None or not same:  # elsewhere first, or refused
                 self.decoder(out)(data)
                 return
             flat = out.reshape(-1).view(np.uint8).data
-        straight = self._straight
-        if straight is None:  # nobody gives ``flat`` then
+        final = self._final_decoder
+        if final is None:  # nobody gives ``flat`` then
             self._decode_elsewhere(data, out)
             return
         for codec, size in self._decoders[:-1]:
             data = codec.decode(data, size)
-        straight.decode_into(data, flat)  # the codec next to the cells decodes into their memory
+        final.decode_into(data, flat)  # the codec next to the cells decodes into their memory
         if self._settle is not None:
             self._settle(out)
 
@@ -178,11 +179,11 @@ class Chain:
                 f"decoding {self._dtype} {self._shape} into {out.dtype} {out.shape}",
                 remedy="give a C-contiguous array of the chunk's dtype and shape",
             )
-        if self._straight is None:
+        if self._final_decoder is None:
             return partial(self._decode_elsewhere, out=out)
         flat = out.reshape(-1).view(np.uint8).data
         if len(self._decoders) == 1 and self._settle is None:
-            return partial(self._straight.decode_into, out=flat)
+            return partial(self._final_decoder.decode_into, out=flat)
         return partial(self.decode_into, out=out, flat=flat)
 
     def _decode_elsewhere(self, data: Buffer, out: Values) -> None:

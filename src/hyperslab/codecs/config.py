@@ -59,7 +59,7 @@ def number(codec: str, config: Config, key: str, default: float | None = None) -
 
 
 def flag(codec: str, config: Config, key: str, default: bool) -> bool:
-    """Return true or false."""
+    """Return the parameter ``key``, which is true or false; ``default`` where it is missing."""
     value = config.get(key)
     if value is None:
         return default

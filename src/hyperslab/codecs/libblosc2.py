@@ -108,7 +108,7 @@ class LibBlosc2:
         return found if found <= len(out) else found - 2**64
 
     def is_out_of_room(self, code: int) -> bool:
-        """Return whether :meth:`decode_zstd` failed because there is more content than ``out`` takes."""
+        """Return True if :meth:`decode_zstd` failed because there is more content than ``out`` takes."""
         return code == _ZSTD_TOO_SMALL
 
     def zstd_error(self, code: int) -> str:

@@ -169,7 +169,7 @@ def _kind(field: NumpyDType) -> DataType:
 
 
 def _stores(kind: DataType, objects: bool) -> bool:
-    """Return whether there are plain values of this type: JSON has no bytes, pickles have no regions."""
+    """Return True if there are plain values of this type: JSON has no bytes, pickles have no regions."""
     if isinstance(kind, np.dtype):
         return kind.kind in _FIXED and not (objects and kind.kind == "S")
     return type(kind) in _CLASSES and not isinstance(kind, VlenBytes if objects else RegionRef)

@@ -163,7 +163,7 @@ def references_of(objects: Sequence[object]) -> list[ObjectReference | RegionRef
 
 
 def all_sound(paths: list[Any], sources: list[Any], *ids: list[Any]) -> bool:
-    """Return whether all references of which this is said by :data:`KEYS` can be made as they stand."""
+    """Return True if all references of which this is said by :data:`KEYS` can be made as they stand."""
     return (
         set(map(type, paths)) | set(map(type, sources)) <= {str}
         and all(set(map(type, each)) <= {str, type(None)} for each in ids)

@@ -27,7 +27,8 @@ MISSING = 2**64 - 1
 Entries = Values
 Part = Buffer | None
 """An inner chunk as it is stored; None: never written."""
-_FEW = 16  # entries that are sooner looked at one by one
+# Chunks of a shard up to which its index is unpacked by ``struct``, which takes less time than NumPy's calls.
+MOST_UNPACKED_ENTRIES = 16
 _UNREADABLE = (
     "no chunk of this shard can be read: restore the shard from a copy, repair the dataset, or erase the shard"
 )
@@ -109,11 +110,11 @@ class ShardIndex:
         """Return the stored bytes of inner chunks, by their numbers in C order, of a whole shard whose index is
         checked."""
         view = memoryview(shard)
-        total, size, few = len(view), self.nbytes, self._few
-        if few is not None and total >= size:  # what find does, without its calls; it tells what is wrong
+        total, size, short = len(view), self.nbytes, self._short_index
+        if short is not None and total >= size:  # what find does, without its calls; it tells what is wrong
             first, limit = (size, total) if self.location == "start" else (0, total - size)
             index = bytes(view[:size] if first else view[limit:])
-            *found, digest = few.unpack(index)
+            *found, digest = short.unpack(index)
             parts: list[Part] = []
             for start, length in zip(found[::2], found[1::2], strict=True):
                 if start == length == MISSING:
@@ -129,11 +130,12 @@ class ShardIndex:
         return [None if start == MISSING else view[start : start + length] for start, length in entries]
 
     @cached_property
-    def _few(self) -> Struct | None:
-        """A short index as numbers, where it is stored as most are: little-endian, under CRC-32C."""
+    def _short_index(self) -> Struct | None:
+        """What unpacks the index of a shard of few chunks, where it is stored as most are: little-endian, under
+        CRC-32C. None for other indexes, which go through their chain of codecs."""
         stored = [(codec.name, dict(codec.config)) for codec in self.codecs]
         usual = stored == [("bytes", {"endian": "little"}), ("crc32c", {})]
-        return Struct(f"<{2 * self.size}QI") if usual and self.size <= _FEW else None
+        return Struct(f"<{2 * self.size}QI") if usual and self.size <= MOST_UNPACKED_ENTRIES else None
 
     def render(self, entries: Entries) -> Buffer:
         """Return the encoded index."""
@@ -234,7 +236,7 @@ class Sharding(ArrayToBytes):
             yield place, (*(slice(i * n, (i + 1) * n) for i, n in zip(place, shape, strict=True)), ...)
 
     def _is_fill(self, block: Values) -> bool:
-        """Return whether every cell is the fill value, bit for bit where cells have a fixed size."""
+        """Return True if every cell is the fill value, bit for bit where cells have a fixed size."""
         if block.size == 0:
             return True
         if self._dtype.hasobject or self._dtype.kind == "T":

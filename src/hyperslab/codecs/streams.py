@@ -12,7 +12,7 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import MEMBERS, ceiling, damaged, room, wrong_size
+from hyperslab.codecs.buffers import STREAMS_PER_CHUNK, ceiling, damaged, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 from hyperslab.errors import Invalid, MemoryLimit
 
@@ -53,8 +53,8 @@ class Streams(BytesToBytes):
         found = 0
         rest: Buffer = data
         while not parts or rest:
-            if len(parts) == MEMBERS:
-                raise damaged(self._name, f"more than {MEMBERS} streams")
+            if len(parts) == STREAMS_PER_CHUNK:
+                raise damaged(self._name, f"more than {STREAMS_PER_CHUNK} streams")
             stream = self._open()
             try:
                 part = stream.decompress(rest, limit - found + 1)
@@ -151,8 +151,8 @@ class Deflate(BytesToBytes):
         if rest:
             parts = [out]
             while rest:
-                if len(parts) == MEMBERS:
-                    raise damaged(self._name, f"more than {MEMBERS} streams")
+                if len(parts) == STREAMS_PER_CHUNK:
+                    raise damaged(self._name, f"more than {STREAMS_PER_CHUNK} streams")
                 out, rest = self._stream(rest, limit - sum(map(len, parts)))
                 parts.append(out)
             out = b"".join(parts)

@@ -89,7 +89,7 @@ def _adapt_node(plan: TargetNode, adapt: Adapt, varies: bool) -> tuple[Node | No
 
 
 def _needs_trial(value: object) -> bool:
-    """Return whether a format may give an attribute of this type but not take it, such as HDMF's region references."""
+    """Return True if a format may give an attribute of this type but not take it, such as HDMF's region references."""
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "OV" and value.dtype.hasobject:
         return tag_of(value.dtype) is None  # of a user's type there are features
     return isinstance(value, RegionReference)
@@ -121,7 +121,7 @@ def _adapt_array(path: str, spec: ArraySpec, adapt: Adapt) -> tuple[ArraySpec | 
 
 
 def accepts(spec: ArraySpec, adapt: Adapt) -> bool:
-    """Return whether the target has a spelling for the array."""
+    """Return True if the target has a spelling for the array."""
     try:
         adapt(spec)
     except Unsupported:
@@ -421,7 +421,7 @@ def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
 
 
 def _stores_every_chunk(source: ChunkSource) -> bool:
-    """Return whether a copy of the source stores every chunk: where the source cannot say which it has, or has all."""
+    """Return True if a copy of the source stores every chunk: where the source cannot say which it has, or has all."""
     if not source.traits.lists_chunks:
         return True
     counts = source.grid.counts  # chunks beyond them, which a killed append left, are none of the array

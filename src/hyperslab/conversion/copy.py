@@ -67,7 +67,7 @@ class ArrayCopy:
 
     @cached_property
     def has_references(self) -> bool:
-        """Return whether its cells are references that may have to be changed on the way."""
+        """Return True if its cells are references that may have to be changed on the way."""
         return self.references is not None and bool(reference_fields(self.source_spec.dtype))
 
     @cached_property
@@ -194,13 +194,13 @@ class ArrayCopy:
 
     @cached_property
     def is_sparse(self) -> bool:
-        """Return whether both sides are sparse, so that lists of cells are copied and nothing gets dense."""
+        """Return True if both sides are sparse, so that lists of cells are copied and nothing gets dense."""
         sparse = self.source_spec.sparse is not None and self.target_spec.sparse is not None
         return sparse and self.source.traits.reads_sparse and self.target.traits.writes_sparse
 
     @cached_property
     def can_copy_buffers(self) -> bool:
-        """Return whether stored chunks may be copied as they are.
+        """Return True if stored chunks may be copied as they are.
 
         They are the same cells in the same containers, all of them, compressed in the way that the target's documents
         say.

@@ -302,7 +302,7 @@ def _attribute_gap(value: object, features: Features) -> tuple[Feature, str] | N
 
 
 def _has_plain_type(kind: Extension, features: Features) -> bool:
-    """Return whether a format without user types has attributes of the same bytes."""
+    """Return True if a format without user types has attributes of the same bytes."""
     match kind:
         case VlenArray() | VlenBytes():
             return False
@@ -331,7 +331,7 @@ def target_attrs(attrs: Attrs, features: Features) -> dict[str, object]:
 
 
 def is_left_out(path: str, node: Node, features: Features) -> bool:
-    """Return whether the target has no place at all for this node."""
+    """Return True if the target has no place at all for this node."""
     match node:
         case Link():
             return Feature.LINKS not in features

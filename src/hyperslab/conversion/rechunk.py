@@ -45,7 +45,7 @@ class Encoding:
 
     @property
     def is_requested(self) -> bool:
-        """Return whether the caller wants anything else than what there is."""
+        """Return True if the caller wants anything else than what there is."""
         return not (self.chunks is None and self.shards is None and self.codec is None)
 
 
@@ -117,7 +117,7 @@ def _require_whole_chunks(encoding: Encoding, dims: tuple[str | None, ...], inne
 
 
 def _is_suitable(chunks: Chunks, stored: Chunks, shape: tuple[int, ...], spec: ArraySpec) -> bool:
-    """Return whether the source's chunks serve the target: neither many tiny objects nor any chunk that is huge.
+    """Return True if the source's chunks serve the target: neither many tiny objects nor any chunk that is huge.
 
     ``stored``: the lengths of the chunk or shard that is one object. Cells without codecs often lie in one piece and
     are no chunks at all: those are cut anew above 4 MiB.

@@ -61,7 +61,7 @@ class ArraySelection:
     shape: tuple[int, ...]
 
     def is_all(self, shape: tuple[int, ...]) -> bool:
-        """Return whether every cell of an array of this shape is selected, in order."""
+        """Return True if every cell of an array of this shape is selected, in order."""
         return self.shape == shape and (0 in shape or self.axes == tuple(Range(0, length, 1) for length in shape))
 
     def region(self, box: Box) -> Region:

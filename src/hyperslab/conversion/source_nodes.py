@@ -260,7 +260,7 @@ class SourceDamage:
         return bool(self.errors)
 
     def covers(self, path: str) -> bool:
-        """Return whether a node, or a group that it is in, cannot be read."""
+        """Return True if a node, or a group that it is in, cannot be read."""
         return any(f"{path}/".startswith(f"{top}/") for top in self.errors)
 
     @property
@@ -303,7 +303,7 @@ def drop_damaged(source: OpenDataset, items: Sequence[SourceNode], damage: Sourc
 
 
 def _can_copy_rest(items: Sequence[SourceNode], damage: SourceDamage) -> bool:
-    """Return whether something can be copied without what is damaged."""
+    """Return True if something can be copied without what is damaged."""
     arrays = [item for item in items if item.node.is_array]
     if all(damage.covers(item.origin) for item in arrays):
         return False

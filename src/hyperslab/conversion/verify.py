@@ -68,7 +68,7 @@ _LOSSY = frozenset(
 
 
 def is_checksummed(codecs: Iterable[object]) -> bool:
-    """Return whether every stored byte of a chunk (shard) is under a checksum, so that reading it proves it."""
+    """Return True if every stored byte of a chunk (shard) is under a checksum, so that reading it proves it."""
     steps = _steps(codecs)
     if not steps:
         return False
@@ -79,7 +79,7 @@ def is_checksummed(codecs: Iterable[object]) -> bool:
 
 
 def is_lossy(codecs: Iterable[object]) -> bool:
-    """Return whether a chunk may be read as other cells than were written, for that is what the caller asked for."""
+    """Return True if a chunk may be read as other cells than were written, for that is what the caller asked for."""
     return any(name in _LOSSY or is_lossy(config.get("codecs", ())) for name, config in _steps(codecs))
 
 

@@ -33,7 +33,7 @@ from hyperslab.stores.base import Stamp, Unversioned
 from hyperslab.stores.forks import call_after_fork
 
 # Records that are in memory at once besides the rows.
-_BATCH = 1024
+RECORDS_PER_REFRESH = 1024
 
 
 # Listings that are asked for at once: each is one request where requests are slow.
@@ -180,7 +180,7 @@ class AttributeIndex:
         """Records by their ids; what is not there, or damaged, is gone for now."""
         records = self.store.records(ids) if ids else ()
         left = {id: id for id in ids}
-        for batch in batched(records, _BATCH):
+        for batch in batched(records, RECORDS_PER_REFRESH):
             committed = {record.id for record in self.store.filter_committed(batch)}
             for record in batch:
                 id = left.pop(record.id, record.id)  # one text for all that is known of it

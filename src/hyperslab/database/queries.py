@@ -23,7 +23,7 @@ from hyperslab.model.schemas import Record
 from hyperslab.model.schemas.arrays import check_id, check_key
 
 # Whoever wants the first of a million hits waits for few records; whoever wants all, for few rounds of requests.
-_FIRST, _MOST = 16, 512
+FIRST_RECORDS, RECORDS_PER_READ = 16, 512
 """Records that are read together: few at first, then twice as many each time."""
 
 
@@ -71,11 +71,11 @@ def walk(index: AttributeIndex, *, backwards: bool = False) -> Iterator[Record]:
         yield from _read_matching(index.store, query, batch)
 
 
-def _sizes(first: int = _FIRST) -> Iterator[int]:
+def _sizes(first: int = FIRST_RECORDS) -> Iterator[int]:
     size = first
     while True:
         yield size
-        size = min(2 * size, max(first, _MOST))
+        size = min(2 * size, max(first, RECORDS_PER_READ))
 
 
 def _read_matching(store: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:

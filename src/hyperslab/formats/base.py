@@ -95,48 +95,46 @@ class FormatInfo:
 
 @dataclass(frozen=True, slots=True)
 class FormatTraits:
-    """What the floors above take into account of a format, beside what it can hold.
-
-    ``suffixes``: ends of the names of a third party's new datasets, such as ``.npys``.
-    ``in_database``: its datasets lie in no store of keys; the format itself tells what is at a place (``is_taken``) and
-    what becomes of a new array (``new_array``).
-    ``has_collections``: a dataset is a root of collections of arrays that stand for themselves.
-    ``keeps_consolidated``: a dataset that is made whole ends with consolidated metadata.
-    ``dimension_scope``: where a name of a dimension has one length: in a group, as seen from it and those below, or in
-    the whole dataset; None where dimensions are not declared. Dimensions that
-    :func:`hyperslab.formats.dimension_suffix.add_suffix` has named are shown by the names that they were given.
-    ``shares_lengths``: arrays are as long as their dimension, so that they grow with one another.
-    ``repeats_dimensions``: the name of a dimension says what kind of axis it is, and axes of several lengths share it.
-    ``links_datasets``: links and references lead to other datasets of the format too, by their ``source``.
-    ``label_rules``: in words, which labels arrays say themselves; empty where coordinate arrays alone are labels.
-    ``bounds_text``: text is stored in cells of one width (``room_for_text``).
-    ``in_coordinates``: of the features of a format of one array, those that its coordinates alone have.
-    ``common_codecs``: codecs on bytes that each reader knows, which a conversion takes where it can choose; None where
-    all codecs are known alike.
-    ``options_cut``: the options that a dataset is made with say how its arrays are cut, whatever they were cut by.
-    ``fill_value``: what else it says of cells: ``"missing"``, that those which have it are missing; ``"apart"``, that
-    what means missing stands beside it, so that xarray keeps both.
-    ``native_kinds``: kinds of NumPy's cells that are stored as such where CF would make numbers of them.
-    ``netcdf_attributes``: attributes are those of the netCDF library: none are mappings, text may end in NUL, and
-    ``_NCProperties`` is its own.
-    """
+    """What the floors above take into account of a format, beside what it can hold (``features``)."""
 
     suffixes: tuple[str, ...] = ()
+    """Ends of the names of a third party's new datasets, such as ``.npys``."""
     in_database: bool = False
+    """``is_taken``, ``new_array``: its datasets lie in no store of keys; the format itself tells what is at a place and
+    what becomes of a new array."""
     has_collections: bool = False
+    """A dataset is a root of collections of arrays that stand for themselves."""
     keeps_consolidated: bool = False
+    """``api.whole_options``: a dataset that is made whole ends with consolidated metadata."""
     dimension_scope: Literal["group", "dataset"] | None = None
+    """``dimension_suffix.add_suffix``: where a name of a dimension has one length, in a group, as seen from it and
+    those below, or in the whole dataset; None where dimensions are not declared. Dimensions that got another name are
+    shown by the names that they were given."""
     shares_lengths: bool = False
+    """``Array.resize``, ``Array.append``: arrays are as long as their dimension, so that they grow with one another."""
     repeats_dimensions: bool = False
+    """The name of a dimension says what kind of axis it is, and axes of several lengths share it."""
     links_datasets: bool = False
+    """Links and references lead to other datasets of the format too, by their ``source``."""
     label_rules: str = ""
+    """In words, which labels arrays say themselves; empty where coordinate arrays alone are labels."""
     bounds_text: bool = False
+    """``room_for_text``: text is stored in cells of one width."""
     in_coordinates: frozenset[Feature] = frozenset({Feature.STRINGS})
+    """Of the ``features`` of a format of one array, those that its coordinates alone have."""
     common_codecs: frozenset[str] | None = None
+    """Codecs on bytes that each reader knows, which a conversion takes where it can choose; None where all codecs are
+    known alike."""
     options_cut: bool = False
+    """The options that a dataset is made with say how its arrays are cut, whatever they were cut by."""
     fill_value: Literal["missing", "apart"] | None = None
+    """What else it says of cells: ``"missing"``, that those which have it are missing; ``"apart"``, that what means
+    missing stands beside it, so that xarray keeps both."""
     native_kinds: str = ""
+    """Kinds of NumPy's cells that are stored as such where CF would make numbers of them."""
     netcdf_attributes: bool = False
+    """Attributes are those of the netCDF library: none are mappings, text may end in NUL, and ``_NCProperties`` is its
+    own."""
 
 
 PROVENANCE = "_NCProperties"

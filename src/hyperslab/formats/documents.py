@@ -110,7 +110,7 @@ def _count(data: bytes | bytearray) -> int:
 
 
 def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
-    """Return whether closing the innermost brackets ``depth`` times closes all, but for as many that are never
+    """Return True if closing the innermost brackets ``depth`` times closes all, but for as many that are never
     closed.
     """
     brackets = data.translate(_SQUARE, _NO_BRACKETS)

@@ -43,12 +43,12 @@ class Wish:
 
     @property
     def lists_cells(self) -> bool:
-        """Return whether the data is sparse, or a dask array whose blocks are."""
+        """Return True if the data is sparse, or a dask array whose blocks are."""
         return is_sparse(self.data) or (self.in_blocks and is_sparse(getattr(self.data, "_meta", None)))
 
     @property
     def in_blocks(self) -> bool:
-        """Return whether the data is a dask array, which is not computed to find out what it is."""
+        """Return True if the data is a dask array, which is not computed to find out what it is."""
         return hasattr(type(self.data), "__dask_graph__") and hasattr(type(self.data), "numblocks")
 
     @classmethod

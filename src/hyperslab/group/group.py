@@ -27,7 +27,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
 # Chunks that are read before they are written together: so many are in memory at once.
-_BATCH = 16
+CHUNKS_PER_COPY = 16
 
 
 def copy_content(session: OpenDataset, source: str, target: str) -> None:
@@ -39,7 +39,7 @@ def copy_content(session: OpenDataset, source: str, target: str) -> None:
         spec = writer.node(source)
         if spec.is_array:
             stored, copied = writer.chunks(source), writer.chunks(target)
-            for batch in grouped(stored.stored_coords(), copied.grid, _BATCH):
+            for batch in grouped(stored.stored_coords(), copied.grid, CHUNKS_PER_COPY):
                 blocks = ((place, stored.read(place)) for place in batch)
                 pairs = [(place, block) for place, block in blocks if block is not None]
                 copied.write_batch(pairs, durable=session.settings.durable)

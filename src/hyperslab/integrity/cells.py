@@ -17,7 +17,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range, Region
 
 # Bytes of cells that are read at once where a chunk is larger: a chunk of any size takes bounded memory.
-_MOST = 64 << 20
+BOX_BYTES = 64 << 20
 
 
 def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings) -> Values:
@@ -30,7 +30,7 @@ def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings)
 
 def read_through(source: ChunkSource, spec: ArraySpec, coords: Coords, settings: Settings) -> None:
     """Read all cells of one chunk, a part at a time where it is large; its damage is an error."""
-    for part in parts(source.grid.extent(coords), max(_MOST // max(spec.numpy_dtype.itemsize, 1), 1)):
+    for part in parts(source.grid.extent(coords), max(BOX_BYTES // max(spec.numpy_dtype.itemsize, 1), 1)):
         read_box(source, spec, part, settings)
 
 

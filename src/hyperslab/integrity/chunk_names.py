@@ -31,7 +31,7 @@ class ChunkNames:
         return coords if len(numbers) >= self._ndim and self._key_of(coords) == name else None
 
     def within(self, coords: Coords) -> bool:
-        """Return whether the grid has this chunk."""
+        """Return True if the grid has this chunk."""
         return is_within(coords, self._grid)
 
     def meant(self, name: str) -> Coords | None:
@@ -42,19 +42,19 @@ class ChunkNames:
         return numbers if len(numbers) == self._ndim and self.within(numbers) else None
 
     def leads_to_keys(self, folder: str) -> bool:
-        """Return whether chunks may lie below a folder, by its name."""
+        """Return True if chunks may lie below a folder, by its name."""
         return _LIKE_A_FOLDER.fullmatch(folder) is not None and len(_NUMBERS.findall(folder)) < max(self._ndim, 1)
 
     def is_alike(self, name: str) -> bool:
-        """Return whether a name looks like a chunk's, of whatever array."""
+        """Return True if a name looks like a chunk's, of whatever array."""
         return _LIKE_A_KEY.fullmatch(name) is not None
 
 
 def is_within(coords: Coords, grid: Grid) -> bool:
-    """Return whether a grid has the chunk of these coordinates, which are not negative."""
+    """Return True if a grid has the chunk of these coordinates, which are not negative."""
     return all(index < axis.count for index, axis in zip(coords, grid.axes, strict=True))
 
 
 def looks_like_chunks(names: Iterable[str], folders: Iterable[str]) -> bool:
-    """Return whether a folder without documents holds what seem to be chunks of an array."""
+    """Return True if a folder without documents holds what seem to be chunks of an array."""
     return any(map(_LIKE_A_KEY.fullmatch, names)) or any(map(_LIKE_A_FOLDER.fullmatch, folders))

@@ -18,7 +18,7 @@ from hyperslab.model.paths import child
 from hyperslab.stores.base import Store
 
 # A chunk that is replaced this often while it is looked at is left to its writer.
-_TRIES = 5
+SHARD_CHECK_TRIES = 5
 _OTHER_LENGTHS = frozenset({"truncated-chunk", "oversized-chunk"})
 _BROKEN = _OTHER_LENGTHS | {"corrupt-chunk", "shard-index", "shard-range"}
 _STRAY_TEXTS = {
@@ -47,7 +47,7 @@ def find_strays(store: Store, folder: str, node: str) -> Iterator[Finding]:
 
 
 def holds_any(store: Store, folder: str) -> bool:
-    """Return whether anything at all lies in a folder."""
+    """Return True if anything at all lies in a folder."""
     return any(map(len, store.list_dir(folder))) or any(True for _ in find_strays(store, folder, ""))
 
 
@@ -124,7 +124,7 @@ def find_chunk_damage(chunk: ChunkView) -> Iterator[Finding]:
     """Yield what is wrong with a stored chunk or shard: its length, its index, with a deep look its cells."""
     array, objects = chunk.array, chunk.array.objects
     flaws: list[ObjectFlaw] = []
-    for _ in range(_TRIES):  # the flaws of one version of it
+    for _ in range(SHARD_CHECK_TRIES):  # the flaws of one version of it
         stamp = objects.keys.stamp(chunk.key)
         flaws = list(objects.examine(chunk.coords, chunk.key, deep=array.dataset.deep))
         if not flaws or objects.keys.stamp(chunk.key) == stamp:

@@ -334,5 +334,5 @@ def _compare_fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Itera
 
 
 def _is_default(spec: ArraySpec) -> bool:
-    """Return whether a fill value is what formats take where nobody chose one: zero, or netCDF's for the type."""
+    """Return True if a fill value is what formats take where nobody chose one: zero, or netCDF's for the type."""
     return FILL not in spec.attrs and (not spec.fill_cell().any() or bool(spec.fill_value == default_fill(spec.dtype)))

@@ -206,7 +206,7 @@ class KeyedRepair:
         return Mender(state, self.wishes).plan(findings, only)
 
     def _is_wanted(self, finding: Finding) -> bool:
-        """Return whether it is a problem, or is to be made better; of the part that the repair is limited to."""
+        """Return True if it is a problem, or is to be made better; of the part that the repair is limited to."""
         is_mended = finding.rule is not None and finding.rule.mends_notes
         if finding.is_note and not is_mended and finding.wish not in self.wishes:
             return False
@@ -239,7 +239,7 @@ def _mends_of_format(
 
 
 def _finds_damage(place: CheckedDataset, settings: Settings) -> bool:
-    """Return whether the format of a place that can be opened looks for damage itself, and is written here."""
+    """Return True if the format of a place that can be opened looks for damage itself, and is written here."""
     try:
         reader = place.format.open(place.where, "r", settings=settings)
     except HyperslabError:
@@ -254,7 +254,7 @@ def _finds_damage(place: CheckedDataset, settings: Settings) -> bool:
 
 _CORRUPT = "corrupt-chunk"
 # Chunks that one thread looks at in one go.
-_BATCH = 16
+CHUNKS_PER_MEND = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ def _find_damaged_chunks(
                 mend = Mend(node, _CORRUPT, f"{error.said} [{error.key}, cells {cells}]", action)
                 damaged.append(_DamagedChunk(coords, bytes(stored), mend))
 
-    each_batch(work, batched(source.grid, _BATCH), settings.threads)
+    each_batch(work, batched(source.grid, CHUNKS_PER_MEND), settings.threads)
     return [] if perhaps_sound else sorted(damaged, key=lambda each: each.coords)
 
 

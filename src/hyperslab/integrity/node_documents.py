@@ -30,7 +30,7 @@ class NodeDocuments:
 
     @property
     def is_node(self) -> bool:
-        """Return whether a document says what this is, be it damaged."""
+        """Return True if a document says what this is, be it damaged."""
         return bool(self.docs) or bool(self.broken)
 
 
@@ -168,7 +168,7 @@ class ConsolidatedMetadata:
                 yield found_at(holder, "stale-copy", message, place, detail=holder, part=LINKS)
 
     def _same(self, stored: Docs, copied: Docs) -> bool:
-        """Return whether documents are the same. Empty attributes are as good as none, and a key that need not be
+        """Return True if documents are the same. Empty attributes are as good as none, and a key that need not be
         understood is no difference where only one side has it: zarr-python puts such into that of groups."""
         a, b = self._filled(stored), self._filled(copied)
         return a.keys() == b.keys() and all(_same_document(a[name], b[name]) for name in a)

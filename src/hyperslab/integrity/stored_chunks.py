@@ -85,7 +85,7 @@ def unpacked_size(data: Buffer) -> int | None:
 
 
 def _is_structured(raw: Buffer) -> bool:
-    """Return whether bytes are a sound chunk of an object codec, of whatever cells: a list of JSON, or counted
+    """Return True if bytes are a sound chunk of an object codec, of whatever cells: a list of JSON, or counted
     items.
     """
     with suppress(ValueError, RecursionError):
@@ -95,7 +95,7 @@ def _is_structured(raw: Buffer) -> bool:
 
 
 def _is_counted(raw: memoryview) -> bool:
-    """Return whether bytes are a count and so many items, each behind its length, and nothing else."""
+    """Return True if bytes are a count and so many items, each behind its length, and nothing else."""
     if len(raw) < 4:
         return False
     (count,), at = struct.unpack_from("<I", raw), 4

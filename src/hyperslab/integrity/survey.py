@@ -56,7 +56,7 @@ from hyperslab.stores.base import Store
 # Groups that lie deeper are told and not looked at: no dataset is meant so, and links may lead in a circle.
 _DEEPEST = 100
 # Chunks that one thread looks at in one go, so that handing out work costs little beside it.
-_BATCH = 16
+CHUNKS_PER_CHECK = 16
 
 
 def check(
@@ -260,7 +260,7 @@ class ArraySurvey:
     def survey(self) -> list[Finding]:
         """Return all findings; the chunks are looked at by several threads, each in the memory of one chunk."""
         array = self._array
-        each_batch(self._chunks_of, batched(self._chunks(), _BATCH), array.objects.keys.settings.threads)
+        each_batch(self._chunks_of, batched(self._chunks(), CHUNKS_PER_CHECK), array.objects.keys.settings.threads)
         of_array = list(RULES.apply(Subject.ARRAY, array, deep=self._dataset.deep))
         of_chunks = map(RULES.with_rule, without_explained(of_array, array.chunk_findings))
         return [*self._findings, *of_chunks, *of_array]
@@ -370,5 +370,5 @@ def _survey_cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Set
                 message = f"{error.said} [{key}cells {span(source.grid, coords)}]"
                 flaws.append(found(path, "corrupt-chunk", message, coords=coords))
 
-    each_batch(work, batched(source.grid, _BATCH), settings.threads)
+    each_batch(work, batched(source.grid, CHUNKS_PER_CHECK), settings.threads)
     return sorted(flaws, key=lambda finding: finding.order)

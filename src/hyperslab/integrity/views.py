@@ -191,7 +191,7 @@ class RepairState:
 
     @property
     def swaps(self) -> bool:
-        """Return whether chunks have no locks and are swapped, as writers do there."""
+        """Return True if chunks have no locks and are swapped, as writers do there."""
         return self.store.traits.swaps and not self.store.traits.locks_chunks
 
     def lease(self) -> AbstractContextManager[None]:
@@ -210,12 +210,12 @@ class RepairState:
         return self._objects[path][1]
 
     def is_unchanged(self, path: str) -> bool:
-        """Return whether an array is described as it was when its mends were planned."""
+        """Return True if an array is described as it was when its mends were planned."""
         now = self.spec_now(path)
         return now is not None and self.dataset.dialect.render(now) == self._objects[path][0]
 
     def is_met(self, finding: Finding) -> bool:
-        """Return whether another finding about the same thing came before."""
+        """Return True if another finding about the same thing came before."""
         same = (finding.problem.node, finding.key)
         known = same in self._met
         self._met.add(same)

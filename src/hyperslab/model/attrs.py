@@ -23,7 +23,7 @@ MOST_LEVELS = 64
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Return whether two attribute values are the same in type, dtype and value; NaN equals NaN."""
+    """Return True if two attribute values are the same in type, dtype and value; NaN equals NaN."""
     if isinstance(a, np.ndarray | np.generic) or isinstance(b, np.ndarray | np.generic):
         if type(a) is not type(b):
             return False
@@ -57,7 +57,7 @@ def untagged(value: object) -> object:
 
 
 def equal_attrs(a: Attrs, b: Attrs) -> bool:
-    """Return whether two sets of attributes hold the same names and values, whatever their order."""
+    """Return True if two sets of attributes hold the same names and values, whatever their order."""
     return set(a) == set(b) and all(equal(a[k], b[k]) for k in a)
 
 

@@ -57,7 +57,7 @@ def _fill_fields(out: Values, values: Values) -> None:
 
 
 def same_type(expected: DataType, found: DataType, *, any_order: bool = False) -> bool:
-    """Return whether cells of one type mean what cells of the other do; a type that had no name may have got one.
+    """Return True if cells of one type mean what cells of the other do; a type that had no name may have got one.
 
     ``any_order``: whatever the order of their bytes.
     """
@@ -95,7 +95,7 @@ _COMPARED = 1 << 20
 
 
 def same_cells(a: Values, b: Values) -> bool:
-    """Return whether two arrays hold the same bits (NaN payloads and signed zeros included); text and objects by
+    """Return True if two arrays hold the same bits (NaN payloads and signed zeros included); text and objects by
     value.
     """
     if a.dtype != b.dtype or a.shape != b.shape:

@@ -1,4 +1,4 @@
-"""Sparse cells as plain arrays: the places of those that differ from the fill value, and what stands there (COO)."""
+"""Sparse cells as plain arrays: coordinates of the cells that differ from the fill value, and what stands there."""
 
 from __future__ import annotations
 

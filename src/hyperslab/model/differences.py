@@ -72,7 +72,7 @@ def _shown(value: object) -> str:
 
 
 def _same_attribute(expected: object, found: object) -> bool:
-    """Return equal in type and value, as far as formats tell types of attributes apart.
+    """Return True for attributes that are equal in type and value, as far as formats tell types of attributes apart.
 
     A value without a type (a number of JSON), or without a named one, may have got one; a list of one number may have
     become that number, and text of a fixed length text of any.

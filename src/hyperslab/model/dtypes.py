@@ -173,7 +173,7 @@ def tagged_fields(dtype: NumpyDType) -> Iterator[tuple[str, Extension]]:
 
 
 def is_fixed(dtype: DataType) -> bool:
-    """Return whether every cell takes the same number of bytes, so that a chunk's decoded size is known."""
+    """Return True if every cell takes the same number of bytes, so that a chunk's decoded size is known."""
     if isinstance(dtype, np.dtype):
         return not dtype.hasobject
     return not isinstance(dtype, VlenString | VlenBytes | VlenArray | ObjectRef | RegionRef)

@@ -10,7 +10,7 @@ _FORBIDDEN = ("\0", "\\")
 
 
 def is_name(name: str) -> bool:
-    """Return whether a node can have this name."""
+    """Return True if a node can have this name."""
     return name not in ("", ".", "..") and "/" not in name and not any(c in name for c in _FORBIDDEN)
 
 
@@ -49,7 +49,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def is_within(path: str, group: str) -> bool:
-    """Return whether ``path`` is ``group`` or stands below it."""
+    """Return True if ``path`` is ``group`` or stands below it."""
     return path == group or not group or path.startswith(f"{group}/")
 
 

@@ -29,7 +29,7 @@ class LabelQuery(NamedTuple):
 
 
 def is_label(item: object) -> bool:
-    """Return whether an item of a ``[]`` key is a label on a dimension that has them: never an int."""
+    """Return True if an item of a ``[]`` key is a label on a dimension that has them: never an int."""
     return isinstance(item, float | str | bytes | date | np.floating | np.datetime64) or _is_cftime(item)
 
 

@@ -63,7 +63,7 @@ class Lookup(ABC):
 
     @property
     def positional(self) -> bool:
-        """Return whether an int in ``sel`` is a position, since no label is a number."""
+        """Return True if an int in ``sel`` is a position, since no label is a number."""
         return False
 
     @abstractmethod

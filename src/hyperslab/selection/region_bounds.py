@@ -90,7 +90,7 @@ def _check_blocks(blocks: tuple[Box, ...], shape: Shape) -> None:
 
 
 def is_of_scalar(region: Region, shape: Shape) -> bool:
-    """Return whether it is a region of one cell along one axis, of an array that has no axis: some documents have
+    """Return True if it is a region of one cell along one axis, of an array that has no axis: some documents have
     only that form of a scalar.
     """
     return not shape and not isinstance(region, Nothing) and region.shape == (1,)

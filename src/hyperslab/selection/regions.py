@@ -60,7 +60,7 @@ def _without_new_axes(key: object, shape: Shape) -> list[object]:
 
 
 def _is_mask(item: object, shape: Shape) -> bool:
-    """Return whether an item is a mask of several axes, or of all: those of one axis among others are index arrays."""
+    """Return True if an item is a mask of several axes, or of all: those of one axis among others are index arrays."""
     if isinstance(item, list):
         try:
             item = np.asarray(item)

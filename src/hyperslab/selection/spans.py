@@ -18,7 +18,7 @@ from hyperslab.model.cells import Values
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 Runs = list[tuple[int, int]]
-_MOST = 1 << 18
+MOST_CUTS = 1 << 18
 
 
 class Span(NamedTuple):
@@ -43,7 +43,7 @@ def spans_of_boxes(boxes: Iterable[Box]) -> Spans:
     MemoryLimit for boxes that cut each other into far more parts than they are: in many dimensions there is no end.
     """
     full = [box for box in boxes if all(map(lt, *box))]
-    return _union(np.array(full, np.int64), iter(range(max(_MOST, 16 * len(full))))) if full else ()
+    return _union(np.array(full, np.int64), iter(range(max(MOST_CUTS, 16 * len(full))))) if full else ()
 
 
 def spans_of_mask(mask: Values) -> Spans:

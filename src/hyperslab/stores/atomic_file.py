@@ -138,7 +138,7 @@ def _copy(part: Part, target: int, at: int) -> None:
 Change = tuple[int, Buffer]
 """An offset in the file, and the bytes that come there."""
 
-MOST = 64 << 20
+JOURNAL_BYTES = 64 << 20
 """Old bytes that a journal holds at the most; who changes more writes the file anew."""
 
 _MAGIC = b"hslabjnl"
@@ -151,7 +151,7 @@ _DIGEST = 32
 _LONGEST_NAME = 200
 _JOURNAL_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 # Bytes of a journal beyond which it is none of ours: the old bytes, and the places that they come from.
-_LARGEST = MOST + (1 << 20)
+_LARGEST = JOURNAL_BYTES + (1 << 20)
 
 
 def journal_path(path: str) -> str:

@@ -10,8 +10,8 @@ from types import TracebackType
 from hyperslab.errors import Conflict
 
 # Seconds after which the first attempt is repeated, at most; then twice as long each time.
-_FIRST = 0.01
-_LONGEST = 1.0
+FIRST_PAUSE_SECONDS = 0.01
+LONGEST_PAUSE_SECONDS = 1.0
 
 
 def beaten(url: str | None = None, key: str | None = None) -> Conflict:
@@ -56,10 +56,10 @@ def attempts(timeout: float | None) -> Iterator[Attempt]:
     After ``timeout`` seconds (None: never) the last one is raised.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    pause = _FIRST
+    pause = FIRST_PAUSE_SECONDS
     while True:
         attempt = Attempt(deadline, pause)
         yield attempt
         if attempt.done:
             return
-        pause = min(2 * pause, _LONGEST)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

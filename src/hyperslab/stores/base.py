@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -65,7 +65,7 @@ class Stray:
 
     @property
     def is_abandoned(self) -> bool:
-        """Return whether it is an unfinished write of a writer that is gone."""
+        """Return True if it is an unfinished write of a writer that is gone."""
         return self.kind == "temporary" and has_no_writer(self.name, self.age)
 
 
@@ -73,28 +73,31 @@ class Stray:
 class StoreTraits:
     """What a store does better than the defaults of :class:`Store`: callers choose their way of working by it.
 
-    ``stamped``: ``stamp`` tells versions apart for little. ``ranges``: a part of a value costs less than the whole.
-    ``descriptors``: values are files of this machine. ``swaps``: ``put_if`` works. ``locks_nodes`` and
-    ``locks_chunks``: these locks keep other processes out. ``renames``: ``rename`` moves a folder at one stroke.
-    ``flushes``: one ``flush`` of all is cheaper than a durable write of each. ``puts_last``: ``put_last`` makes durable
-    what was stored before without being so. ``expels``: ``expel`` moves what is no value, too.
-    ``concurrency``: how many requests at once suit it, whatever the number of cores; None where calls are no requests.
+    Each flag says what it switches on, and by which method.
     """
 
     stamped: bool = False
+    """``stamp``: it tells versions of a value apart, and costs little."""
     ranges: bool = False
+    """``get_ranges``: a part of a value costs less than the whole."""
     descriptors: bool = False
+    """``descriptor``: values are files of this machine."""
     swaps: bool = False
+    """``put_if``: it works."""
     locks_nodes: bool = False
+    """``lock_node``: it keeps other processes out."""
     locks_chunks: bool = False
+    """``lock_chunks``: it keeps other processes out."""
     renames: bool = False
+    """``rename``: it moves a folder at one stroke."""
     flushes: bool = False
+    """``flush``: one of all is cheaper than a durable write of each."""
     puts_last: bool = False
+    """``put_last``: it makes durable what was stored before without being so."""
     expels: bool = False
+    """``expel``: it moves what is no value, too."""
     concurrency: int | None = None
-
-
-_PLAIN = StoreTraits()
+    """So many requests at once suit it, whatever the number of cores; None where calls are no requests (no method)."""
 
 
 class Store(ABC):
@@ -104,6 +107,8 @@ class Store(ABC):
     can be written. Every other method works by these, and is replaced where the medium has a better way; ``traits``
     says which of them are worth building on.
     """
+
+    traits: StoreTraits = StoreTraits()
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url = url
@@ -116,13 +121,8 @@ class Store(ABC):
 
     @property
     def read_only(self) -> bool:
-        """Return whether writes are refused."""
+        """Return True if writes are refused."""
         return self._read_only
-
-    @property
-    def traits(self) -> StoreTraits:
-        """What it does better than the defaults."""
-        return _PLAIN
 
     def close(self) -> None:  # noqa: B027  nothing is held open by most
         """Let go of handles; closing twice is fine."""
@@ -396,12 +396,8 @@ class WrappedStore(Store):
         super().__init__(store.url, read_only=read_only or store.read_only)
         self._store = store
         traits = store.traits
-        self._traits = replace(_PLAIN, stamped=traits.stamped, ranges=traits.ranges, concurrency=traits.concurrency)
-
-    @property
-    def traits(self) -> StoreTraits:
-        """Those of reading, but for files."""
-        return self._traits
+        # those of reading, but for files
+        self.traits = StoreTraits(stamped=traits.stamped, ranges=traits.ranges, concurrency=traits.concurrency)
 
     def close(self) -> None:
         """Close the other store."""

@@ -24,7 +24,7 @@ from hyperslab.stores.keys import new_token, partial_name
 from hyperslab.stores.unexpected_files import remove_leftovers
 
 # Files up to which each is flushed by itself; for more, one flush of the whole file system is cheaper.
-_FEW = 200
+FILES_FLUSHED_ONE_BY_ONE = 200
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
 # Seconds between tries to remove a folder: threads of a build that failed may write there for a moment yet.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
@@ -91,7 +91,7 @@ def make_durable(path: str) -> None:
     if os.path.isdir(path):
         for folder, _, names in os.walk(path):
             files += [folder, *(os.path.join(folder, name) for name in names)]
-            if len(files) > _FEW:
+            if len(files) > FILES_FLUSHED_ONE_BY_ONE:
                 sync_medium(path)
                 return
     for name in files:
@@ -124,7 +124,7 @@ def _taken(target: str) -> AlreadyExists:
 
 
 def can_build(target: str) -> bool:
-    """Return whether something can be made beside ``target`` and take its place."""
+    """Return True if something can be made beside ``target`` and take its place."""
     target = os.path.realpath(target)
     return not os.path.ismount(target) and os.access(os.path.dirname(target), os.W_OK)
 

@@ -122,5 +122,5 @@ def _is_secret(name: Any, value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a name or value of a header may be bytes."""
+    """Return a name or a value of a header as text, which may be bytes; ``""`` for anything else."""
     return value.decode("latin-1") if isinstance(value, bytes) else value if isinstance(value, str) else ""

@@ -52,24 +52,24 @@ if TYPE_CHECKING:
 # Times that a folder is made anew which another writer removes.
 _ATTEMPTS = 8
 # Files that are flushed by other threads and are not closed yet, at most: a process may have few open files.
-_MOST_OPEN = 128
+FILES_FLUSHED_AT_ONCE = 128
 # Which wait for the medium while the next values are written.
 _THREADS = 16
 _BY_DESCRIPTOR = os.utime in os.supports_fd
 # Folders for which one flush of each takes less time than one of all.
-_FEW = 8
+FOLDERS_FLUSHED_ONE_BY_ONE = 8
 # Threads that make new files, which some file systems take ten times as long for as writing them, and how many files
 # they make at a time.
-_MAKERS, _BATCH = 2, 16
+_MAKERS, NEW_FILES_PER_TASK = 2, 16
 
 
 class Commit:
     """Values that become visible together, in the order in which they were added, when the ``with`` block ends well.
 
     When it does not, nothing of them is left. ``key`` is the one that is being worked on, for error messages.
-    ``straight``: a new value gets its name at once, where nobody reads before all of the dataset is there. ``new``: no
-    key may have a value, else ``Conflict``. ``at_once``: made durable by flushes of the whole file system. ``first``:
-    keys of values that must be on the medium, if ``durable``, before these become visible.
+    ``named_at_once``: a new value gets its name at once, where nobody reads before all of the dataset is there.
+    ``new``: no key may have a value, else ``Conflict``. ``at_once``: made durable by flushes of the whole file system.
+    ``first``: keys of values that must be on the medium, if ``durable``, before these become visible.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Commit:
         folders: Folders,
         *,
         durable: bool,
-        straight: bool = False,
+        named_at_once: bool = False,
         new: bool = False,
         at_once: bool = False,
         first: Iterable[str] = (),
     ) -> None:
         self.key = ""
-        self._straight = straight
+        self._named_at_once = named_at_once
         self._new = new
         self._at_once = at_once
         self._first = first
@@ -102,14 +102,14 @@ class Commit:
         """Write one value under a temporary name, or let it be written with others: bytes, which do not change."""
         if counting.traces:
             counting.count(1, written=memoryview(value).nbytes)
-        if not self._straight or self._durable or not isinstance(value, bytes) or key in self._keys:
+        if not self._named_at_once or self._durable or not isinstance(value, bytes) or key in self._keys:
             self._finish_batches()
             self.key = key
             self._write(key, value)
             return
         self._keys.add(key)
         self._batch.append((key, value))
-        if len(self._batch) == _BATCH:
+        if len(self._batch) == NEW_FILES_PER_TASK:
             self._making.append(threads(_MAKERS, "make").submit(self._write_batch, self._batch))
             self._batch = []
 
@@ -132,7 +132,7 @@ class Commit:
     def _write(self, key: str, value: Buffer) -> None:
         folder, _, name = key.rpartition("/")
         made: tuple[str, int] | None = None
-        if self._straight:
+        if self._named_at_once:
             with suppress(FileExistsError):
                 made = self._create(folder, name, value)
         temporary, descriptor = made or self._create(folder, temporary_name(name), value)
@@ -145,7 +145,7 @@ class Commit:
         if self._last is not None:
             self._flushing.append((self._last[0], threads(_THREADS, "flush").submit(sync_and_close, self._last[1])))
         self._last = key, descriptor
-        if len(self._flushing) >= _MOST_OPEN:
+        if len(self._flushing) >= FILES_FLUSHED_AT_ONCE:
             self._wait()
 
     def _create(self, folder: str, name: str, value: Buffer) -> tuple[str, int]:
@@ -206,7 +206,7 @@ class Commit:
             return
         if self._at_once:
             flush_all(self._folders.root)
-        if not self._at_once or len(folders) <= _FEW:
+        if not self._at_once or len(folders) <= FOLDERS_FLUSHED_ONE_BY_ONE:
             with self._folders.durable(folders):
                 yield
         else:
@@ -285,10 +285,8 @@ class DirectoryStore(FolderReader):
         super().__init__(root, read_only=read_only)
         self._unpublished = unpublished
 
-    @property
-    def traits(self) -> StoreTraits:
-        """All that a folder can do."""
-        return _TRAITS
+    traits = _TRAITS
+    """All that a folder can do."""
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store one value: every reader sees the old or the new one, also when this fails or the process dies."""
@@ -299,7 +297,7 @@ class DirectoryStore(FolderReader):
 
         When writing one of them fails none becomes visible.
         """
-        commit = Commit(self._folders, durable=durable, straight=self._unpublished)
+        commit = Commit(self._folders, durable=durable, named_at_once=self._unpublished)
         with self._writing(commit), commit:
             for key, value in pairs:
                 commit.add(check_key(key), value)

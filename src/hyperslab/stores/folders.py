@@ -16,9 +16,9 @@ from hyperslab.errors import StorageError
 from hyperslab.stores.files import open_folder, real_path, sync_folder
 
 # Folders that are remembered; with one more all are forgotten, so that a store of any size takes bounded memory.
-_MOST = 1 << 16
+FOLDERS_REMEMBERED = 1 << 16
 # Folders that are open at once while they are flushed, for a process may open few files (ulimit -n); others follow.
-_MOST_OPEN = 64
+FOLDERS_OPEN_AT_ONCE = 64
 _SHALLOW = 64  # folders above one that are looked at one by one
 
 
@@ -42,11 +42,11 @@ class Folders:
         return f"{self.root}{folder}/" if folder else self.root
 
     def inside(self, real: str) -> bool:
-        """Return whether a path without symbolic links lies in the root."""
+        """Return True if a path without symbolic links lies in the root."""
         return os.path.join(real, "").startswith(self._real)
 
     def is_linked(self, folder: str) -> bool:
-        """Return whether a symbolic link stands on the way from the root to the folder."""
+        """Return True if a symbolic link stands on the way from the root to the folder."""
         return os.path.join(real_path(self.path(folder)), "") != os.path.join(self._real, folder, "")
 
     def find(self, folder: str) -> str | None:
@@ -71,7 +71,7 @@ class Folders:
         return path
 
     def _is_plain(self, folder: str, path: str) -> bool:
-        """Return whether this is a folder and no link, in one that is known: its real place needs no look-up then."""
+        """Return True if this is a folder and no link, in one that is known: its real place needs no look-up then."""
         if not folder:
             return stat.S_ISDIR(os.stat(path).st_mode)
         if not stat.S_ISDIR(os.lstat(path[:-1]).st_mode):
@@ -129,7 +129,7 @@ class Folders:
         return found
 
     def _know(self, folder: str, path: str) -> None:
-        if len(self.known) >= _MOST:
+        if len(self.known) >= FOLDERS_REMEMBERED:
             self.known.clear()
         self.known[folder] = path
 
@@ -151,7 +151,7 @@ class Folders:
         flush, on_medium = self.to_flush(folders)
         with ExitStack() as stack:
             descriptors = []
-            for path in flush[:_MOST_OPEN]:
+            for path in flush[:FOLDERS_OPEN_AT_ONCE]:
                 try:
                     descriptors.append(stack.enter_context(open_folder(path)))
                 except PermissionError:
@@ -160,14 +160,14 @@ class Folders:
             yield
             for descriptor in descriptors:
                 sync_folder(descriptor)
-            for path in flush[_MOST_OPEN:]:
+            for path in flush[FOLDERS_OPEN_AT_ONCE:]:
                 with open_folder(path) as descriptor:
                     sync_folder(descriptor)
         self.settle(on_medium)
 
     def settle(self, folders: set[str]) -> None:
         """Remember that these folders are on the medium, with all that leads to them."""
-        if len(self._durable) >= _MOST:
+        if len(self._durable) >= FOLDERS_REMEMBERED:
             self._durable.clear()
         self._durable |= folders
 

@@ -54,10 +54,8 @@ class _Foreign(ProcessStore):
     def __init__(self, url: str, *, read_only: bool) -> None:
         super().__init__(redact(url), read_only=read_only)
 
-    @property
-    def traits(self) -> StoreTraits:
-        """Parts of values are read; the libraries tell no versions, and lock nothing."""
-        return _TRAITS
+    traits = _TRAITS
+    """Parts of values are read; the libraries tell no versions, and lock nothing."""
 
     def _load(self, key: str, start: int | None, stop: int | None) -> bytes | None:
         raise NotImplementedError

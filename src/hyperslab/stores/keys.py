@@ -132,7 +132,7 @@ def _machine(process: int) -> int | None:
 
 
 def _lives(process: int) -> bool:
-    """Return whether there is such a process, and not only its exit status that nobody has fetched yet."""
+    """Return True if there is such a process, and not only its exit status that nobody has fetched yet."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
@@ -152,7 +152,7 @@ _ABANDONED = 3600.0
 
 
 def has_no_writer(name: str, age: float) -> bool:
-    """Return whether nobody goes on with an unfinished write of this name: its writer is dead, or it is older than
+    """Return True if nobody goes on with an unfinished write of this name: its writer is dead, or it is older than
     moments.
     """
     temporary = is_temporary(name)

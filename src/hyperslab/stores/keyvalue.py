@@ -43,7 +43,7 @@ class KeyValueMap(MutableMapping[str, bytes]):
         self._sorted = None
 
     def contains(self, key: object) -> bool:
-        """Return whether there is such a key."""
+        """Return True if there is such a key."""
         if not isinstance(key, str) or not self._fits(key):
             return False
         return self._open().get(key) is not None

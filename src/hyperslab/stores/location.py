@@ -29,7 +29,7 @@ class Scheme(ABC):
     """One kind of place. ``target`` is what is left of the URL without the scheme, or a store that the user gave."""
 
     def exists(self, target: Any) -> bool:
-        """Return whether anything is there; True where to know would cost a request: whoever reads finds out."""
+        """Return True if anything is there; True where to know would cost a request: whoever reads finds out."""
         return True
 
     @abstractmethod
@@ -339,15 +339,15 @@ class Location:
         return unquote(posixpath.relpath(f"/{_below_server(there)}", f"/{_below_server(here)}"))
 
     def exists(self) -> bool:
-        """Return whether anything is there."""
+        """Return True if anything is there."""
         return PLACES[self.scheme].exists(self.target)
 
     def is_file(self) -> bool:
-        """Return whether it is one plain file, read by its bytes and not by keys (an archive is none)."""
+        """Return True if it is one plain file, read by its bytes and not by keys (an archive is none)."""
         return self.scheme == "file" and os.path.isfile(self.target)
 
     def is_dir(self) -> bool:
-        """Return whether it is there and holds values under keys: a folder, an archive, a store."""
+        """Return True if it is there and holds values under keys: a folder, an archive, a store."""
         return os.path.isdir(self.target) if self.scheme == "file" else self.exists()
 
     def store(self, *, read_only: bool, create: bool = False) -> Store:

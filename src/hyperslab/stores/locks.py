@@ -49,7 +49,7 @@ class _Descriptor:
         _OPEN.add(self)
 
     def is_still(self, path: str) -> bool:
-        """Return whether the path still leads to the file that is open here, and not to one made after its removal."""
+        """Return True if the path still leads to the file that is open here, and not to one made after its removal."""
         try:
             return os.path.samestat(os.fstat(self.number), os.stat(path))
         except FileNotFoundError:

@@ -58,14 +58,12 @@ class MemoryStore(Store):
         if read_only and name is not None and not self._shelf.values:
             raise NotFound("nothing is stored under this name in this process", url=self.url)
 
-    @property
-    def traits(self) -> StoreTraits:
-        """All that a dict can do."""
-        return _TRAITS
+    traits = _TRAITS
+    """All that a dict can do."""
 
     @staticmethod
     def exists(name: str) -> bool:
-        """Return whether ``memory://name`` holds anything in this process."""
+        """Return True if ``memory://name`` holds anything in this process."""
         shelf = _NAMED.get(name)
         return shelf is not None and bool(shelf.values)
 

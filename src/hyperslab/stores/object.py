@@ -166,7 +166,7 @@ class ObjectListing(ProcessStore):
 Range = tuple[int, int]
 
 # Unwanted bytes between two ranges that cost less than another request.
-_GAP = 256 << 10
+REQUEST_GAP = 256 << 10
 _TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, concurrency=IN_FLIGHT)
 
 
@@ -182,11 +182,9 @@ class ObjectStore(ObjectListing, KeepsLeases):
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
 
-    @property
-    def traits(self) -> StoreTraits:
-        """ETags are stamps, conditional requests swap; a reader of many chunks takes as many threads as requests suit
-        a server."""
-        return _TRAITS
+    traits = _TRAITS
+    """ETags are stamps, conditional requests swap; a reader of many chunks takes as many threads as requests suit a
+    server."""
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -220,7 +218,8 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def _version(
         self, key: str, part: Range | None, options: Mapping[str, Any], most: int | None, unless: Stamp | None = None
     ) -> Version:
-        """Return a part is cut from the whole where a server gives no parts, or none of an empty value."""
+        """Return the value or a part of it; a part is cut from the whole where a server gives no parts, or none of an
+        empty value."""
         if part is not None and part[0] < 0 and self._counts_forward:
             meta = self._head(key)
             if meta is None:
@@ -287,7 +286,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
                 several = self._ranges(key, full, options) if full else []
                 values = iter(several or ())
                 return None if several is None else [next(values) if start < stop else b"" for start, stop in spans]
-            merged = merge(ranges, _GAP)
+            merged = merge(ranges, REQUEST_GAP)
             parts = each_request([partial(self._part, key, part, options) for part in merged])
         except FileNotFoundError:
             return None

@@ -28,7 +28,7 @@ def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
 
 
 Range = tuple[int, int]
-GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another request
+RANGE_GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another request
 
 
 def fetch_coalesced(
@@ -38,7 +38,7 @@ def fetch_coalesced(
 
     Neighbours are fetched as one range and cut apart afterwards, without a copy.
     """
-    merged = merge(ranges, GAP)
+    merged = merge(ranges, RANGE_GAP)
     found = get_ranges(merged)
     if found is None:
         return None

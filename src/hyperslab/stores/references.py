@@ -66,15 +66,12 @@ class ReferenceStore(Store):
         self._document = _document(self._path, self.url, limit)
         self._entries = self._document.entries
         self._files: dict[str, RemoteFile] = {}
+        remote = any(map(_URL.match, self._document.targets.values()))
+        # many requests at once suit targets on servers
+        self.traits = StoreTraits(ranges=True, concurrency=IN_FLIGHT if remote else None)
 
     def __repr__(self) -> str:
         return f"ReferenceStore({self._path!r})"
-
-    @cached_property
-    def traits(self) -> StoreTraits:
-        """Many requests at once suit it where targets are on servers."""
-        remote = any(map(_URL.match, self._document.targets.values()))
-        return StoreTraits(ranges=True, concurrency=IN_FLIGHT if remote else None)
 
     # -- values -----------------------------------------------------------------------------------------------------
 
@@ -201,7 +198,7 @@ class ReferenceStore(Store):
 
 
 def _is_name(target: str) -> bool:
-    """Return whether a file or URL can be called so: without NUL, and of whole characters."""
+    """Return True if a file or URL can be called so: without NUL, and of whole characters."""
     try:
         return "\0" not in target and target.encode() is not None
     except UnicodeEncodeError:
@@ -209,7 +206,7 @@ def _is_name(target: str) -> bool:
 
 
 def _is_allowed(url: str, root: str) -> bool:
-    """Return whether a URL is the root or stands below it, also once a client has made sense of its dots and
+    """Return True if a URL is the root or stands below it, also once a client has made sense of its dots and
     escapes.
     """
     bare = unquote(unquote(url))

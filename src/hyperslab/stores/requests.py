@@ -25,7 +25,7 @@ IN_FLIGHT = 32
 # How often obstore asks again by itself, within the 90 s of ``retry_timeout`` (see :func:`patience`).
 _ASKS = 6
 _ASKS_WEB = 3  # so that a server that is down is noticed within seconds
-_TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
+REQUEST_TRIES = 3  # where obstore does not ask again by itself: bodies that break off, conditional writes, removals
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 # Texts of obstore's errors, which :func:`_reason_of` alone looks for.
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
@@ -166,7 +166,7 @@ def request(
     _ObstoreProcess.used = True
     failure: HyperslabError
     pause = _PAUSE
-    for last in (False,) * (_TRIES - 1) + (True,):
+    for last in (False,) * (REQUEST_TRIES - 1) + (True,):
         try:
             return call()
         except FileNotFoundError as error:
@@ -203,7 +203,7 @@ def _raise_answer(
 
 
 def is_panic(error: BaseException) -> bool:
-    """Return whether obstore failed inside: what it raises then is no ``Exception``, and no class that it exports."""
+    """Return True if obstore failed inside: what it raises then is no ``Exception``, and no class that it exports."""
     return type(error).__name__ == "PanicException"
 
 
@@ -213,7 +213,7 @@ def lists_nothing(url: str) -> Unsupported:
 
 
 def _refuses(error: Exception, reason: _Reason | None, kinds: Any) -> bool:
-    """Return whether a web server answers that it does not list; one that fails, or is busy, may list later."""
+    """Return True if a web server answers that it does not list; one that fails, or is busy, may list later."""
     refusals = (kinds.PermissionDeniedError, kinds.UnauthenticatedError, kinds.NotSupportedError, NotImplementedError)
     return isinstance(error, refusals) or reason in (_Reason.UNABLE, _Reason.NO_LISTING)
 

@@ -21,7 +21,7 @@ class Unclosed:
 
     @property
     def changed(self) -> bool:
-        """Return whether there are such changes."""
+        """Return True if there are such changes."""
         return self._held[0]
 
     @changed.setter

@@ -104,7 +104,7 @@ _PARTIAL = re.compile(r"\.partial-([0-9a-f]{8}|[0-9a-f]{16})-(.+)", re.DOTALL).f
 _FORGOTTEN = 7 * 86400.0
 # So many times as long as a look through a folder took no other follows: writing many files costs 2 % more at most.
 _SPARED = 50
-_MOST = 1000  # folders that are remembered; with one more all are forgotten
+FOLDERS_LOOKED_AT = 1000  # folders that are remembered; with one more all are forgotten
 _looked: dict[str, tuple[float, float]] = {}
 
 
@@ -155,13 +155,13 @@ def remove_leftovers(path: str) -> None:
     for each in leftovers_of(path):
         with suppress(OSError):
             remove_leftover(each.path)
-    if len(_looked) >= _MOST:
+    if len(_looked) >= FOLDERS_LOOKED_AT:
         _looked.clear()
     _looked[folder] = time.monotonic(), time.thread_time() - spent
 
 
 def _is_for(entry: str, name: str) -> bool:
-    """Return whether a temporary name is one for a dataset of this name, or for a copy that was to become it."""
+    """Return True if a temporary name is one for a dataset of this name, or for a copy that was to become it."""
     written = is_temporary(entry) is not None
     rest, before = entry[1 : -len(".0123456789abcdef.tmp")] if written else entry, ""
     while partial := _PARTIAL(rest):

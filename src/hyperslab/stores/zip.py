@@ -200,10 +200,8 @@ class ZipStore(Store):
     def __repr__(self) -> str:
         return f"ZipStore({self._path!r}{', read_only=True' if self._read_only else ''})"
 
-    @property
-    def traits(self) -> StoreTraits:
-        """Versions and parts of entries are known by the archive's directory; it has one writer, and no locks."""
-        return _TRAITS
+    traits = _TRAITS
+    """Versions and parts of entries are known by the archive's directory; it has one writer, and no locks."""
 
     def get(self, key: str) -> bytes | None:
         """Return the whole value, or None."""

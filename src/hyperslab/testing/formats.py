@@ -53,7 +53,7 @@ class OpenedTests:
 
     @property
     def holds_one(self) -> bool:
-        """Return whether a dataset of the format is one array with its coordinates."""
+        """Return True if a dataset of the format is one array with its coordinates."""
         return not self.format.features & {Feature.GROUPS, Feature.ARRAYS}
 
     def opened(self, place: Location, mode: Any) -> Writer:

@@ -102,7 +102,7 @@ def _objects(items: list[Any]) -> Values:
 
 
 def same_cells(a: Values, b: Values) -> bool:
-    """Return whether two arrays hold the same cells, in whatever byte order."""
+    """Return True if two arrays hold the same cells, in whatever byte order."""
     if a.shape != b.shape:
         return False
     if a.dtype == object or a.dtype.kind == "T":

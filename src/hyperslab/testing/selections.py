@@ -106,8 +106,8 @@ def _random_item(rng: Random, length: int, fancy: float, common: Shape, *, flat:
 
 
 def _random_slice(rng: Random, length: int) -> slice:
-    """Return three in four take most of the axis, forwards or backwards; the others have any bounds and are often
-    empty."""
+    """Return a slice: three in four take most of the axis, forwards or backwards; the others have any bounds and are
+    often empty."""
     draw = rng.random()
     if draw < 0.2:
         return slice(None)

@@ -42,7 +42,7 @@ class SourceTests:
         return next(iter(source.grid))
 
     def is_blank(self, block: Block | None) -> bool:
-        """Return whether a chunk holds nothing: None, or the fill value in every cell."""
+        """Return True if a chunk holds nothing: None, or the fill value in every cell."""
         return block is None or bool((block == self.fill).all())
 
     def test_a_chunk_never_written_is_blank(self, source: ChunkSource) -> None:

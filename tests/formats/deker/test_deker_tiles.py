@@ -92,8 +92,8 @@ def test_every_kind_of_cell_is_written_and_counted(tmp_path: Path, dtype: str) -
 
 
 def test_parts_of_a_large_array_are_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_file, "_BLOCK", 1 << 12)
-    monkeypatch.setattr(data_file, "_GAP", 64)
+    monkeypatch.setattr(data_file, "DEKER_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(data_file, "DEKER_READ_GAP", 64)
     shape = (40, 30, 20)
     schema = ArraySchema([DimensionSchema(name, n) for name, n in zip("zyx", shape, strict=True)], np.float32, [KEY])
     holding = make(tmp_path, schema)

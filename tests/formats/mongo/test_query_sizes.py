@@ -51,7 +51,7 @@ class Longest(CommandListener):
 @pytest.fixture
 def longest(monkeypatch: pytest.MonkeyPatch) -> Longest:
     """The limit is lowered."""
-    monkeypatch.setattr(chunk_queries, "_MOST_KEYS", MOST)
+    monkeypatch.setattr(chunk_queries, "CHUNKS_PER_QUERY", MOST)
     return Longest()
 
 

@@ -123,12 +123,12 @@ class HyperslabIO(HDMFIO):
         return self._root
 
     def is_open(self) -> bool:
-        """Return whether the file is open."""
+        """Return True if the file is open."""
         return self._root is not None
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return whether a dataset of format ``hdmf`` lies there."""
+        """Return True if a dataset of format ``hdmf`` lies there."""
         with suppress(HyperslabError, OSError, ValueError):
             return get_format(_FORMAT).sniff(Probe(Location.of(path)))
         return False
@@ -195,7 +195,7 @@ class HyperslabIO(HDMFIO):
         return reference_to(container, self.manager, self.source)
 
     def get_written(self, builder: Any) -> bool:
-        """Return whether a builder was written, or read, by this object."""
+        """Return True if a builder was written, or read, by this object."""
         return bool(self._written_builders.get_written(builder))
 
     # -- schemas ----------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ NAMES: dict[str, DataType] = {
     **dict.fromkeys(("ref", "reference", "object"), ObjectRef()),
     "region": RegionRef(),
 }
-"""The words that a schema may have as ``dtype``, and those of peers (reference R47)."""
+"""The words that a schema may have as ``dtype``, and those of peers."""
 
 
 def parse_type(declared: Any) -> DataType | None:

@@ -38,7 +38,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 # as any array is.
 _TINY, _SMALL = 1 << 16, 1 << 20
 # Bytes of all datasets that wait, which bounds memory; how many of them a thread takes at a time.
-_MAX_WAITING, _BATCH = 32 << 20, 4
+_MAX_WAITING, DATASETS_PER_TASK = 32 << 20, 4
 
 
 class BuilderWriter:
@@ -179,7 +179,7 @@ class BuilderWriter:
     def _write_small(self) -> None:
         """Write the small datasets that wait."""
         small, self._small, self._waiting_bytes = self._small, [], 0
-        batches = (small[start : start + _BATCH] for start in range(0, len(small), _BATCH))
+        batches = (small[start : start + DATASETS_PER_TASK] for start in range(0, len(small), DATASETS_PER_TASK))
         try:
             each_batch(self._write_batch, batches, self._session.settings.threads)
         except BaseException:

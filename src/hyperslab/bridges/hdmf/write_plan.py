@@ -73,7 +73,7 @@ class Pointers:
         return ObjectReference(*self.locate(target_of(value)))
 
     def is_same_dataset(self, source: str | None) -> bool:
-        """Return whether what stands in ``source`` stands in the dataset that is written, too."""
+        """Return True if what stands in ``source`` stands in the dataset that is written, too."""
         return source is None or any(
             source == place or self._real_path(source) == self._real_path(place)
             for place in (self.here, self.exported)

@@ -251,7 +251,7 @@ class XarrayMongoDB:
     # -- whether it is whole --------------------------------------------------------------------------------------
 
     def is_complete(self, _id: Id) -> bool:
-        """Return whether all chunks of an object are stored; no cells are moved. NotFound."""
+        """Return True if all chunks of an object are stored; no cells are moved. NotFound."""
         here = self._origin().open()
         return completeness.is_complete(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 

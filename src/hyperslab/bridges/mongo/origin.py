@@ -179,7 +179,7 @@ STATUS = "connectionStatus"
 
 
 def has_user(status: Mapping[str, Any]) -> bool:
-    """Return whether the answer to that command names a user."""
+    """Return True if the answer to that command names a user."""
     return bool(status.get("authInfo", {}).get("authenticatedUsers"))
 
 

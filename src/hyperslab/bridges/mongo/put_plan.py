@@ -38,7 +38,7 @@ from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.model.coo import Coo, Numbers
 
 # -- options ----------------------------------------------------------------------------------------------------------
-# What a caller chooses of how objects are stored (reference 4.1), and what a layout chooses of the rest.
+# What a caller chooses of how objects are stored, and what a layout chooses of the rest.
 
 
 Layout = Literal["compatible", "extended"]
@@ -193,7 +193,7 @@ def _is_key(name: object) -> bool:
 
 
 def _is_name(name: object) -> bool:
-    """Return whether an object or a dimension can have the name: text or a number, which comes back as it was."""
+    """Return True if an object or a dimension can have the name: text or a number, which comes back as it was."""
     match name:
         case str():
             try:
@@ -447,7 +447,7 @@ def _check_sizes(meta: Meta, chunk_size: int, whole: Mapping[str, Numbers | Coo]
 
 
 def _largest_document(name: str, variable: Variable, payload: int) -> int:
-    """Return the bytes of a document of this variable that holds ``payload`` bytes of cells (reference 2.1)."""
+    """Return the bytes of a document of this variable that holds ``payload`` bytes of cells."""
     unknown = 1 << 62
     doc: MutableDocument = {
         "_id": ObjectId(),

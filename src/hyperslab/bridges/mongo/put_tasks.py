@@ -1,7 +1,7 @@
 """Plans carried out: the document of an object and its chunks, at once or as tasks of dask; put, replace, resume.
 
 A task may be done again, here or in another process: the documents it writes have the ids that were chosen with the
-plan, and are replaced where they are there already (reference 4.3).
+plan, and are replaced where they are there already.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def update_region(
 
 
 def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> bool:
-    """Return whether a variable is updated: coordinates that the region does not touch are not. Invalid for data like
+    """Return True if a variable is updated: coordinates that the region does not touch are not. Invalid for data like
     that, and for what is not there."""
     unknown = [dim for dim in region if all(dim not in variable.dims for variable in meta.variables.values())]
     if unknown:

@@ -28,7 +28,7 @@ _netcdf_can_open = NetCDF4BackendEntrypoint.guess_can_open
 
 
 def is_database(target: Any) -> bool:
-    """Return whether it is the URL of a database."""
+    """Return True if it is the URL of a database."""
     return isinstance(target, str) and target.partition("://")[0].lower() in SCHEMES and "://" in target
 
 

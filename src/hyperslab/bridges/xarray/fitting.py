@@ -55,7 +55,7 @@ def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array:
 
 
 def _same(word: str, new: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Return whether an attribute means the same: times may count from the same moment in other words."""
+    """Return True if an attribute means the same: times may count from the same moment in other words."""
     if np.array_equal(new[word], stored[word]):
         return True
     if word == "calendar":
@@ -76,7 +76,7 @@ def _clock(attrs: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def fits_text(variable: xr.Variable, dtype: np.dtype, *, lazily: bool) -> bool:
-    """Return whether text or bytes fit cells of a fixed length; ``lazily``: what to say of dask arrays, of which
+    """Return True if text or bytes fit cells of a fixed length; ``lazily``: what to say of dask arrays, of which
     that is not known before they are computed.
     """
     if dtype.kind not in "SU" or variable.dtype.kind not in "SUTO" or can_cast_text(variable.dtype, dtype):
@@ -91,12 +91,12 @@ def fits_text(variable: xr.Variable, dtype: np.dtype, *, lazily: bool) -> bool:
 
 
 def can_cast_text(text: np.dtype, stored: np.dtype) -> bool:
-    """Return whether the dtype alone tells that no text is cut."""
+    """Return True if the dtype alone tells that no text is cut."""
     return text.kind == stored.kind and text.kind in "SU" and text.itemsize <= stored.itemsize
 
 
 def same_kind(variable: xr.Variable, array: Array) -> bool:
-    """Return whether cells keep their values: text is text of any length, numbers must be of the same dtype."""
+    """Return True if cells keep their values: text is text of any length, numbers must be of the same dtype."""
     if variable.dtype.kind == array.dtype.kind == "S":
         return True
     if variable.dtype.kind in "UTO" or array.dtype.kind in "UTO":

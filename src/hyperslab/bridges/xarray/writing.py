@@ -246,7 +246,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Itera
 
 
 def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
-    """Return whether there is an array that can take the variable's cells as it is."""
+    """Return True if there is an array that can take the variable's cells as it is."""
     array = group.get(name)
     if not isinstance(array, Array):
         return False

@@ -75,7 +75,7 @@ def get_command(
 
 
 def is_packed(array: Array) -> bool:
-    """Return whether the attributes ask for scale, offset or another sign; attributes that make no sense ask for
+    """Return True if the attributes ask for scale, offset or another sign; attributes that make no sense ask for
     nothing.
     """
     try:

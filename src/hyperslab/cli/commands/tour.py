@@ -70,7 +70,7 @@ class _Stdout(io.TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return True if it is a terminal."""
         return sys.stdout.isatty()
 
 

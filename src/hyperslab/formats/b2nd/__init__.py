@@ -52,7 +52,7 @@ class B2ndFormat(Format):
         )
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is a frame, a sparse directory or a TreeStore of the local file system."""
+        """Return True if the place is a frame, a sparse directory or a TreeStore of the local file system."""
         where = probe.where
         if probe.head(len(document.MAGIC)) == document.MAGIC:
             return True

@@ -182,7 +182,7 @@ def render_metalayers(labelled: LabelledArray, foreign: frozenset[str]) -> Doc:
 
 
 def can_be_attribute(value: object) -> bool:
-    """Return whether a metalayer's value can be an attribute: text, a number, bytes, nothing, or lists and mappings
+    """Return True if a metalayer's value can be an attribute: text, a number, bytes, nothing, or lists and mappings
     of all but bytes.
     """
     return type(value) is bytes or _is_json(value)

@@ -93,7 +93,7 @@ class BlazeFormat(Format):
         return FormatInfo("blaze", holds, "meta/storage and meta/sizes, or __rootdirs__", True, variants)
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the documents of an array, or of a table, are there."""
+        """Return True if the documents of an array, or of a table, are there."""
         if isinstance(probe.where.target, Several):
             return all(Probe(each).get(STORAGE) is not None for each in probe.where.target.places)
         if probe.get(STORAGE) is not None:

@@ -147,7 +147,7 @@ def chunk_counts(found: Sequence[int | None], chunks: int, column: str) -> tuple
     return max(counts), counts
 
 
-_TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
+SUPERCHUNK_TRIES = 20  # a file replaced this often while its parts are fetched has a writer that never rests
 Stored = tuple[Buffer, ChunkOffsets, int] | None
 """What lies in the span of a chunk, the index of its file, its number there; None where nothing was written."""
 
@@ -269,7 +269,7 @@ class Column(ChunkSource):
             data = self.keys.store.get(key)
             return ([None] * len(numbers) if data is None else self._cut(data, numbers)), None
         # Index and chunks must be of one version of the file: its stamp is compared after the chunks were read.
-        for _ in range(_TRIES):
+        for _ in range(SUPERCHUNK_TRIES):
             stamp, index = self._index_now(place, key)
             if index is None:
                 return [None] * len(numbers), None
@@ -311,7 +311,7 @@ class Column(ChunkSource):
 
     def _index_now(self, place: int, key: str) -> tuple[object, ChunkOffsets | None]:
         """Return the stamp of a file and its index, of one version."""
-        for _ in range(_TRIES):
+        for _ in range(SUPERCHUNK_TRIES):
             stamp = self.keys.stamp(key)
             if stamp is None and self.keys.has_stamps:  # one that appears now would have no stamp to hold it to
                 return None, None
@@ -387,7 +387,7 @@ class Column(ChunkSource):
         return first, max(first, min(behind, self._rows))
 
     def is_short(self, place: int) -> bool:
-        """Return whether a superchunk holds fewer rows than the array has there."""
+        """Return True if a superchunk holds fewer rows than the array has there."""
         index = self.index_at(place)
         count = self.count(place)
         if index is None or index.count < count:

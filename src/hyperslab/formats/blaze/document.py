@@ -201,7 +201,7 @@ def _read_per(own: Document, found: int | None, layout: str, problems: Problems)
 
 
 def _read_codec(storage: Document, own: Document, spec: ArraySpec) -> Codec:
-    """Return what new chunks are written by; a wish that makes none sense is passed over, for each chunk says how it
+    """Return what new chunks are written by; a wish that makes no sense is passed over, for each chunk says how it
     is."""
     params = storage.get("cparams", storage.get("bparams"))
     params = object_or_empty(params)
@@ -333,7 +333,7 @@ def parse_table(doc: Document) -> dict[str, str]:
 
 
 def is_folder_name(name: Any) -> bool:
-    """Return whether a field may name a folder: one segment of a key that no data file could have."""
+    """Return True if a field may name a folder: one segment of a key that no data file could have."""
     plain = isinstance(name, str) and is_key(name) is not None and "/" not in name
     return plain and not (name.startswith("__") and name.endswith((".bin", ".blp")))
 
@@ -364,7 +364,7 @@ def field_at(dtype: NumpyDType, path: Field) -> NumpyDType | None:
 
 # Decoded bytes of a superchunk, and its chunks at the most, where nobody chose them.
 _SUPERCHUNK = 32 << 20
-_MOST = 1024
+CHUNKS_PER_SUPERCHUNK = 1024
 # Bytes of a chunk for an array of 1 MiB: carray's and bcolz's own figures (see `auto_chunks`).
 _BASE = {"blaze": 1024, "bcolz": 4096}
 _MIB = 1 << 20
@@ -431,7 +431,7 @@ def _per(spec: ArraySpec, rows: int, shards: Chunks | None, options: BlazeOption
     if options.superchunk is not None:
         return options.superchunk
     most = _SUPERCHUNK // max(1, rows * row_bytes(spec))
-    return min(_MOST, 1 << max(0, most.bit_length() - 1))
+    return min(CHUNKS_PER_SUPERCHUNK, 1 << max(0, most.bit_length() - 1))
 
 
 def _codec(request: ArraySpec) -> Codec:

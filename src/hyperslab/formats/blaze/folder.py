@@ -45,8 +45,8 @@ from hyperslab.stores.base import Store
 
 
 # Files whose headers one thread reads in one go.
-_BATCH = 16
-_MOST = 1 << 32
+HEADERS_PER_TASK = 16
+MOST_CHUNKS_IN_HEADER = 1 << 32
 """Chunks of a file that counts its own, as many as a document may say."""
 
 
@@ -62,7 +62,7 @@ def count_chunks(column: Column) -> list[int | None]:
             except HyperslabError:
                 found[place] = None
 
-    each_batch(work, batched(places, _BATCH), column.keys.settings.threads)
+    each_batch(work, batched(places, HEADERS_PER_TASK), column.keys.settings.threads)
     last = min(places[-1] + 1, len(places) + column.chunks) if places else 0
     return [found.get(place) for place in range(last)]
 
@@ -73,7 +73,7 @@ def _count(column: Column, key: str) -> int | None:
     if head is None:
         return None
     header = parse_header(head[0])
-    if header.nchunks > _MOST:
+    if header.nchunks > MOST_CHUNKS_IN_HEADER:
         raise FormatError(f"{header.nchunks} chunks in a superchunk")
     if header.nchunks >= 0:
         return max(1, header.nchunks)
@@ -81,7 +81,7 @@ def _count(column: Column, key: str) -> int | None:
     data = store.get(key)
     if data is None:
         return None
-    index = read_index(data, len(data), replace(column.shape, most=_MOST))
+    index = read_index(data, len(data), replace(column.shape, most=MOST_CHUNKS_IN_HEADER))
     return index.count if isinstance(index, ChunkOffsets) else None
 
 
@@ -342,7 +342,7 @@ class ArrayFolder:
 
     @property
     def is_uneven(self) -> bool:
-        """Return whether the superchunks have different numbers of chunks, so that where each chunk is, is told by
+        """Return True if the superchunks have different numbers of chunks, so that where each chunk is, is told by
         all.
         """
         return bool(self.labelled and self._counts)
@@ -413,7 +413,7 @@ class ArrayFolder:
 
 
 def _in_columns(spec: ArraySpec) -> bool:
-    """Return whether the fields of structures are stored apart."""
+    """Return True if the fields of structures are stored apart."""
     layout: Document = spec.layout.get("blaze", {})
     return ColumnStorage.of(spec).layout == "blaze" and not layout.get("rowwise")
 

@@ -32,7 +32,7 @@ _LARGEST = 64 << 20
 
 
 def has_whole_chunks(column: Superchunks, place: int) -> bool:
-    """Return whether each chunk of a data file decodes to as many bytes as the file itself says, whatever the documents
+    """Return True if each chunk of a data file decodes to as many bytes as the file itself says, whatever the documents
     say."""
     key = column.keys.key(place)
     try:
@@ -62,9 +62,9 @@ def _decodes(column: Superchunks, data: memoryview) -> bool:
 
 
 # Files that one thread examines in one go: each may hold a superchunk of many MiB.
-_BATCH = 4
+FILES_PER_CHECK = 4
 # A chunk that is replaced this often while it is read is left to its writer.
-_TRIES = 5
+SUPERCHUNK_CHECK_TRIES = 5
 _DAMAGE = (CorruptChunk, FormatError)
 """Errors of damaged bytes; any other, of the store or of a codec that is not there, says nothing of the bytes."""
 _MANY = 1000
@@ -135,7 +135,7 @@ class _ColumnFiles:
 
     @property
     def are_documents_wrong(self) -> bool:
-        """Return whether the documents do not describe the files: some are whole and of other chunks, or several are
+        """Return True if the documents do not describe the files: some are whole and of other chunks, or several are
         short, which no writer that was stopped leaves."""
         return bool(self._others) or len(self._short) > 1
 
@@ -149,7 +149,7 @@ class _ColumnFiles:
             return
         for first, behind in _gaps(places, self._column.places):
             self._add_missing(first, behind)
-        each_batch(self._examine_files, batched(places, _BATCH), workers)
+        each_batch(self._examine_files, batched(places, FILES_PER_CHECK), workers)
         for name in others:
             problem = Problem(self._node, "foreign", f"{name} is no data file [key={keys.prefix}{name}]")
             self._found.append((1 << 62, Finding(problem, "take it out", take=keys.prefix + name)))
@@ -240,7 +240,7 @@ class _ColumnFiles:
     def _error(self, coords: tuple[int, ...], scratch: Block) -> HyperslabError | None:
         """Return the error of reading one version of a chunk; one that is replaced meanwhile is read again."""
         found = None
-        for _ in range(_TRIES):
+        for _ in range(SUPERCHUNK_CHECK_TRIES):
             stamp = self._column.stamp(coords)
             try:
                 self._column.read_into(coords, scratch)

@@ -94,7 +94,7 @@ class Superchunks(Column):
         return found
 
     def _needs_old_file(self, place: int, new: Mapping[int, bytes]) -> bool:
-        """Return whether it must be known what a file holds before some of its chunks are replaced."""
+        """Return True if it must be known what a file holds before some of its chunks are replaced."""
         return len(new) < self.count(place) or (not self._exact and place >= self.places - 1)
 
     def merge_file(self, place: int, new: Mapping[int, bytes], old: Buffer | None) -> memoryview | None:

@@ -61,7 +61,7 @@ class BloscpackFormat(Format):
         )
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is one file that begins with ``blpk``."""
+        """Return True if the place is one file that begins with ``blpk``."""
         return probe.head(len(MAGIC)) == MAGIC
 
     @property

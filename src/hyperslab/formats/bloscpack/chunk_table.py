@@ -87,7 +87,7 @@ class ChunkTable:
         return start, start + (self.last if number == self.declared - 1 else self.chunk_size)
 
     def is_complete(self, file: FileBytes) -> bool:
-        """Return whether all chunks that there should be are there, the last one as long as the header says by its
+        """Return True if all chunks that there should be are there, the last one as long as the header says by its
         own.
         """
         if self.fault or self.found < self.declared or not self.found or int(self.rooms[-1]) < BLOSC:

@@ -37,7 +37,7 @@ from hyperslab.formats.bloscpack.preamble import (
 )
 from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.model.spec import Codec
-from hyperslab.stores.atomic_file import MOST, AtomicFile, Change, assemble, journal_bytes, patch_file
+from hyperslab.stores.atomic_file import JOURNAL_BYTES, AtomicFile, Change, assemble, journal_bytes, patch_file
 from hyperslab.stores.files import read_at, version_of, write_errors
 
 # -- the file as it is before the change ----------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def found_bytes(table: ChunkTable) -> int:
 
 
 def is_same(snapshot: FileSnapshot, path: str) -> bool:
-    """Return whether the path still leads to this version."""
+    """Return True if the path still leads to this version."""
     try:
         return bool(version_of(os.stat(path)) == snapshot.stamp)
     except OSError:
@@ -194,7 +194,7 @@ class Patch:
         """Add a change; return whether they are not yet too many to be held in memory, and in a journal."""
         self.changes.append((offset, data))
         self.nbytes += len(data)
-        return self.nbytes <= MOST
+        return self.nbytes <= JOURNAL_BYTES
 
 
 def commit(
@@ -239,11 +239,11 @@ def plan_patch(old: FileSnapshot, pending: PendingChunks, *, documents: bool) ->
         if sizes.chunk != preamble.header.chunk_size and min(table.found, sizes.count) > 1:
             return None
         plan.add(0, headers.render_header(new))
-    return plan if journal_bytes(plan.changes, old.size, plan.size) <= MOST else None
+    return plan if journal_bytes(plan.changes, old.size, plan.size) <= JOURNAL_BYTES else None
 
 
 def _takes_changes(old: FileSnapshot, pending: PendingChunks) -> bool:
-    """Return whether the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
+    """Return True if the file is as we, or bloscpack, write it: checksums, chunks in order, none missing."""
     header, table = old.preamble.header, old.table
     return (
         header.layout in ("v3", "spec")
@@ -259,7 +259,7 @@ def _takes_changes(old: FileSnapshot, pending: PendingChunks) -> bool:
 
 
 def is_aligned(old: FileSnapshot, pending: PendingChunks) -> bool:
-    """Return whether the stored chunks are those that are held by number."""
+    """Return True if the stored chunks are those that are held by number."""
     size = pending.rows * pending.content.row
     return old.table.edges is None and (
         old.table.chunk_size == size or (old.table.found == 1 and old.table.last <= size)

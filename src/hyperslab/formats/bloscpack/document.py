@@ -205,7 +205,7 @@ def _name(value: object) -> str:
 
 
 NUMPY = ("dtype", "shape", "order", "container")
-_MOST = 2**63 - 1
+LARGEST_COUNT = 2**63 - 1
 # As many dimensions as bloscpack's NumPy has at the most.
 _AXES = 32
 # Bytes of a chunk of the grid where the stored chunks have no size in common.
@@ -356,7 +356,7 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
 def _shape(value: Any, stored: NumpyDType) -> tuple[int, ...]:
     if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
         raise TypeError(f"{value!r:.80} is no shape")
-    if len(value) > _AXES or prod(n or 1 for n in value) * stored.itemsize > _MOST:
+    if len(value) > _AXES or prod(n or 1 for n in value) * stored.itemsize > LARGEST_COUNT:
         raise TypeError(f"an array of {len(value)} axes and {prod(value)} cells")
     return tuple(value)
 

@@ -220,7 +220,7 @@ def order_of(shape: tuple[int, ...], options: BloscpackOptions) -> Literal["C", 
 
 
 def is_planned(spec: ArraySpec) -> bool:
-    """Return whether it is as :func:`new_array` makes it."""
+    """Return True if it is as :func:`new_array` makes it."""
     if isinstance(spec.dtype, VlenString):
         return not spec.codecs
     whole = sum(cut != max(1, length) for cut, length in zip(spec.chunks, spec.shape, strict=True)) <= 1

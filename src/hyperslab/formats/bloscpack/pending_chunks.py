@@ -189,7 +189,7 @@ class PendingChunks:
         return max(0, min(self.rows, self.length - number * self.rows))
 
     def is_on_disk(self, number: int) -> bool:
-        """Return whether the file has rows of a chunk, which still count."""
+        """Return True if the file has rows of a chunk, which still count."""
         return self.base is not None and number * self.rows < self.base.length
 
     # -- cells ------------------------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ class PendingChunks:
         return self.content, self.base, self.slots.mark()
 
     def reset(self, mark: Any) -> Self:
-        """Return to the state of when the mark was made."""
+        """Go back to the state of when the mark was made."""
         self.content, self.base, waiting = mark
         self._blank = {}
         self.slots.reset(waiting)

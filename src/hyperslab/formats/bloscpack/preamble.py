@@ -46,7 +46,7 @@ _V1 = Struct("<4s4Bq")
 _V3_HEADER = Struct("<4s4Biiqq")
 _SPEC = Struct("<4s4Biiqii")
 _OFFSETS, _METADATA = 1, 2
-_MOST = 2**63 - 1
+LARGEST_COUNT = 2**63 - 1
 
 Layout = Literal["v1", "v2", "v3", "spec"]
 
@@ -146,7 +146,7 @@ def _flaws(header: BloscpackHeader, options: int) -> list[str]:
             flaws.append(f"{name} {size}")
     if header.last_chunk > header.chunk_size >= 0:
         flaws.append(f"last-chunk {header.last_chunk} is larger than chunk-size {header.chunk_size}")
-    if header.nchunks < -1 or header.max_app < 0 or header.nchunks + header.max_app > _MOST:
+    if header.nchunks < -1 or header.max_app < 0 or header.nchunks + header.max_app > LARGEST_COUNT:
         flaws.append(f"{header.nchunks} chunks and room for {header.max_app} more")
     elif header.max_app and (not header.has_offsets or header.nchunks < 0):
         flaws.append(f"room for {header.max_app} more offsets where there are none")
@@ -298,7 +298,7 @@ class Preamble:
 
     @property
     def is_loose(self) -> bool:
-        """Return whether the metadata may be a user's own, and say nothing of the cells."""
+        """Return True if the metadata may be a user's own, and say nothing of the cells."""
         return self.header.layout == "v3"
 
 

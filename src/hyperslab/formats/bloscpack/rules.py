@@ -15,7 +15,7 @@ from hyperslab.formats.rules import Finding, Rule, Rules, nothing
 from hyperslab.stores import counting
 
 # Chunks that a thread examines in one go: their headers are small.
-_BATCH = 64
+CHUNKS_PER_TASK = 64
 SURPLUS = "longer-than-said"
 """The kind of problem of chunks that hold more rows than the metadata say."""
 _ENDS = ("unfinished", "missing-chunk")
@@ -54,7 +54,7 @@ def chunk_problems(
             counting.done(len(numbers))
 
     count = min(table.found, table.declared)
-    each_batch(work, (range(i, min(i + _BATCH, count)) for i in range(0, count, _BATCH)), workers)
+    each_batch(work, (range(i, min(i + CHUNKS_PER_TASK, count)) for i in range(0, count, CHUNKS_PER_TASK)), workers)
     yield from (flaws[number] for number in sorted(flaws))
     if table.found < table.declared:
         last = table.declared - 1

@@ -199,7 +199,7 @@ class State:
         return self.draft.copy(), pending, pending and pending.mark(), self.touched, self.written
 
     def reset(self, mark: Any) -> None:
-        """Return to the state of when the mark was made."""
+        """Go back to the state of when the mark was made."""
         self.draft, pending, marked, self.touched, self.written = mark
         self.pending = pending and pending.reset(marked)
 

@@ -188,7 +188,7 @@ _NEAR = 1e-6
 
 
 # Labels of one dimension that stand in a schema at the most: its document is read whole with each opening.
-_MOST = 10_000
+LABELS_IN_SCHEMA = 10_000
 
 
 def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDimension:
@@ -206,7 +206,9 @@ def _labelled(name: str, size: int | None, index: Index | None) -> AnyDimension 
         case Labels(names=names):
             return _words(name, size, names)
         case FloatLabels(values=labels):
-            return None if size is None or len(labels) > _MOST else DimensionSchema(name, size, labels=labels)
+            return (
+                None if size is None or len(labels) > LABELS_IN_SCHEMA else DimensionSchema(name, size, labels=labels)
+            )
         case TimeScale(start=start, step=step):
             ends = np.array([start, start + step])
             micros = ends.astype("M8[us]")
@@ -219,7 +221,7 @@ def _labelled(name: str, size: int | None, index: Index | None) -> AnyDimension 
 
 
 def _words(name: str, size: int | None, names: tuple[str, ...]) -> DimensionSchema | None:
-    return DimensionSchema(name, size, labels=names) if size is not None and len(names) <= _MOST else None
+    return DimensionSchema(name, size, labels=names) if size is not None and len(names) <= LABELS_IN_SCHEMA else None
 
 
 def _coordinate(name: str, size: int | None, values: Values) -> AnyDimension | None:

@@ -219,7 +219,7 @@ KEPT_OPTIONS = "deker_options"
 
 
 # Names that ``members`` gives at the most: a collection may hold millions of arrays.
-_FEW = 10
+IDS_SHOWN = 10
 
 
 def portable_document(document: CollectionDocument) -> str:
@@ -292,9 +292,9 @@ class CollectionTreeReader(Reader):
         path = self._full_path(path)
         tree = self._tree()
         if not path and not tree.names_below(""):
-            return self.collections()[:_FEW]
+            return self.collections()[:IDS_SHOWN]
         found = None if path in tree.arrays else self._shown_collection(path)
-        return [] if found is None else list(islice(all_ids(found), _FEW))
+        return [] if found is None else list(islice(all_ids(found), IDS_SHOWN))
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 

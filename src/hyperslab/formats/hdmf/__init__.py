@@ -142,7 +142,7 @@ class HdmfFormat(ZarrFormat):
         return HdmfRepairWriter(store, dialect, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether a document of the root has words of HDMF; a consolidated dataset is known by one or two
+        """Return True if a document of the root has words of HDMF; a consolidated dataset is known by one or two
         requests.
 
         A dataset whose writer died has documents of its first groups alone.
@@ -209,7 +209,7 @@ def _has_marks(data: bytes | None) -> bool:
 
 
 def _children_have_marks(probe: Probe) -> bool:
-    """Return whether one of the first nodes below a root without attributes, or a schema, has words of HDMF."""
+    """Return True if one of the first nodes below a root without attributes, or a schema, has words of HDMF."""
     try:
         names = sorted(probe.store.list_dir("")[1])
     except HyperslabError:  # a web server that lists nothing

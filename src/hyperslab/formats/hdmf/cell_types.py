@@ -192,7 +192,7 @@ def _parse_objects(word: object, codec: Codec) -> DataType | None:
 
 
 def is_object_field(field: Any) -> bool:
-    """Return whether a field of a Zarr v2 dtype holds objects."""
+    """Return True if a field of a Zarr v2 dtype holds objects."""
     return isinstance(field, list) and len(field) > 1 and field[1] in _OBJECT_DTYPES
 
 
@@ -222,7 +222,7 @@ def _parse_row(fields: list[Any], word: object, codec: Codec) -> NumpyDType:
 
 
 def is_object(dtype: DataType) -> bool:
-    """Return whether Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
+    """Return True if Zarr's own formats have no cells of this type but this one has: references, rows of any length."""
     match dtype:
         case ObjectRef() | RegionRef():
             return True
@@ -250,12 +250,12 @@ def unwrap_row(dtype: DataType) -> DataType:
 
 
 def has_region_references(dtype: DataType) -> bool:
-    """Return whether cells or fields of them are references to regions."""
+    """Return True if cells or fields of them are references to regions."""
     return any(isinstance(kind, RegionRef) for kind in (dtype, *field_kinds(dtype).values()))
 
 
 def is_same_type(a: DataType, b: DataType) -> bool:
-    """Return whether two types are the same, the types of their fields too."""
+    """Return True if two types are the same, the types of their fields too."""
     return type(a) is type(b) and a == b and field_kinds(a) == field_kinds(b)
 
 

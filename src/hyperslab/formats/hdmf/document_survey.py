@@ -79,7 +79,7 @@ class HdmfSurvey(DocumentSurvey):
             return None, set()
 
     def has(self, path: str) -> bool:
-        """Return whether a node is there, be it damaged."""
+        """Return True if a node is there, be it damaged."""
         names = self.profile.nodes
         with suppress(HyperslabError):
             return any(self.store.get(child(path, name)) is not None for name in names) or holds_nodes(
@@ -142,7 +142,7 @@ class HdmfSurvey(DocumentSurvey):
         return specifications_path(self.spec("")) or SPECIFICATIONS
 
     def is_specification(self, path: str) -> bool:
-        """Return whether a path is the group of the specifications or below it."""
+        """Return True if a path is the group of the specifications or below it."""
         return is_within(path, self.specifications)
 
     # -- where pointers lead -------------------------------------------------------------------------------------------

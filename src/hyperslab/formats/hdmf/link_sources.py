@@ -87,7 +87,7 @@ def find_dataset(where: Location, pointer: Pointer, *, root_id: str | None, allo
 
 
 def _is_name(source: str) -> bool:
-    """Return whether a file system can have the name: without NUL, and text that has an encoding."""
+    """Return True if a file system can have the name: without NUL, and text that has an encoding."""
     try:
         return b"\0" not in source.encode()
     except UnicodeEncodeError:
@@ -101,7 +101,7 @@ def normalize_source(source: str) -> str:
 
 
 def is_absolute(source: str) -> bool:
-    """Return whether a source names a place wherever the dataset is."""
+    """Return True if a source names a place wherever the dataset is."""
     return bool(source.startswith("/") or _URL.match(source) or _DRIVE.match(source))
 
 
@@ -170,7 +170,7 @@ class _Search:
         return Location.of(real) if self._is_allowed_path(real, resolved=True) else None
 
     def _is_allowed_path(self, path: str, *, resolved: bool) -> bool:
-        """Return whether a path is below the folder of this dataset, or in an allowed one. ``resolved``: without
+        """Return True if a path is below the folder of this dataset, or in an allowed one. ``resolved``: without
         symbolic links."""
         if self.allow is None:
             return True
@@ -202,7 +202,7 @@ class _Search:
         return any(spelled == root or spelled.startswith(f"{root}/") for root in roots)
 
     def is_here(self, place: Location) -> bool:
-        """Return whether it is this dataset."""
+        """Return True if it is this dataset."""
         if place.path is None or self.where.path is None:
             targets = [str(each.target).rstrip("/") for each in (place, self.where)]
             return place.scheme == self.where.scheme and targets[0] == targets[1]
@@ -267,7 +267,7 @@ def _server(url: str) -> str:
 
 
 def _has_parent_steps(url: str) -> bool:
-    """Return whether a part of its path is ``..``, spelled in any way that a server may understand."""
+    """Return True if a part of its path is ``..``, spelled in any way that a server may understand."""
     return not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(unquote(url))))
 
 
@@ -283,7 +283,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_missing(place: Location) -> bool:
-    """Return whether nothing is at a path of this machine. Only its name is looked at, so an error means that it may be
+    """Return True if nothing is at a path of this machine. Only its name is looked at, so an error means that it may be
     there."""
     if place.path is None:
         return False
@@ -297,7 +297,7 @@ def _is_missing(place: Location) -> bool:
 
 
 def is_dataset(place: Location) -> bool:
-    """Return whether a Zarr hierarchy begins there."""
+    """Return True if a Zarr hierarchy begins there."""
     try:
         if place.path is not None and not os.path.exists(place.path):
             return False

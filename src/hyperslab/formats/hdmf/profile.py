@@ -95,7 +95,7 @@ class HdmfProfile(MetadataDialect):
         """Return the array that the schema of one source is stored in."""
 
     def is_specification(self, node: str) -> bool:
-        """Return whether the path is the group of the specifications or below it."""
+        """Return True if the path is the group of the specifications or below it."""
         return is_within(node, self.specloc)
 
     # -- groups -----------------------------------------------------------------------------------------------------

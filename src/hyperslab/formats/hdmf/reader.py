@@ -45,7 +45,7 @@ def specifications_path(root: GroupSpec | ArraySpec | None) -> str | None:
 
 
 def is_specification(path: str, place: str) -> bool:
-    """Return whether a path is that of a source's schema, below the place of the specifications."""
+    """Return True if a path is that of a source's schema, below the place of the specifications."""
     return path != place and is_within(path, place) and path.count("/") == place.count("/") + _LEVELS
 
 

@@ -41,7 +41,7 @@ def complete_pointer(pointer: P, find_id: ObjectIdLookup) -> P:
 
 
 def has_all_ids(pointer: Pointer) -> bool:
-    """Return whether the pointer has both ids, or leads to another dataset."""
+    """Return True if the pointer has both ids, or leads to another dataset."""
     return pointer.source not in (".", "") or None not in (pointer.object_id, pointer.source_object_id)
 
 

@@ -193,7 +193,7 @@ def _rewrite_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec, problem: 
 
 
 def contradicts(type_name: str, dtype: DataType) -> bool:
-    """Return whether the word for a type speaks of other cells than there are; Zarr's own type counts."""
+    """Return True if the word for a type speaks of other cells than there are; Zarr's own type counts."""
     is_text = isinstance(dtype, VlenString | VlenBytes) or (isinstance(dtype, np.dtype) and dtype.kind in "SU")
     if type_name in _TEXTS:
         return not is_text
@@ -253,7 +253,7 @@ def infer_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> object:
 
 
 def needs_type_name(survey: HdmfSurvey, path: str, spec: ArraySpec) -> bool:
-    """Return whether only that name tells the type of the cells."""
+    """Return True if only that name tells the type of the cells."""
     if survey.profile.name == "v3":
         return isinstance(spec.dtype, VlenString)
     doc = survey.docs(path)[ZARRAY]

@@ -85,7 +85,7 @@ _NOTES = {
     Feature.STRINGS: "cells have one length: `<U…`",
     Feature.VLEN: "cells have one length: `|S…`",
     Feature.STRUCTURED: "the name of a dtype in a document says no fields",
-    Feature.BIG_ENDIAN: "bytes are little-endian (R26)",
+    Feature.BIG_ENDIAN: "bytes are little-endian",
     Feature.CODECS: "compression is the server's",
     Feature.CHECKSUMS: "left to the server",
     Feature.UNITS: "the field `units`, or the attribute",
@@ -93,10 +93,10 @@ _NOTES = {
 }
 # xarray_mongodb embeds as many bytes.
 _EMBEDDED = 255 << 10
-# The server takes and gives documents of 1 to 2 MiB quickest (reference 7).
+# The server takes and gives documents of 1 to 2 MiB quickest, as measured.
 _SEGMENT = 2 << 20
 # Less than the 16 MiB of a document, which says what the chunk is besides.
-_MOST = 15 << 20
+LARGEST_CHUNK_SIZE = 15 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,11 @@ class MongoFormat(Format):
     traits = FormatTraits(in_database=True, dimension_scope="dataset", native_kinds="mMb")
 
     def sniff(self, probe: Probe) -> bool:
-        """Return whether the place is a database; no request is sent to it."""
+        """Return True if the place is a database; no request is sent to it."""
         return probe.where.scheme in SCHEMES
 
     def is_taken(self, where: Location) -> bool:
-        """Return whether the object is there; a collection is never in the way, for nothing takes its place."""
+        """Return True if the object is there; a collection is never in the way, for nothing takes its place."""
         from hyperslab.formats.mongo.server import ServerPlace, import_pymongo
 
         import_pymongo()
@@ -179,8 +179,10 @@ def _limits(chunk_size: Any, embedded: Any) -> EmbeddingLimits:
     from hyperslab.formats.mongo.writer import EmbeddingLimits
 
     for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
-            raise Invalid(f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {_MOST}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_CHUNK_SIZE:
+            raise Invalid(
+                f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {LARGEST_CHUNK_SIZE}"
+            )
     return EmbeddingLimits(chunk_size, embedded)
 
 

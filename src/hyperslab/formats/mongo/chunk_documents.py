@@ -2,7 +2,7 @@
 
 A chunk is one array. Its bytes (of a sparse one: those of its values, then those of their coordinates) are cut every
 ``chunkSize`` into documents n = 0, 1, …, each of which repeats dtype, shape and type of the whole chunk. A document has
-the same ``_id`` however often it is written (reference 4.2, 4.3), so that writing it again changes nothing.
+the same ``_id`` however often it is written, so that writing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DerivedIds:
         return ObjectId(blake2b(self.meta_id.binary + _key_bytes(name, chunk, n), digest_size=12).digest())
 
     def is_id_of(self, doc: Document) -> bool:
-        """Return whether the ``_id`` of a chunk document is the one that follows from its key."""
+        """Return True if the ``_id`` of a chunk document is the one that follows from its key."""
         try:
             name, chunk = parse_key(doc)
             return bool(doc["_id"] == self(name, chunk, int(doc.get("n", 0))))
@@ -100,7 +100,7 @@ class Segment:
 
     @property
     def sparse(self) -> bool:
-        """Return whether the chunk is stored as COO."""
+        """Return True if the chunk is stored as COO."""
         return self.coords is not None
 
     @property
@@ -186,7 +186,7 @@ class AssembledChunk:
 
     @property
     def sparse(self) -> bool:
-        """Return whether it is stored as COO."""
+        """Return True if it is stored as COO."""
         return self.first.sparse
 
     @property
@@ -266,13 +266,13 @@ def bytes_view(block: Numbers) -> Numbers:
 
 
 def coordinate_dtype(shape: tuple[int, ...]) -> np.dtype:
-    """Return the unsigned type of places in a chunk of this shape (R41)."""
+    """Return the unsigned type of places in a chunk of this shape."""
     longest = max(shape, default=0)
     return np.dtype("u1" if longest < 256 else "<u2" if longest < 1 << 16 else "<u4" if longest < 1 << 32 else "<u8")
 
 
 def assemble_chunk(key: Key, segments: Sequence[Segment]) -> AssembledChunk:
-    """Return the documents of one chunk in order, checked to be complete (R53) and of one mind.
+    """Return the documents of one chunk in order, checked to be complete and to agree.
 
     MissingChunks where some are not there; CorruptDocument where they contradict each other or are too many.
     """
@@ -313,7 +313,7 @@ def _check_complete(key: Key, segments: Sequence[Segment]) -> None:
 
 
 def _without_duplicates(key: Key, segments: Sequence[Segment]) -> list[Segment]:
-    """Return one document for each n: of copies any; of those that differ the kind that is complete by itself (3.3)."""
+    """Return one document for each n: of copies any; of those that differ the kind that is complete by itself."""
     by_n: dict[int, list[Segment]] = {}
     for segment in segments:
         others = by_n.setdefault(segment.n, [])
@@ -346,7 +346,7 @@ def _only_complete_kind(kind: tuple[Any, ...], by_n: Mapping[int, list[Segment]]
 
 
 def encode_coo(coo: Coo) -> tuple[int, bytes, bytes, bytes]:
-    """Return how many cells are listed, and the bytes of their values, their places and the fill value (R36 to R43)."""
+    """Return how many cells are listed, and the bytes of their values, their places and the fill value."""
     cells = coo.canonical()
     places = np.ascontiguousarray(cells.coords, coordinate_dtype(coo.shape)).tobytes()
     return cells.nnz, to_little_endian(cells.data).tobytes(), places, to_little_endian(cells.fill).tobytes()

@@ -34,21 +34,21 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_segment,
 )
 
-BATCH_BYTES = 8 << 20
+DOCUMENT_BATCH_BYTES = 8 << 20
 """Bytes of documents that are sent at a time; more of them cost the client time and the server memory."""
 # Keys in one $in: the query itself is a document of at most 16 MiB, and the server walks its index once for each.
-_MOST_KEYS = 1000
+CHUNKS_PER_QUERY = 1000
 # The code of the server for an _id, or a unique key, that is there already.
 _DUPLICATE_KEY = 11000
 
 Item = TypeVar("Item")
 
 KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
-"""The index that every driver makes (R50), not unique."""
+"""The index that every driver of this layout makes, not unique."""
 
 
 def positional_index(positions: int) -> list[tuple[str, int]]:
-    """Return the index that finds a chunk by one key, whatever its neighbours (reference 4.4)."""
+    """Return the index that finds a chunk by one key, whatever its neighbours."""
     return [("meta_id", 1), ("name", 1), *((f"chunk.{axis}", 1) for axis in range(positions)), ("n", 1)]
 
 
@@ -57,7 +57,7 @@ def positional_index(positions: int) -> list[tuple[str, int]]:
 
 def query_batches(items: Iterable[Item]) -> Iterator[list[Item]]:
     """Yield items by as many as one query may name, however many there are."""
-    return batched(items, _MOST_KEYS)
+    return batched(items, CHUNKS_PER_QUERY)
 
 
 def conditions(keys: Iterable[object]) -> Iterator[MutableDocument]:
@@ -167,7 +167,7 @@ def _fetch_numbered(
     derived: bool,
 ) -> dict[ChunkIndex, dict[int, Segment]]:
     """Return some documents (their ``n``) of each of these chunks, by as few queries as may be. A chunk of which one is
-    there twice has no entry: all of its documents are to be weighed (reference 3.3)."""
+    there twice has no entry: all of its documents are to be weighed."""
     queries: Iterable[MutableDocument]
     if derived:
         ids = DerivedIds(meta_id)
@@ -228,7 +228,7 @@ def fetch_heads(collection: DocumentCollection, meta_id: ObjectId, wanted: Docum
 
 
 def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[MutableDocument]]:
-    """Yield documents by about :data:`BATCH_BYTES` bytes."""
+    """Yield documents by about :data:`DOCUMENT_BATCH_BYTES` bytes."""
     batch: list[MutableDocument] = []
     nbytes = 0
     for doc in documents:
@@ -236,7 +236,7 @@ def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[Muta
         nbytes += (
             256 + len(doc.get("data", b"")) + len(doc.get("sparse_data", b"")) + len(doc.get("sparse_coords", b""))
         )
-        if nbytes >= BATCH_BYTES:
+        if nbytes >= DOCUMENT_BATCH_BYTES:
             yield batch
             batch, nbytes = [], 0
     if batch:
@@ -244,7 +244,7 @@ def document_batches(documents: Iterable[MutableDocument]) -> Iterator[list[Muta
 
 
 def put_documents(collection: DocumentCollection, documents: Iterable[MutableDocument]) -> None:
-    """Store the documents of whole chunks under their ids; once more does no harm (reference 4.3).
+    """Store the documents of whole chunks under their ids; once more does no harm.
 
     What is stored already is replaced. Documents of a former, longer chunk behind the last one are removed.
     """
@@ -304,8 +304,8 @@ STORED_WHOLE: Document = {"chunk": None}
 
 
 # -- indexes ----------------------------------------------------------------------------------------------------------
-# The one that every driver makes (R50) lies on ``chunk``, a list, and so finds every chunk that has one of the indices
-# anywhere. The positional one (reference 4.4) lies on ``chunk.0``, ``chunk.1``, … and finds a chunk by one key. A
+# The one that every driver makes lies on ``chunk``, a list, and so finds every chunk that has one of the indices
+# anywhere. The positional one lies on ``chunk.0``, ``chunk.1``, … and finds a chunk by one key. A
 # unique one that covers fewer positions than a chunk has would take two of its neighbours for one, so that it is
 # replaced by a wider one before such chunks are written.
 
@@ -359,7 +359,7 @@ def ensure_positional(chunks: DocumentCollection, positions: int = POSITIONS, *,
 
 
 def find_duplicates(chunks: DocumentCollection, limit: int | None = None) -> list[tuple[Any, Key, Any]]:
-    """Return object, chunk and n of documents that are there more than once (R49 says that none are)."""
+    """Return object, chunk and n of documents that are there more than once, which none should be."""
     key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
     pipeline: list[MutableDocument] = [
         {"$group": {"_id": key, "count": {"$sum": 1}}},

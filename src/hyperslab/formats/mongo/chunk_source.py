@@ -41,7 +41,7 @@ from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 
 # Looking whether somebody changes a chunk costs a query: so many chunks share it, while their documents wait in memory.
-_TOGETHER = 16
+CHUNKS_PER_UNDO_CHECK = 16
 Keyed = tuple[Key, list[MutableDocument]]
 
 
@@ -49,8 +49,9 @@ Keyed = tuple[Key, list[MutableDocument]]
 class ChunkCollection:
     """The chunk documents of one object: how they are fetched, stored and erased.
 
-    ``derived``: their ids follow from their keys (None: not known yet); ``before_erase``: called before chunks are
-    erased, None where nothing may be changed; ``after_write``: called after writing. ``undo_view``: the chunks that
+    ``derived``: True if the ids of the documents follow from their keys, so that they can be asked for by id; False if
+    they do not; None until a document was read that tells. ``before_erase``: called before chunks are erased, None
+    where nothing may be changed; ``after_write``: called after writing. ``undo_view``: the chunks that
     somebody changes, which are read as they were; ``undo``: how others may take back what is changed here, None for an
     object that is still being made. ``meta``: the collection of its document.
     """
@@ -91,7 +92,7 @@ class ChunkCollection:
         self, collection: DocumentCollection, keyed: Iterable[Keyed], undo: ChunkUndo
     ) -> Iterator[Keyed]:
         """Store the chunks that take several commands, with an undo entry; yield those that one command stores."""
-        for some in batched(keyed, _TOGETHER):
+        for some in batched(keyed, CHUNKS_PER_UNDO_CHECK):
             keys_needing_undo = undo.keys_needing_undo({key: len(docs) for key, docs in some})
             undo.wait_until_free(key for key, _ in some if key not in keys_needing_undo)
             for key, docs in some:
@@ -117,7 +118,7 @@ class ChunkCollection:
 
 
 # Sizes of documents that are remembered by chunk; beyond that the memory of one array would grow without bound.
-_REMEMBERED = 1 << 14
+DOCUMENT_SIZES_REMEMBERED = 1 << 14
 
 
 class MongoChunks(ChunkSource):
@@ -181,7 +182,7 @@ class MongoChunks(ChunkSource):
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedDocuments:
         """Return the documents of these chunks by few queries; of those that somebody changes as they were."""
-        here, chunks = self._chunk_collection, [self._chunk(place) for place in coords]
+        here, chunks = self._chunk_collection, [self._chunk(each) for each in coords]
         with storage_errors(here.url):
             found = here.undo_view.fetch_all(here.documents, self._name, chunks, derived=bool(self._derived))
             if len(found) < len(chunks):
@@ -205,7 +206,7 @@ class MongoChunks(ChunkSource):
                 spans[chunk] = span
         fetched = self.fetch(whole) if whole else FetchedDocuments(self, {}, {})
         if spans:
-            if len(self._sizes) >= _REMEMBERED:
+            if len(self._sizes) >= DOCUMENT_SIZES_REMEMBERED:
                 self._sizes.clear()
             with storage_errors(here.url):
                 fetched.parts |= chunk_queries.fetch_spans(
@@ -292,10 +293,10 @@ class MongoChunks(ChunkSource):
         """Return chunks, and the documents that they are made of."""
         fetched = self.fetch(coords)
         blocks: list[Block | None] = []
-        for place in coords:
-            block = np.empty(self.grid.chunk_shape(place), self._spec.numpy_dtype)
-            blocks.append(block if fetched.read_into(place, block) else None)
-        return blocks, {place: fetched.segments(place) for place in coords}
+        for each in coords:
+            block = np.empty(self.grid.chunk_shape(each), self._spec.numpy_dtype)
+            blocks.append(block if fetched.read_into(each, block) else None)
+        return blocks, {each: fetched.segments(each) for each in coords}
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Store chunks whose documents are still those that were read, else Conflict."""
@@ -325,7 +326,7 @@ class MongoChunks(ChunkSource):
             collection.before_erase(self._name)
         self._fill_unstored = True
         if coords:
-            chunks = [self._chunk(place) for place in coords]
+            chunks = [self._chunk(each) for each in coords]
             with storage_errors(collection.url):
                 collection.erase(self._name, chunks)
 

@@ -36,12 +36,12 @@ from hyperslab.stores.attempts import attempts, beaten
 UNDO_SECONDS = 30.0
 """How long a change may take at least; one of many bytes takes longer."""
 # Bytes of copies for which an entry lasts a second longer: a slow server must not let it expire under its maker. The
-# slowest writes that were measured (reference 7, documents of 16 MiB) pass 148 of these in a second.
+# slowest writes that were measured (of documents of 16 MiB) pass 148 of these in a second.
 _PER_SECOND = 1 << 20
 _ORIGINAL_ID = "was"
 _NEXT_VERSION = {VERSION: {"$add": [{"$ifNull": [f"${VERSION}", 0]}, 1]}}
 # A reader may find that a change ended, or that another began, between two of its queries.
-_TRIES = 3
+UNDO_COPY_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +88,25 @@ def _read_entries(meta: DocumentCollection, meta_id: ObjectId) -> dict[Key, Undo
 
 
 class UndoView:
-    """The chunks that a reader takes from copies of their old documents: all that somebody changes, but its own
-    (``mine``)."""
+    """The chunks that a reader takes from copies of their old documents: all that somebody changes, but for
+    ``own_changes``: those of the reader's own handle."""
 
     def __init__(
         self,
         meta: DocumentCollection,
         meta_id: ObjectId,
         entries: Mapping[Key, UndoEntry],
-        mine: Mapping[Key, UndoEntry] | None = None,
+        own_changes: Mapping[Key, UndoEntry] | None = None,
     ) -> None:
         self._meta = meta
         self._meta_id = meta_id
         self._entries = entries
-        self._mine: Mapping[Key, UndoEntry] = {} if mine is None else mine
+        self._own_changes: Mapping[Key, UndoEntry] = {} if own_changes is None else own_changes
 
     def holds(self, key: Key) -> bool:
-        """Return whether a chunk is being changed, as far as is known."""
+        """Return True if a chunk is being changed, as far as is known."""
         entry = self._entries.get(key)
-        return entry is not None and entry.count is not None and self._mine.get(key) != entry
+        return entry is not None and entry.count is not None and self._own_changes.get(key) != entry
 
     def fetch_all(
         self,
@@ -127,7 +127,7 @@ class UndoView:
 
     def _old(self, chunks: DocumentCollection, key: Key) -> list[Segment] | None:
         """Return the copies of a chunk's old documents; None once its change is done, and it is read from its place."""
-        for _ in range(_TRIES):
+        for _ in range(UNDO_COPY_TRIES):
             if not self.holds(key):
                 return None
             entry = self._entries[key]
@@ -445,7 +445,7 @@ class _Step:
     doc: MutableDocument | None
 
     def run(self, collection: DocumentCollection, session: ClientSession | None) -> bool:
-        """Return whether it was still what was read."""
+        """Return True if it was still what was read."""
         if self.expected is None and self.doc is not None:
             try:
                 collection.insert_one(self.doc, session=session)
@@ -528,6 +528,6 @@ def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> 
 
 
 def _has_transactions(client: MongoClient[MutableDocument]) -> bool:
-    """Return whether the server is a member of a replica set, or a router."""
+    """Return True if the server is a member of a replica set, or a router."""
     hello = client.admin.command("hello")
     return "setName" in hello or hello.get("msg") == "isdbgrid"

@@ -1,4 +1,4 @@
-"""The survey of an object: which of its chunks are missing, and which are wrong (reference 4.5, R52, R53).
+"""The survey of an object: which of its chunks are missing, and which are wrong.
 
 The server counts documents and bytes, and the client compares them with what the object's document declares. An
 object may declare any number of chunks: only those that are stored are remembered.
@@ -167,7 +167,7 @@ EXCESS, SHAPE, DOCUMENT = "excess-bytes", "chunk-shape", "chunk-document"
 STRAY, EMBEDDED = "stray-documents", "embedded-and-stored"
 _HARMLESS = (DUPLICATES, STRAY)
 # Chunks whose copies are compared by one aggregation, of which the server sorts the bytes.
-_BATCH = 100
+CHUNKS_PER_SURVEY_QUERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class ObjectSurvey:
         self.absent = [absent for name, absent in self._absent.items() if "fill" not in variable_extension(meta, name)]
 
     def is_questioned(self, flaws: Iterable[ChunkFlaw]) -> bool:
-        """Return whether the documents do not fit the object otherwise than by being too many.
+        """Return True if the documents do not fit the object otherwise than by being too many.
 
         Documents of chunks that it does not have may be sound then, and its own document wrong.
         """
@@ -300,7 +300,7 @@ class ObjectSurvey:
 
     def _doubles(self, found: Mapping[Key, list[tuple[Any, Any]]]) -> Iterator[ChunkFlaw]:
         rest = iter(found.items())
-        while some := dict(islice(rest, _BATCH)):
+        while some := dict(islice(rest, CHUNKS_PER_SURVEY_QUERY)):
             ids = [id for stored in some.values() for _, id in stored]
             differing = find_contradicting(self.chunks, self.meta.id, ids)
             for key, stored in some.items():
@@ -335,7 +335,7 @@ def _find_flaw(key: Key, stats: ChunkStats, variable: Variable, *, lenient: bool
 
 
 def _is_misfit(chunk: ChunkIndex, stats: ChunkStats, variable: Variable) -> bool:
-    """Return whether a chunk has another length than its place. Not counted is what a growing or shrinking array leaves
+    """Return True if a chunk has another length than its place. Not counted is what a growing or shrinking array leaves
     there: a chunk at the end of an axis that is longer along it."""
     try:
         found = stats.segment().shape
@@ -386,7 +386,7 @@ def find_missing(
 
 
 def is_complete(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> bool:
-    """Return whether all of an object can be read: every byte, once or in equal copies. DocumentNotFoundError."""
+    """Return True if all of an object can be read: every byte, once or in equal copies. DocumentNotFoundError."""
     found = load_meta(meta, id)
     if "status" in found.extension or any(variable.problem for variable in found.variables.values()):
         return False

@@ -91,14 +91,14 @@ class Variable:
 
     @property
     def keys(self) -> Iterator[tuple[int, ...] | None]:
-        """The chunks that must be stored; none of what is embedded (R52)."""
+        """The chunks that must be stored; none of what is embedded."""
         if self.embedded is None and self.chunks is None:
             yield None
         elif self.embedded is None and self.chunks is not None:
             yield from product(*(range(len(sizes)) for sizes in self.chunks))
 
     def has(self, chunk: tuple[int, ...] | None) -> bool:
-        """Return whether its grid has such a chunk."""
+        """Return True if its grid has such a chunk."""
         if chunk is None or self.chunks is None:
             return chunk is None and self.chunks is None
         inside = [index < len(sizes) for index, sizes in zip(chunk, self.chunks, strict=False)]
@@ -106,7 +106,7 @@ class Variable:
 
     @property
     def has_known_sizes(self) -> bool:
-        """Return whether every size is known."""
+        """Return True if every size is known."""
         return None not in self.shape and all(None not in sizes for sizes in self.chunks or ())
 
 
@@ -133,12 +133,12 @@ class Meta:
 
     @property
     def has_derived_ids(self) -> bool:
-        """Return whether the ids of its chunk documents follow from their keys."""
+        """Return True if the ids of its chunk documents follow from their keys."""
         return self.extension.get("chunk_ids") == DERIVED
 
     @property
     def is_array(self) -> bool:
-        """Return whether it is a DataArray (R21)."""
+        """Return True if it is a DataArray."""
         return list(self.data_vars) == [ARRAY]
 
 
@@ -169,7 +169,7 @@ def parse_object(doc: Document) -> Meta:
         return variables
 
     if list(data_vars) == [ARRAY] and isinstance(data_vars[ARRAY], Mapping):
-        # The attributes of a DataArray stand at the top, and win over those of its variable (R22).
+        # The attributes of a DataArray stand at the top, and win over those of its variable.
         attrs = {**subdocument(data_vars[ARRAY], "attrs"), **attrs}
     return Meta(
         id=doc.get("_id"),
@@ -298,7 +298,7 @@ def embed_cells(name: str, cells: Numbers | Coo) -> AssembledChunk:
 
 def choose_embedded(sizes: Mapping[str, int], threshold: int) -> set[str]:
     """Return which of the variables that are stored whole stand in the document: the smallest, as long as their bytes
-    add up to no more than ``threshold`` (reference 2.3); one without bytes always does.
+    add up to no more than ``threshold``; one without bytes always does.
     """
     left, names = threshold, set()
     for name in sorted(sizes, key=lambda name: sizes[name]):
@@ -329,5 +329,5 @@ def raise_problems(meta: Meta) -> Meta:
 
 
 def object_exists(meta: DocumentCollection, id: ObjectId) -> bool:
-    """Return whether the collection has the document of an object; its chunks go after it."""
+    """Return True if the collection has the document of an object; its chunks go after it."""
     return meta.find_one({"_id": {"$eq": id}}, {"_id": 1}) is not None

@@ -61,7 +61,7 @@ def new_array(spec: ArraySpec) -> ArraySpec:
 
 
 def fits_one_piece(spec: ArraySpec, most: int) -> bool:
-    """Return whether an array is to be stored in one piece: its only chunk is small, or there is nothing in it."""
+    """Return True if an array is to be stored in one piece: its only chunk is small, or there is nothing in it."""
     nbytes = spec.numpy_dtype.itemsize * prod(spec.shape)
     one = all(isinstance(cut, int) and cut >= n for cut, n in zip(spec.chunks, spec.shape, strict=True))
     return nbytes == 0 or (one and nbytes <= most)

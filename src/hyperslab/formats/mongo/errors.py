@@ -11,7 +11,7 @@ class DocumentNotFoundError(NotFound):
     """An object, or the documents of a chunk, that MongoDB does not hold; ``wanted`` is what was looked for.
 
     ``str()`` is that of the id, or of the mapping ``{"meta_id": …, "name": …, "chunk": …}``, as users of
-    xarray_mongodb know it (reference 3.8).
+    xarray_mongodb know it.
     """
 
     def __init__(self, wanted: object = None, **place: Any) -> None:

@@ -189,7 +189,7 @@ def change_document(
 
 
 def _swap_document(collection: DocumentCollection, old: Meta, new: Meta, url: str) -> bool:
-    """Return whether the document was still the old one, and is the new one now.
+    """Return True if the document was still the old one, and is the new one now.
 
     Fields that stay are not sent: the time of the lease and signs of life change without a new version.
     """
@@ -213,7 +213,7 @@ def _flat_fields(meta: Meta) -> MutableDocument:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Return whether two values are the same in a document: there True is not 1, and order counts."""
+    """Return True if two values are the same in a document: there True is not 1, and order counts."""
     return bson.encode({"v": one}) == bson.encode({"v": other})
 
 
@@ -240,7 +240,7 @@ class Heartbeats:
     # Far less than the age at which an unfinished object counts as garbage (rules.GARBAGE_AGE, an hour).
     SECONDS = 60.0
     # Ids that are remembered, some 100 KiB; those of objects that are complete are never taken out one by one.
-    _MOST = 1000
+    OBJECTS_REMEMBERED = 1000
 
     def __init__(self) -> None:
         self._last: dict[ObjectId, float] = {}
@@ -248,7 +248,7 @@ class Heartbeats:
 
     def start(self, id: ObjectId) -> None:
         """Count from now."""
-        if len(self._last) > self._MOST:
+        if len(self._last) > self.OBJECTS_REMEMBERED:
             self._last.clear()
             self._has_forgotten = True
         self._last[id] = time.monotonic()

@@ -163,14 +163,14 @@ class _Clock:
         return cls(now - timedelta(seconds=age), age == 0)
 
     def is_old(self, doc: Document) -> bool:
-        """Return whether a document is old; a chunk under a derived id, whose age nobody knows, is not."""
+        """Return True if a document is old; a chunk under a derived id, whose age nobody knows, is not."""
         if self.everything:
             return True
         id = doc["_id"]
         return isinstance(id, ObjectId) and id.generation_time < self.latest and not _is_derived(doc)
 
     def is_past(self, moment: object) -> bool:
-        """Return whether a moment is before the latest; what is no moment is."""
+        """Return True if a moment is before the latest; what is no moment is."""
         if self.everything or not isinstance(moment, datetime):
             return True
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) < self.latest
@@ -202,7 +202,7 @@ def _find_without_object(meta: DocumentCollection, chunks: DocumentCollection, c
 
 
 def _has_old_documents_alone(chunks: DocumentCollection, id: object, clock: _Clock) -> bool:
-    """Return whether an object that is not there is old, and each of its documents; those under derived ids are as old
+    """Return True if an object that is not there is old, and each of its documents; those under derived ids are as old
     as it."""
     if isinstance(id, ObjectId) and id.generation_time >= clock.latest:
         return False

@@ -68,7 +68,7 @@ class Criterion:
 
     @property
     def is_range(self) -> bool:
-        """Return whether it is one of bounds."""
+        """Return True if it is one of bounds."""
         return self.low is not None or self.high is not None
 
     def query(self) -> MutableDocument:
@@ -79,7 +79,7 @@ class Criterion:
         return {operator: bound for operator, bound in bounds.items() if bound is not None}
 
     def holds(self, value: Any) -> bool:
-        """Return whether it holds for a value."""
+        """Return True if it holds for a value."""
         if not self.is_range:
             return any(equal_in_bson(value, wanted) for wanted in self.values)
         bounds: list[Any] = [bound for bound in (self.low, self.high) if bound is not None]
@@ -103,7 +103,7 @@ def bson_round_trip(value: object, what: str) -> Any:
 
 
 def equal_in_bson(one: object, other: object) -> bool:
-    """Return whether two values are equal in documents: no truth is a number, NaN equals itself, fields stand in the
+    """Return True if two values are equal in documents: no truth is a number, NaN equals itself, fields stand in the
     same order."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -173,7 +173,7 @@ class Criteria:
         return {"$and": wanted} if wanted else {}
 
     def hold(self, info: ObjectInfo) -> bool:
-        """Return whether an object fulfils all of them."""
+        """Return True if an object fulfils all of them."""
         attrs, dims = info.attrs, info.dims
         return (
             (self.name is None or self.name.holds(info.name))

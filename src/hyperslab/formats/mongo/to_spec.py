@@ -274,7 +274,7 @@ def split_names(text: object) -> list[str]:
 
 
 # -- what chunk documents say ---------------------------------------------------------------------------------------
-# Chunk documents speak of their variables, where the document of the object may be wrong or not know it (R23, R25):
+# Chunk documents speak of their variables, where the document of the object may be wrong or not know it:
 # dtype and type are those of the first chunk; sizes that nobody knew when the object was stored follow from the shapes
 # of all chunks. One query asks for all variables of an object.
 
@@ -338,7 +338,7 @@ _MAX_PIPELINES = 100
 
 
 class DeclaredVariable(NamedTuple):
-    """A variable as a dask array describes it before it is computed, from one of its chunks where there is one (R25);
+    """A variable as a dask array describes it before it is computed, from one of its chunks where there is one;
     ``derived``: the ids of its documents follow from their keys."""
 
     variable: Variable

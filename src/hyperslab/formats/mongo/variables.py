@@ -99,7 +99,7 @@ class StreamedArray:
 
     @classmethod
     def suits(cls, variable: Variable) -> bool:
-        """Return whether nothing is known against it."""
+        """Return True if nothing is known against it."""
         return (
             variable.has_known_sizes
             and not variable.sparse
@@ -109,7 +109,7 @@ class StreamedArray:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every document came once, and was as it was expected."""
+        """Return True if every document came once, and was as it was expected."""
         return not self._is_odd and len(self._done) == self._count
 
     def take(self, segment: Segment) -> None:
@@ -172,7 +172,7 @@ def assemble_variable(
     Every chunk of the variable is there, but for those that read as ``background``. With a ``padding`` chunks may be of
     another length than the object says, as while it grows: they are cut, or filled up with it.
 
-    What the chunks say of dtype, type and shape counts (R25, R31 to R34): sparse where all of them are and mean the
+    What the chunks say of dtype, type and shape counts: sparse where all of them are and mean the
     same by a cell that is not listed, else dense; of a dtype that holds all of them.
     """
     cuts = _chunk_lengths(name, variable, chunks, lenient=padding is not None)
@@ -200,7 +200,7 @@ def assemble_variable(
 
 
 def _same_sparse(chunks: Mapping[ChunkIndex, AssembledChunk], background: Any) -> bool:
-    """Return whether all chunks are sparse, of one dtype, and every cell that none of them lists is the same."""
+    """Return True if all chunks are sparse, of one dtype, and every cell that none of them lists is the same."""
     kinds = {(chunk.sparse, chunk.dtype, chunk.first.fill) for chunk in chunks.values()}
     if len(kinds) != 1:
         return False

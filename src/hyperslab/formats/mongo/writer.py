@@ -221,7 +221,7 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
         )
 
     def _is_visible(self, key: Key) -> bool:
-        """Return whether others take a chunk for one of the object."""
+        """Return True if others take a chunk for one of the object."""
         variable = self._base.variables.get(key[0])
         return variable is not None and variable.embedded is None and variable.has(key[1])
 
@@ -416,7 +416,7 @@ class ObjectDraft(ObjectWriter):
     # -- what is known once all is written ----------------------------------------------------------------------------
 
     def _embed_small(self) -> None:
-        """Move the smallest of the arrays in one piece into the document, as xarray_mongodb does (reference 2.3)."""
+        """Move the smallest of the arrays in one piece into the document, as xarray_mongodb does."""
         self.refresh("")
         most = self._limits.embedded
         small = []
@@ -435,7 +435,7 @@ class ObjectDraft(ObjectWriter):
         self._change(lambda meta: edit_document.with_embedded_cells(meta, moved))
 
     def _is_complete(self, name: str, variable: Variable) -> bool:
-        """Return whether all chunks of a dense array are stored; of others nobody counts that."""
+        """Return True if all chunks of a dense array are stored; of others nobody counts that."""
         if variable.embedded is not None or variable.sparse or variable.chunks is None:
             return False
         with storage_errors(self.url):

@@ -1,4 +1,4 @@
-"""A plain Zarr v2 dataset made NCZarr in place: documents are written anew, chunks stay as they are (R46)."""
+"""A plain Zarr v2 dataset made NCZarr in place: documents are written anew, chunks stay as they are."""
 
 from __future__ import annotations
 

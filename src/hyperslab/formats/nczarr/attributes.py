@@ -34,7 +34,7 @@ HIDDEN = frozenset(
     {"_ARRAY_DIMENSIONS", PROVENANCE, "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"}
     | {"_Netcdf4Coordinates", "_Netcdf4Dimid"}
 )
-"""Attributes that users do not see (rule 3.13), together with those whose names begin with ``_nczarr_``."""
+"""Attributes that users do not see, together with those whose names begin with ``_nczarr_``."""
 _NUMBERS = {
     "byte": "i1",
     "ubyte": "u1",
@@ -132,7 +132,7 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
     match code:
         case None if isinstance(value, str):
             return value
-        case None:  # rule 3.8: numbers by their size, anything else as JSON text
+        case None:  # numbers by their size, anything else as JSON text
             several = as_list(value)
             widest = _widest(several)
             if _is_json(several):
@@ -174,7 +174,7 @@ def _widest(values: list[Any]) -> NumpyDType | None:
         return None
     if any(isinstance(item, float) for item in values):
         return np.dtype("f8")
-    # rule 3.8: the first of int, uint, int64, uint64 that holds them
+    # the first of int, uint, int64, uint64 that holds them
     kinds = ("u1",) if all(isinstance(item, bool) for item in values) else ("i4", "u4", "i8", "u8")
     bounds = {kind: np.iinfo(kind) for kind in kinds}
     low, high = min(values), max(values)
@@ -185,7 +185,7 @@ def write_value(value: object, *, draft: bool, type_name: Callable[[Extension], 
     """Return an attribute's value as JSON, and its type code; Unsupported where netCDF has no such attribute.
 
     An empty list, and a list or object of other things than numbers or text, becomes JSON text: netcdf-c does not
-    survive them (rule 4.2). ``type_name``: the qualified name of a user type, in the draft.
+    survive them. ``type_name``: the qualified name of a user type, in the draft.
     """
     match normalize_value(value):
         case np.str_() as text:
@@ -315,7 +315,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', 
 def source_texts(data: bytes) -> dict[str, str]:
     """Return the raw text of each member of the object in ``data``; of a damaged document as many as can be told.
 
-    Takes what :func:`~hyperslab.formats.documents.mend_json` takes (rule 3.9). Of a name that occurs twice the last
+    Takes what :func:`~hyperslab.formats.documents.mend_json` takes. Of a name that occurs twice the last
     counts.
     """
     check_limits(data)

@@ -1,8 +1,7 @@
 """The cells of an NCZarr array: a ``.zarray`` of Zarr v2, and what its bytes mean in netCDF.
 
-Both directions go through :mod:`hyperslab.formats.zarr2`; here is what NCZarr adds. Numbers are the rules of the
-reference: true item sizes for shuffle (3.6), text in cells of one width (3.7, 4.7), scalars over shape ``[1]`` (3.5),
-fill values (3.10) and byte order (3.11) as their writer meant them.
+Both directions go through :mod:`hyperslab.formats.zarr2`; here is what NCZarr adds: true item sizes for
+shuffle, text in cells of one width, scalars over shape ``[1]``, fill values and byte order as their writer meant them.
 """
 
 from __future__ import annotations
@@ -168,7 +167,7 @@ def text_length(spec: ArraySpec) -> int | None:
 
 
 def with_member_check(spec: ArraySpec) -> ArraySpec:
-    """Return the array for writing: cells of an enumeration are checked to be members of it (R37)."""
+    """Return the array for writing: cells of an enumeration are checked to be members of it."""
     return spec.evolve(codecs=(Codec("enum_members"), *spec.codecs)) if isinstance(spec.dtype, Enum) else spec
 
 
@@ -290,8 +289,8 @@ def with_codec_chain(spec: ArraySpec, width: object, context: Context) -> ArrayS
 
 
 def text_width(spec: ArraySpec, wish: object, context: Context) -> int:
-    """Return the bytes of a cell of text: those of the wish, those of its codec, else what the dataset has for all
-    (R36)."""
+    """Return the bytes of a cell of text: those of the wish, those of its codec, else what the dataset has for
+    all."""
     if wish is not None:
         width = np.asarray(wish)
         if width.size != 1 or width.dtype.kind not in "iu" or not 0 < int(width.reshape(())) < LARGEST:

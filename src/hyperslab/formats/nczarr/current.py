@@ -145,7 +145,7 @@ def _attributes(
 
 def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Context, problems: Problems) -> ArraySpec:
     own = _own(stored, ARRAY, problems)
-    # a shape of [1] stands for a scalar where one of the generations says so (rule 3.5)
+    # a shape of [1] stands for a scalar where one of the generations says so
     is_scalar = own.get("scalar") or own.get("storage") == "scalar" or stored.get(XARRAY) in ([], [SCALAR])
     spec = read_array_once(
         doc,
@@ -176,7 +176,7 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
 
 
 def _meaning(doc: JsonMapping, own: JsonMapping, context: Context) -> Meaning:
-    """Return what bytes are: char, string or numbers (rule 3.7)."""
+    """Return what bytes are: char, string or numbers."""
     dtype = doc.get("dtype")
     if dtype == ">S1" or (dtype == "|S1" and own.get("nc_type") == "char"):
         return "char"

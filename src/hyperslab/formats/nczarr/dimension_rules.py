@@ -1,6 +1,6 @@
 """Dimensions that lead nowhere or have another length than the arrays on them, and references that are lost.
 
-The shape of an array is always right (rule 3.14): somebody resized it who does not know of dimensions.
+The shape of an array is always right: somebody resized it who does not know of dimensions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Dimensions of NCZarr: their names, those that a group declares, those that an array is on (rules 3.4 and 3.14).
+"""Dimensions of NCZarr: their names, those that a group declares, those that an array is on.
 
-A qualified name (``/g1/x``) says in which group a dimension or type is declared (R23). An array names its dimensions by
+A qualified name (``/g1/x``) says in which group a dimension or type is declared. An array names its dimensions by
 references, by ``_ARRAY_DIMENSIONS``, or not at all: then they are anonymous. In the draft, ``.zdims`` of a group is
-``{"x": 3, "t": {"size": 5, "unlimited": 1}}`` (R22, R26) and ``dimensions`` of a ``.zarray`` a list of qualified names
-(R27). Where that is lost, ``_ARRAY_DIMENSIONS`` counts, then names that nobody gave (R25).
+``{"x": 3, "t": {"size": 5, "unlimited": 1}}`` and ``dimensions`` of a ``.zarray`` a list of qualified names.
+Where that is lost, ``_ARRAY_DIMENSIONS`` counts, then names that nobody gave.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ANONYMOUS = re.compile(r"(?:_anonymous|Anonymous|_Anonymous_Dim_|_zdim_|\.zdim_
 
 
 def qualified(group: str, name: str) -> str:
-    """Return the qualified name of something declared in a group (requirement R23): the root's is ``/x``."""
+    """Return the qualified name of something declared in a group: the root's is ``/x``."""
     if not name or "/" in name:
         raise Invalid(f"{name!r} is no name of a dimension or type", remedy="a name is not empty and holds no slash")
     return f"/{group}/{name}" if group else f"/{name}"
@@ -50,7 +50,7 @@ def split_qualified(fqn: str) -> tuple[str, str]:
 
 
 def anonymous_name(size: int, *, draft: bool) -> str:
-    """Return the name of the dimension, declared in the root, of axes of this length without a name (R25)."""
+    """Return the name of the dimension, declared in the root, of axes of this length without a name."""
     return f"_anonymous{size}" if draft else f"_Anonymous_Dim_{size}"
 
 
@@ -246,8 +246,8 @@ def read_draft_array_dimensions(
     context: Context,
     problems: Problems,
 ) -> tuple[str, ...]:
-    """Return the qualified names of an array's dimensions. Lengths that contradict them make the cells unreadable
-    (R27)."""
+    """Return the qualified names of an array's dimensions. Lengths that contradict them make the cells
+    unreadable."""
     value = doc.get("dimensions")
     names = value if is_text_list(value) and len(value) == len(shape) else [None] * len(shape)
     if value is not None and names is not value:

@@ -101,7 +101,7 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
 
 
 def stored_attributes(docs: Docs) -> JsonObject:
-    """Return the attributes of a node wherever the draft lets them stand (R17, R20)."""
+    """Return the attributes of a node wherever the draft lets them stand."""
     inside = docs.get(ZGROUP, {}).get(ZATTRS)
     return object_or_empty(inside) | docs.get(".zattr", {}) | docs.get(ZATTRS, {})
 
@@ -170,7 +170,7 @@ def _read_array(
 
 
 def _meaning(doc: JsonMapping) -> Any:
-    """Return what the cells are, characters or text (R34, R36); None where their dtype tells it."""
+    """Return what the cells are, characters or text; None where their dtype tells it."""
     dtype, value = text_or_none(doc.get("dtype")), doc.get("nc_type")
     if dtype is None:
         return None
@@ -189,8 +189,8 @@ def _type_at(fqn: str, context: Context) -> Extension | None:
 
 
 def _cell_type(value: Any, stored: DataType, context: Context, problems: Problems) -> tuple[DataType, str | None]:
-    """Return the type of the cells, and its qualified name. One that nobody named is as it is stored, or opaque (R33,
-    R40)."""
+    """Return the type of the cells, and its qualified name. One that nobody named is as it is stored, or
+    opaque."""
     if isinstance(stored, np.dtype) and value is not None:
         kind = _type_at(value, context) if isinstance(value, str) else None
         if kind is None and context.group("") is None:
@@ -332,7 +332,7 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
 
 
 def _draft_cell_type(dtype: DataType) -> DataType:
-    """Return the type as the draft has it; Unsupported names one that netCDF has no form of (R30 to R32, R38)."""
+    """Return the type as the draft has it; Unsupported names one that netCDF has no form of."""
     match dtype:
         case Char() | VlenString() | Opaque():
             return dtype

@@ -78,7 +78,7 @@ def read_provenance(attributes: JsonMapping) -> dict[str, str]:
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 
-# -- _NCProperties: which library made a dataset (R45) ----------------------------------------------------------------
+# -- _NCProperties: which library made a dataset ----------------------------------------------------------------------
 
 
 @cache

@@ -95,7 +95,7 @@ def with_shape(docs: Docs, generation: Generation, shape: Sequence[int], rows: S
 
 
 def with_quoted_text(docs: Docs, generation: Generation, texts: Callable[[], Mapping[str, str]]) -> Docs:
-    """Return the documents as they can be written: characters that stand without quotes (rule 3.8) get them as
+    """Return the documents as they can be written: characters that stand without quotes get them as
     ``texts`` spells them, numbers that JSON lacks are text."""
     if ZATTRS not in docs:
         return docs

@@ -1,8 +1,8 @@
-"""Plain Zarr as format ``nczarr`` reads it: the netCDF model of a store that says nothing of netCDF (R1, R46).
+"""Plain Zarr as format ``nczarr`` reads it: the netCDF model of a store that says nothing of netCDF.
 
 Dimensions are named by ``_ARRAY_DIMENSIONS``, others have names that nobody gave. ``|Sn`` is text, ``>S1`` characters,
-``|Vn`` opaque. With ``native=False`` truth values are ``ubyte`` (R30), times text of ISO 8601 (R31), complex numbers
-compounds ``_Complex`` and ``_ComplexFloat`` of the root (R32), and structures compounds ``_compound1``, ``_compound2``.
+``|Vn`` opaque. With ``native=False`` truth values are ``ubyte``, times text of ISO 8601, complex numbers
+compounds ``_Complex`` and ``_ComplexFloat`` of the root, and structures compounds ``_compound1``, ``_compound2``.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _as_netcdf_type(spec: ArraySpec, doc: JsonMapping, node: str, context: Conte
     if context.options.native:
         return spec
     if dtype.kind in "mM":
-        # Return an array of times as one of text; the attribute ``units`` is NumPy's code of the unit (R31).
+        # An array of times becomes one of text; the attribute ``units`` is NumPy's code of the unit.
         unit, count = np.datetime_data(dtype)
         fill = None if spec.fill_value is None else str(iso_texts(np.asarray(spec.fill_value))[()])
         return spec.evolve(

@@ -33,7 +33,7 @@ from hyperslab.model.spec import ArraySpec
 
 _ELSEWHERE = frozenset({"dimensions", "dimension-size"})
 _BITS = {"<i8": "|i1", ">i8": "|i1", "<u8": "|u1", ">u8": "|u1"}
-"""Types of the draft's table, which counts bits, that NumPy knows as others (R28)."""
+"""Types of the draft's table, which counts bits, that NumPy knows as others."""
 _CHUNK_KINDS = frozenset({"truncated-chunk", "other-cells"})
 _MOST_UNPACKED = 16
 Patch = Callable[[JsonObject], JsonObject]
@@ -45,7 +45,7 @@ def node_damage(survey: NCZarrSurvey, path: str) -> Iterator[Finding]:
     if spec is None:
         return
     # Not by the rule of all documents, which writes the JSON that is meant: here the values of attributes are text, and
-    # keep the characters that it is spelled with (rule 3.8).
+    # keep the characters that it is spelled with.
     place = child(path, ZATTRS)
     data = survey.store.get(place)
     _, mended = (None, []) if data is None else mend_json(data)
@@ -145,7 +145,7 @@ def _array_dimensions_damage(survey: NCZarrSurvey, path: str, spec: ArraySpec) -
 
 
 def _bits_for_bytes(survey: NCZarrSurvey, path: str, spec: ArraySpec) -> Iterator[Finding]:
-    """Yield ``<i8`` that counts bits: chunks that hold as many bytes as they have cells (R28)."""
+    """Yield ``<i8`` that counts bits: chunks that hold as many bytes as they have cells."""
     doc = survey.docs(path)[ZARRAY]
     dtype, cut = doc.get("dtype"), doc.get("chunks")
     right = _BITS.get(text_or_none(dtype) or "")
@@ -182,7 +182,7 @@ _LISTED = frozenset({Generation.V1, Generation.V2A, Generation.V2B, Generation.V
 
 
 def mixed_generation_damage(survey: NCZarrSurvey) -> Iterator[Finding]:
-    """Yield marks of other generations than the one that counts (rule 3.1)."""
+    """Yield marks of other generations than the one that counts."""
     generation = survey.generation
     if generation is Generation.PURE:
         return

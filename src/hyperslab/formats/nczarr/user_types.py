@@ -6,8 +6,8 @@
      "o_t": {"class": "opaque", "size": 10}, "e_t": {"class": "enum", "base": "|u1", "members": {"A": 0}}}
 
 The type of a field is a NumPy type, a list of fields, or the qualified name of a type of the same group or one above.
-Structures are packed (R44). A field of text, ``|Sn``, has its length in the attribute ``type.field`` of the group too
-(R36). Two types are the same when they have the same qualified name (R41).
+Structures are packed. A field of text, ``|Sn``, has its length in the attribute ``type.field`` of the group too.
+Two types are the same when they have the same qualified name.
 
 Attribute values: enums are their whole numbers (their names are read too), opaque cells base64, compounds objects of
 their fields (a list of them is read too).
@@ -52,13 +52,13 @@ _BITS = re.compile(r"([<>|=]?)([iuf])(16|32|64)")
 
 
 def dtype_in_bytes(name: object) -> object:
-    """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling (R28)."""
+    """Return a dtype whose size is counted in bits, as the draft's table has them, in NumPy's spelling."""
     bits = _BITS.fullmatch(name) if isinstance(name, str) else None
     return f"{bits[1]}{bits[2]}{int(bits[3]) // 8}" if bits else name
 
 
 def unnamed_opaque(size: int) -> Opaque:
-    """Return the type of ``|Vn`` where none is named (R33)."""
+    """Return the type of ``|Vn`` where none is named."""
     return Opaque(size, f"_opaque{size}")
 
 
@@ -218,7 +218,7 @@ def _levels(dtype: NumpyDType, level: int = 0) -> Iterator[int]:
 
 
 def text_lengths(doc: JsonMapping) -> dict[str, int]:
-    """Return the lengths of the fields of text, by ``type.field``, as the group's attributes say them (R36)."""
+    """Return the lengths of the fields of text, by ``type.field``, as the group's attributes say them."""
     result: dict[str, int] = {}
     for name, value in doc.items():
         if isinstance(value, dict) and value.get("class") == "compound":

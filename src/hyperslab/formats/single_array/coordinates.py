@@ -129,7 +129,7 @@ def check_size(name: str, spec: ArraySpec, format: str) -> None:
 
 
 def may_be_coordinate(name: str, spec: ArraySpec) -> bool:
-    """Return whether it may be a coordinate of an array that is not known yet."""
+    """Return True if it may be a coordinate of an array that is not known yet."""
     return spec.dims == (name,) or spec.shape == ()
 
 

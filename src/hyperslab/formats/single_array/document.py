@@ -156,7 +156,7 @@ def _little(dtype: NumpyDType) -> NumpyDType:
 
 
 def is_label(key: str, value: object) -> bool:
-    """Return whether a key of ours has the kind of value that we write; one of another kind is a user's own word."""
+    """Return True if a key of ours has the kind of value that we write; one of another kind is a user's own word."""
     match key:
         case "name":
             return isinstance(value, str)

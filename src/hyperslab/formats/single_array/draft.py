@@ -97,7 +97,7 @@ class SingleArrayDraft:
         return tuple(replace(dim, size=lengths.get(dim.name, dim.size)) for dim in self.group.dims)
 
     def grows(self, axis: int) -> bool:
-        """Return whether the array is to get longer along ``axis``: its dimension is unlimited."""
+        """Return True if the array is to get longer along ``axis``: its dimension is unlimited."""
         spec = self.specs.get(self.main or "")
         name = spec.dims[axis] if spec is not None and spec.dims else None
         return any(dim.name == name and dim.unlimited for dim in self.group.dims)

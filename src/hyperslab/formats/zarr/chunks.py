@@ -72,7 +72,7 @@ class ChunkKeys:
         """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
         # ascending, so that two writers of the same chunks never wait for one another; writers of chunks whose keys
         # have one checksum queue without need, which is rare and does no harm
-        slots = sorted({crc32(self.key_of(place).encode()) for place in coords})
+        slots = sorted({crc32(self.key_of(each).encode()) for each in coords})
         return self.store.lock_chunks(self.folder, slots, timeout)
 
     def get(self, key: str, most: int | None = None) -> Any:
@@ -265,7 +265,7 @@ class KeyedChunks(StoredChunks):
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
         """Forget chunks."""
-        keys = [self._keys.chunk_key(place) for place in coords]
+        keys = [self._keys.chunk_key(each) for each in coords]
         # one flush of a folder makes all removals from it durable: only the last one of each folder asks for it
         last = {key.rpartition("/")[0]: key for key in keys}
         for key in keys:
@@ -293,7 +293,7 @@ class KeyedChunks(StoredChunks):
         return self._keys.stored_sizes(map(self._keys.chunk_key, coords))
 
 
-_SLAB = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
+SLAB_BYTES = 256 << 10  # bytes read at a time when cells are copied on: they are still in the processor's cache then
 
 
 class UncompressedChunks(KeyedChunks):
@@ -353,11 +353,11 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
     time."""
     itemsize = out.dtype.itemsize
     # the first axis of which one row fits a slab
-    axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= _SLAB), len(shape) - 1)
+    axis = next((k for k in range(len(shape)) if prod(shape[k + 1 :]) * itemsize <= SLAB_BYTES), len(shape) - 1)
     row = prod(shape[axis + 1 :]) * itemsize
     rows = within[axis]
     step = rows.step or 1
-    taken = max(1, _SLAB // (row * step))  # rows of the result in one slab
+    taken = max(1, SLAB_BYTES // (row * step))  # rows of the result in one slab
     scratch = np.empty((min(taken * step, shape[axis]), *shape[axis + 1 :]), out.dtype)
     raw = scratch.reshape(-1).view(np.uint8).data
     rest = within[axis + 1 :]
@@ -382,9 +382,9 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
 def decode_fetched(stored: ChunkReader, coords: Sequence[Coords], grid: Grid, spec: ArraySpec) -> list[Block | None]:
     """Return chunks that were fetched, each in memory of its own; None for one that was never written."""
     blocks: list[Block | None] = []
-    for place in coords:
-        block = np.empty(grid.chunk_shape(place), spec.numpy_dtype)
-        blocks.append(block if stored.read_into(place, block) else None)
+    for each in coords:
+        block = np.empty(grid.chunk_shape(each), spec.numpy_dtype)
+        blocks.append(block if stored.read_into(each, block) else None)
     return blocks
 
 
@@ -426,8 +426,8 @@ class CasChunks(KeyedChunks):
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
         """Return one chunk, and what identifies this version of it."""
-        (place,) = coords
-        block, stamp = self.read_newer(place)
+        (single,) = coords
+        block, stamp = self.read_newer(single)
         return [block], stamp
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: object) -> None:

@@ -50,7 +50,7 @@ from hyperslab.stores.base import Scratch, Store, Unversioned, Version
 from hyperslab.stores.ranges import fetch_coalesced
 
 # a bound on memory alone: an index that is forgotten costs another request
-MOST = 64 << 20
+INDEX_BYTES_REMEMBERED = 64 << 20
 """Bytes of decoded indexes that one array remembers."""
 
 
@@ -68,14 +68,16 @@ class ShardIndexCache(dict[str, tuple[Any, T]]):
     def remember(self, key: str, stamp: object, index: T) -> None:
         """Take one more; all are forgotten where they would be too many."""
         # all at once: an order of use would have to be kept at every read
-        if len(self) * index.nbytes > MOST:
+        if len(self) * index.nbytes > INDEX_BYTES_REMEMBERED:
             self.clear()
         self[key] = (stamp, index)
 
 
-_TRIES = 20  # a shard replaced this often while its parts are fetched has a writer that never rests
+# A shard that is replaced so often while its parts are fetched has a writer that never rests.
+SHARD_TRIES = 20
 
-_PAGE = 4096
+# Bytes that a buffer for several shards has above the estimate.
+SPARE_BYTES = 4096
 
 
 class FetchedInnerChunks(ChunkReader):
@@ -138,13 +140,13 @@ class ShardedChunks(StoredChunks):
         """Return the type of the cells."""
         return self._spec.numpy_dtype
 
-    def place(self, coords: Coords) -> Coords:
-        """Return the shard that holds an inner chunk."""
+    def shard_of(self, coords: Coords) -> Coords:
+        """Return the coordinates of the shard that holds an inner chunk."""
         return tuple(map(floordiv, coords, self._index.counts))
 
     def _locate(self, coords: Sequence[Coords]) -> tuple[str, list[int]]:
         """Return the key of the shard of these inner chunks, and their numbers in it."""
-        return self._keys.chunk_key(self.place(coords[0])), self._numbers(coords)
+        return self._keys.chunk_key(self.shard_of(coords[0])), self._numbers(coords)
 
     def _numbers(self, coords: Sequence[Coords]) -> list[int]:
         """Return the numbers of inner chunks in their shards, in C order."""
@@ -159,8 +161,8 @@ class ShardedChunks(StoredChunks):
         return twin
 
     def with_location(self, error: HyperslabError, coords: Coords) -> HyperslabError:
-        """Return the error with the place of an inner chunk."""
-        key = self._keys.chunk_key(self.place(coords))
+        """Return the error with the URL, the key and the coordinates of an inner chunk."""
+        key = self._keys.chunk_key(self.shard_of(coords))
         return error.locate(url=self._keys.store.url, key=f"{key} inner chunk {coords}")
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -176,10 +178,10 @@ class ShardedChunks(StoredChunks):
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
         if len(shards) > 1:
             # an estimate of what the parts take: where it is too small, the buffer is replaced by a larger one
-            room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + _PAGE)
+            room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + SPARE_BYTES)
         parts: dict[Coords, Part] = {}
-        for place, (members, numbers) in shards.items():
-            key = prefix + keys.key_of(place)
+        for shard_coords, (members, numbers) in shards.items():
+            key = prefix + keys.key_of(shard_coords)
             try:  # keys.get, without its calls: this is done for every shard
                 # few chunks: the index and their ranges; from half of the shard on it is fetched whole, by one request
                 if 2 * len(members) < self._chunks_per_shard:
@@ -224,7 +226,7 @@ class ShardedChunks(StoredChunks):
 
     def _from_ranges(self, key: str, numbers: Sequence[int]) -> list[Part]:
         """Return ranges that the index of the same version tells: the shard's stamp is the same before and after."""
-        for _ in range(_TRIES):
+        for _ in range(SHARD_TRIES):
             # the stamp is asked for before and after: index and ranges that lie between are of one version
             stamp, entries = self._index_now(key)
             if entries is None:
@@ -243,7 +245,7 @@ class ShardedChunks(StoredChunks):
     def _index_now(self, key: str) -> tuple[object, Entries | None]:
         """Return the shard's stamp and its index. A shard's length and the index behind it may be of two versions:
         again."""
-        for _ in range(_TRIES):
+        for _ in range(SHARD_TRIES):
             stamp = self._keys.stamp(key)
             if stamp is None and self._keys.has_stamps:  # one that appears now would have no stamp to hold it to
                 return None, None
@@ -339,25 +341,25 @@ class ShardedChunks(StoredChunks):
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's shard."""
-        return self._keys.stamp(self._keys.chunk_key(self.place(coords)))
+        return self._keys.stamp(self._keys.chunk_key(self.shard_of(coords)))
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the shards of these chunks against other writers."""
-        return self._keys.lock({self.place(place) for place in coords}, timeout)
+        return self._keys.lock({self.shard_of(each) for each in coords}, timeout)
 
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every inner chunk that is written."""
-        for place in self._keys.stored(len(self.grid.axes)):
-            yield from self.stored_in(place)
+        for shard_coords in self._keys.stored(len(self.grid.axes)):
+            yield from self.stored_in(shard_coords)
 
-    def stored_in(self, place: Coords) -> Iterator[Coords]:
-        """Yield the coordinates of every inner chunk that is written in the shard at ``place``."""
-        _, entries = self._index_now(self._keys.chunk_key(place))
+    def stored_in(self, shard_coords: Coords) -> Iterator[Coords]:
+        """Yield the coordinates of every inner chunk that is written in one shard."""
+        _, entries = self._index_now(self._keys.chunk_key(shard_coords))
         if entries is None:
             return
         for local in product(*(range(count) for count in self._index.counts)):
             if int(entries[local][0]) != MISSING:
-                yield tuple(i * n + j for i, n, j in zip(place, self._index.counts, local, strict=True))
+                yield tuple(i * n + j for i, n, j in zip(shard_coords, self._index.counts, local, strict=True))
 
     def nbytes_stored(self) -> int:
         """Return bytes that all shards take."""
@@ -367,9 +369,9 @@ class ShardedChunks(StoredChunks):
         """Return bytes of these chunks within their shards, of which the indexes are read."""
         result, entries, known = 0, None, None
         for chunk in coords:
-            place = self.place(chunk)
-            if place != known:
-                known, (_, entries) = place, self._index_now(self._keys.chunk_key(place))
+            shard_coords = self.shard_of(chunk)
+            if shard_coords != known:
+                known, (_, entries) = shard_coords, self._index_now(self._keys.chunk_key(shard_coords))
             if entries is not None:
                 local = tuple(i % n for i, n in zip(chunk, self._index.counts, strict=True))
                 result += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])

@@ -35,9 +35,11 @@ from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.files import READ, pread_into, read_error, write_errors
 
 # Files that are kept open: each takes a descriptor, of which a process has few.
-_MOST_OPEN = 64
+DEKER_FILES_OPEN = 64
+# A file that is replaced or half-written so often while it is read has a writer that never rests.
+DEKER_FILE_TRIES = 3
 # Files in one piece of which it is remembered where their cells lie.
-_MOST_FLAT = 1 << 14
+DEKER_FILES_REMEMBERED = 1 << 14
 
 
 class OpenFiles:
@@ -60,10 +62,10 @@ class OpenFiles:
         opened = open_file(path)
         with self._lock:
             self._files[path] = opened
-            while len(self._files) > _MOST_OPEN:
+            while len(self._files) > DEKER_FILES_OPEN:
                 self._files.popitem(last=False)
             if isinstance(opened.cells, ContiguousDekerCells) and opened.cells.offset is not None:
-                if len(self._contiguous) >= _MOST_FLAT:
+                if len(self._contiguous) >= DEKER_FILES_REMEMBERED:
                     self._contiguous.clear()
                 self._contiguous[path] = opened.stamp, opened.cells.offset, opened.shape, opened.dtype
         return opened
@@ -151,7 +153,7 @@ class FileCells(ChunkReader):
     def _retry_if_changed(self, work: Callable[[], bool]) -> bool:
         # A writer of the peer changes a file in place: what is damaged may be half-written, and is read anew when the
         # file's stamp tells of a change.
-        for _ in range(3):
+        for _ in range(DEKER_FILE_TRIES):
             path = self.opened.path
             try:
                 return work()

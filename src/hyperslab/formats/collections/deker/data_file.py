@@ -273,11 +273,11 @@ def _damage(path: str) -> Iterator[None]:
 
 
 # Bytes that are read at once though few of them may be wanted: less than another call costs.
-_GAP = 64 << 10
+DEKER_READ_GAP = 64 << 10
 
 
 # Bytes of the blocks that a large array is read and written by, so that threads share the work.
-_BLOCK = 4 << 20
+DEKER_BLOCK_BYTES = 4 << 20
 
 
 def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -286,7 +286,7 @@ def block_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     blocks = list(shape)
     for axis, length in enumerate(shape):
         inner = prod(shape[axis + 1 :]) * itemsize
-        blocks[axis] = min(length, max(1, _BLOCK // max(1, inner)))
+        blocks[axis] = min(length, max(1, DEKER_BLOCK_BYTES // max(1, inner)))
         if blocks[axis] > 1:
             break
     return tuple(blocks)
@@ -323,7 +323,7 @@ class ContiguousDekerCells(ContiguousCells):
     def _read(self, start: int, strides: tuple[int, ...], out: Block) -> None:
         """Cells whose bytes are ``strides`` apart: their whole span at once, or axis by axis where that is wide."""
         span = self._stored.itemsize + sum([(n - 1) * step for n, step in zip(out.shape, strides, strict=True)])
-        if out.ndim and span > max(_GAP, 2 * out.size * self._stored.itemsize):
+        if out.ndim and span > max(DEKER_READ_GAP, 2 * out.size * self._stored.itemsize):
             for place in range(len(out)):
                 self._read(start + place * strides[0], strides[1:], out[place : place + 1].reshape(out.shape[1:]))
             return

@@ -32,8 +32,8 @@ _NOWHERE = 2**64 - 1
 _HEAD = 8192
 _OBJECTS = {b"meta", b"empty_cells", b"data"}
 # Limits for what a damaged file may claim: bytes of one object, nodes of one B-tree.
-_MOST = 1 << 20
-_MOST_NODES = 1 << 14
+HDF5_OBJECT_BYTES = 1 << 20
+HDF5_NODES = 1 << 14
 # Numbers of header messages (HDF5 File Format Specification, IV.A.2). 0x00 is padding, 0x12 a time of modification.
 _SPACE, _TYPE, _FILL, _LAYOUT, _FILTERS, _MORE, _SYMBOLS = 0x01, 0x03, 0x05, 0x08, 0x0B, 0x10, 0x11
 _KNOWN = {_SPACE, _TYPE, _FILL, _LAYOUT, _FILTERS, 0x00, 0x12}
@@ -72,7 +72,7 @@ class Hdf5Parser:
 
     def at(self, offset: int, size: int) -> bytes:
         """Return bytes of the file."""
-        if offset + size > self.length or size > _MOST:
+        if offset + size > self.length or size > HDF5_OBJECT_BYTES:
             raise _UnusualFile
         if offset + size <= len(self._head):
             return self._head[offset : offset + size]
@@ -171,7 +171,7 @@ class Hdf5Parser:
         """Add the chunks of a B-tree node, and of the nodes below it, to ``table``."""
         sign, node, level, count, _, _ = _TREE.unpack(self.at(place, _TREE.size))
         self._nodes += 1
-        if (sign, node) != (b"TREE", 1) or level >= deepest or self._nodes > _MOST_NODES:
+        if (sign, node) != (b"TREE", 1) or level >= deepest or self._nodes > HDF5_NODES:
             raise _UnusualFile
         entry = Struct(f"<II{rank + 1}QQ")
         for parts in entry.iter_unpack(self.at(place + _TREE.size, count * entry.size)):

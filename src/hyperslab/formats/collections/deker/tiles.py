@@ -23,7 +23,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.errors import HyperslabError, MissingChunks, NodeNotFound
 from hyperslab.formats.collections.deker import links
-from hyperslab.formats.collections.deker.array_cells import FileCells, OpenFiles
+from hyperslab.formats.collections.deker.array_cells import DEKER_FILE_TRIES, FileCells, OpenFiles
 from hyperslab.formats.collections.deker.data_file import Box, DekerFile, file_stamp
 from hyperslab.formats.collections.deker.file_writer import DatasetForm, FileRewrite, count_fill, file_bytes
 from hyperslab.formats.collections.deker.folder import (
@@ -88,7 +88,7 @@ class TileCells(ChunkSource):
     def _find_file(self, coords: Coords) -> tuple[str | None, bool]:
         """Return the file of a tile, and whether there is none though there is a link."""
         folder, place = self.place.path, tile_folder(self.id, coords)
-        for _ in range(3):
+        for _ in range(DEKER_FILE_TRIES):
             ids = links.linked_ids(folder, "array", place)
             for id in ids:
                 if (path := links.follow(folder, "array", place, id)) is not None:
@@ -103,7 +103,7 @@ class TileCells(ChunkSource):
 
     def _open(self, coords: Coords, path: str | None) -> FileCells | None:
         """Return a tile whose file was found."""
-        for _ in range(3):
+        for _ in range(DEKER_FILE_TRIES):
             if path is None:
                 return None
             try:

@@ -251,7 +251,7 @@ class CollectionDamage:
 
     def _staged_tiles(self, node: str, pending: PendingTiles) -> Iterator[Finding]:
         """Tiles of a committed write that do not have their keys yet: once they have, what is damaged is mended."""
-        for place in pending.staged_places():
+        for place in pending.staged_tiles():
             try:
                 for coords in pending.stored_in(place):
                     pending.read(coords)

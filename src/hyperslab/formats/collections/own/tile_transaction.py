@@ -56,9 +56,9 @@ class TileTransaction:
         """Return True if a lease of the array stands for the slots of its tiles."""
         return not self.keys.store.traits.locks_chunks
 
-    def tile(self, place: Coords) -> str:
+    def tile(self, coords: Coords) -> str:
         """Return the key of a tile as it stands below the array's folder."""
-        return self.keys.key_of(place)
+        return self.keys.key_of(coords)
 
     def staged_key(self, txn: str, tile: str) -> str:
         """Return the key of a staged tile of a write."""
@@ -68,7 +68,10 @@ class TileTransaction:
         """Return the keys of the staged tiles of a write."""
         keys, skip = self.keys, len(self.staging_folder) + 1
         return ChunkKeys(
-            keys.store, self.staging_folder, lambda place: self.staged_key(txn, self.tile(place))[skip:], keys.settings
+            keys.store,
+            self.staging_folder,
+            lambda coords: self.staged_key(txn, self.tile(coords))[skip:],
+            keys.settings,
         )
 
     # -- who may write ----------------------------------------------------------------------------------------------

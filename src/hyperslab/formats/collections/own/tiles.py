@@ -34,13 +34,9 @@ from hyperslab.stores.base import Stamp, Store
 # A reader holds no lock, since one that died or waits would keep writers out. But where writers come faster than it
 # can read, it would start again for ever: then it takes the lock of the array for one look.
 # Times that a reader starts again before it keeps writers waiting.
-_UNLOCKED_ATTEMPTS = 8
-
-
+SNAPSHOT_TRIES = 8
 # Seconds after which it does so when it has started again once, and which it waits for those at work.
-_PATIENCE_SECONDS = 2.0
-
-
+SNAPSHOT_PATIENCE_SECONDS = 2.0
 # One object for all readers, as it keeps no state.
 _NOTHING_HELD = nullcontext()
 
@@ -83,7 +79,7 @@ class Tiles(ChunkSource):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _current(self) -> ShardedChunks | PendingTiles:
-        """Return the tiles as they are now: where those of a pending write lie aside, these."""
+        """Return the tiles as they are now: where those of a pending write lie aside still, with these."""
         return self.pending() or self._shards
 
     def pending(self) -> PendingTiles | None:
@@ -99,15 +95,16 @@ class Tiles(ChunkSource):
     def snapshot(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
         """Yield the tiles as of one moment; anew when a write over several of these showed while they were read."""
         if len(outer) == 1:
-            yield self._current()
+            yield self.pending() or self._shards  # a single tile is whole as it is
             return
         keys = self.tile_transaction.keys
         timeout: float | None = keys.settings.lock_timeout
         start = time.monotonic()
         for count in itertools.count():
             elapsed = time.monotonic() - start
-            hurried = count >= _UNLOCKED_ATTEMPTS or (count > 0 and elapsed > _PATIENCE_SECONDS)
-            with self._pause_writers() if hurried else _NOTHING_HELD:
+            # Writers came between each time: this reader lets none begin while it looks once more.
+            is_starved = count >= SNAPSHOT_TRIES or (count > 0 and elapsed > SNAPSHOT_PATIENCE_SECONDS)
+            with self._pause_writers() if is_starved else _NOTHING_HELD:
                 before = self.tile_transaction.journal.read()[1]
                 yield self._pending_at(before) or self._shards
                 after = self.tile_transaction.journal.read()[1]
@@ -115,7 +112,7 @@ class Tiles(ChunkSource):
                 after is not None and not after.may_tear(before, list(map(self.tile_transaction.tile, outer)))
             ):
                 return
-            if count > _UNLOCKED_ATTEMPTS and timeout is not None and elapsed > timeout:
+            if count > SNAPSHOT_TRIES and timeout is not None and elapsed > timeout:
                 break
         message = "the tiles are being replaced all the time"
         raise Conflict(message, url=keys.store.url, key=keys.folder, remedy="try again")
@@ -126,7 +123,7 @@ class Tiles(ChunkSource):
         with ExitStack() as stack:
             if not self.tile_transaction.keys.store.read_only:
                 with suppress(HyperslabError):  # one that is at work for long does not show meanwhile
-                    stack.enter_context(self.tile_transaction.lock_array(_PATIENCE_SECONDS))
+                    stack.enter_context(self.tile_transaction.lock_array(SNAPSHOT_PATIENCE_SECONDS))
             yield
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
@@ -149,7 +146,7 @@ class Tiles(ChunkSource):
         if len(outer) == 1 and not self.tile_transaction.uses_lease:
             yield self
             return
-        tiles = [self.tile_transaction.tile(place) for place in outer]
+        tiles = [self.tile_transaction.tile(each) for each in outer]
         with self.tile_transaction.lock_tiles(tiles, timeout, several=len(outer) > 1) as (stamp, last):
             if len(outer) == 1:
                 yield self._shards
@@ -166,7 +163,7 @@ class Tiles(ChunkSource):
     @contextmanager
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
         """Hold the tiles of these chunks against other writers, what dead ones began being settled."""
-        tiles = {self.tile_transaction.tile(self._shards.place(place)) for place in coords}
+        tiles = {self.tile_transaction.tile(self._shards.shard_of(each)) for each in coords}
         with self.tile_transaction.lock_tiles(tiles, timeout, several=False):
             yield
 
@@ -217,7 +214,7 @@ class Tiles(ChunkSource):
 
 
 # Bytes of tiles that wait in memory to be made durable together: one flush of many costs less than one of each.
-_WAITING = 8 << 20
+STAGED_TILE_BYTES = 8 << 20
 
 
 class TileStaging(ChunkSource):
@@ -247,28 +244,28 @@ class TileStaging(ChunkSource):
 
     def read(self, coords: Coords) -> Block | None:
         """Return a chunk as it is now; None when it was never written."""
-        old = self._shard(self._shards.place(coords))
+        old = self._shard(self._shards.shard_of(coords))
         if old is None:
             return None
         block = np.empty(self.grid.chunk_shape(coords), self._shards.dtype)
         try:
             return block if self._shards.inner_chunks_of([coords], old).read_into(coords, block) else None
         except HyperslabError as error:
-            tile = self._transaction.tile(self._shards.place(coords))
+            tile = self._transaction.tile(self._shards.shard_of(coords))
             raise error.locate(url=self._store.url, key=self._transaction.keys.prefix + tile) from error.__cause__
 
-    def _shard(self, place: Coords) -> object:
+    def _shard(self, tile_coords: Coords) -> object:
         """Return the bytes of a tile; kept until it is written, for its other chunks."""
-        if place not in self._old:
-            tile = self._transaction.tile(place)
+        if tile_coords not in self._old:
+            tile = self._transaction.tile(tile_coords)
             if tile in self._tiles:
                 self._flush()
-                self._old[place] = self._store.get(self._transaction.staged_key(self._txn, tile))
+                self._old[tile_coords] = self._store.get(self._transaction.staged_key(self._txn, tile))
             else:
-                self._old[place] = (
+                self._old[tile_coords] = (
                     None if tile in self._removed else self._store.get(self._transaction.keys.prefix + tile)
                 )
-        return self._old[place]
+        return self._old[tile_coords]
 
     def write(self, coords: Coords, block: Block) -> None:
         """Change one chunk."""
@@ -289,11 +286,11 @@ class TileStaging(ChunkSource):
         self._replace(coords, [None] * len(coords))
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[object]) -> None:
-        place = self._shards.place(coords[0])
-        tile = self._transaction.tile(place)
-        old = None if self._shards.is_whole_shard(coords) else self._shard(place)
+        tile_coords = self._shards.shard_of(coords[0])
+        tile = self._transaction.tile(tile_coords)
+        old = None if self._shards.is_whole_shard(coords) else self._shard(tile_coords)
         shard = self._shards.merge_shard(coords, values, old)
-        self._old.pop(place, None)
+        self._old.pop(tile_coords, None)
         if shard is None:
             self._tiles.pop(tile, None)
             if self._transaction.keys.exists(self._transaction.keys.prefix + tile):
@@ -307,7 +304,7 @@ class TileStaging(ChunkSource):
             with self._mutex:
                 self._waiting.append((key, bytes(shard)))
                 self._bytes += shard.nbytes
-                full = self._bytes > _WAITING
+                full = self._bytes > STAGED_TILE_BYTES
             if full:
                 self._flush()
         self._tiles[tile] = None
@@ -366,7 +363,8 @@ class TileStaging(ChunkSource):
 
 
 class PendingTiles(ReadOnlyChunks):
-    """Reads what a pending entry says. A tile is asked for aside first: when it is not there it has its key by now."""
+    """Reads what a pending entry says. A tile is looked for aside (below ``staged_folder``) first: when it is not there
+    it has its key by now."""
 
     def __init__(self, shards: ShardedChunks, transaction: TileTransaction, entry: JournalEntry) -> None:
         self._shards = shards
@@ -380,17 +378,17 @@ class PendingTiles(ReadOnlyChunks):
             shards.traits, fetches_across=False, fetches_outer=False, reads_stamps=False, locks=False, swaps=False
         )
 
-    def _is_staged(self, place: Coords) -> bool:
-        return self._transaction.tile(place) in self._tiles and self._keys.exists(self.staged_key(place))
+    def _is_staged(self, tile_coords: Coords) -> bool:
+        return self._transaction.tile(tile_coords) in self._tiles and self._keys.exists(self.staged_key(tile_coords))
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Get what is stored of chunks of one tile. What lay aside before and after is one version."""
-        place = self._shards.place(coords[0])
-        if self._transaction.tile(place) in self._removed:
+        tile_coords = self._shards.shard_of(coords[0])
+        if self._transaction.tile(tile_coords) in self._removed:
             return self._shards.missing_inner_chunks(coords)
-        if self._is_staged(place):
+        if self._is_staged(tile_coords):
             fetched = self._staged.fetch(coords)
-            if self._is_staged(place):
+            if self._is_staged(tile_coords):
                 return fetched
         return self._shards.fetch(coords)
 
@@ -405,57 +403,64 @@ class PendingTiles(ReadOnlyChunks):
 
     def stamp(self, coords: Coords) -> object:
         """Return a value that identifies the version of the chunk's tile, wherever it lies."""
-        place = self._shards.place(coords)
-        if self._transaction.tile(place) in self._removed:
+        tile_coords = self._shards.shard_of(coords)
+        if self._transaction.tile(tile_coords) in self._removed:
             return None
-        aside = self._staged.stamp(coords) if self._transaction.tile(place) in self._tiles else None
-        return self._shards.stamp(coords) if aside is None else aside
+        staged = self._staged.stamp(coords) if self._transaction.tile(tile_coords) in self._tiles else None
+        return self._shards.stamp(coords) if staged is None else staged
 
-    def _places(self) -> list[Coords]:
+    def _stored_tiles(self) -> list[Coords]:
         """Return every tile that is there."""
         keys, ndim = self._transaction.keys, len(self.grid.axes)
         moved = (keys.coords_of(tile, ndim) for tile in self._tiles)
-        found = {place for place in moved if place is not None}
+        found = {tile_coords for tile_coords in moved if tile_coords is not None}
         return sorted(
-            found | {place for place in keys.stored(ndim) if self._transaction.tile(place) not in self._removed}
+            found
+            | {
+                tile_coords
+                for tile_coords in keys.stored(ndim)
+                if self._transaction.tile(tile_coords) not in self._removed
+            }
         )
 
-    def staged_places(self) -> list[Coords]:
+    def staged_tiles(self) -> list[Coords]:
         """Return the tiles that lie aside still."""
-        return [place for place in self._places() if self._is_staged(place)]
+        return [tile_coords for tile_coords in self._stored_tiles() if self._is_staged(tile_coords)]
 
-    def staged_key(self, place: Coords) -> str:
+    def staged_key(self, tile_coords: Coords) -> str:
         """Return the key of a staged tile."""
-        return self._keys.prefix + self._keys.key_of(place)
+        return self._keys.prefix + self._keys.key_of(tile_coords)
 
-    def hides(self, place: Coords) -> bool:
+    def hides(self, tile_coords: Coords) -> bool:
         """Return True if readers do not get what lies at a tile's key: it is removed, or lies aside."""
-        return self._transaction.tile(place) in self._removed or self._is_staged(place)
+        return self._transaction.tile(tile_coords) in self._removed or self._is_staged(tile_coords)
 
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that is written."""
-        for place in self._places():
-            yield from self.stored_in(place)
+        for tile_coords in self._stored_tiles():
+            yield from self.stored_in(tile_coords)
 
-    def stored_in(self, place: Coords) -> Iterator[Coords]:
+    def stored_in(self, tile_coords: Coords) -> Iterator[Coords]:
         """Return the same of one tile."""
-        aside = list(self._staged.stored_in(place)) if self._is_staged(place) else None
-        return self._shards.stored_in(place) if aside is None or not self._is_staged(place) else iter(aside)
+        staged = list(self._staged.stored_in(tile_coords)) if self._is_staged(tile_coords) else None
+        return (
+            self._shards.stored_in(tile_coords) if staged is None or not self._is_staged(tile_coords) else iter(staged)
+        )
 
     def nbytes_stored(self) -> int:
         """Return bytes that all tiles take."""
-        return sum(map(self._size, self._places()))
+        return sum(map(self._size, self._stored_tiles()))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes of the tiles that these chunks lie in."""
-        return sum(map(self._size, {self._shards.place(place) for place in coords}))
+        return sum(map(self._size, {self._shards.shard_of(each) for each in coords}))
 
-    def _size(self, place: Coords) -> int:
-        tile, keys = self._transaction.tile(place), self._transaction.keys
+    def _size(self, tile_coords: Coords) -> int:
+        tile, keys = self._transaction.tile(tile_coords), self._transaction.keys
         if tile in self._removed:
             return 0
-        aside = self._keys.size(self.staged_key(place)) if tile in self._tiles else None
-        return (keys.size(keys.prefix + tile) or 0) if aside is None else aside
+        staged = self._keys.size(self.staged_key(tile_coords)) if tile in self._tiles else None
+        return (keys.size(keys.prefix + tile) or 0) if staged is None else staged
 
 
 # -- what writers over several tiles left who died --------------------------------------------------------------------
