@@ -18,7 +18,7 @@ from google_crc32c import value as crc32c
 
 from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
 from hyperslab.codecs.buffers import contiguous
-from hyperslab.codecs.chain import REGISTRY, Chain, assemble
+from hyperslab.codecs.chain import Chain
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec, Codec
@@ -64,7 +64,10 @@ class ShardIndex:
     @cached_property
     def chain(self) -> Chain:
         """The codecs of the index."""
-        return assemble(self.codecs, ChunkLayout(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
+        # the table of codecs, which has shards too, knows how to make it
+        from hyperslab.codecs.registry import build_index_chain
+
+        return build_index_chain(self.codecs, ChunkLayout(np.dtype("<u8"), (*self.counts, 2), 0))
 
     @cached_property
     def nbytes(self) -> int:

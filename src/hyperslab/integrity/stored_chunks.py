@@ -18,8 +18,8 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.chain import Chain, canonical
-from hyperslab.codecs.registry import as_codecs, build_chain
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import as_codecs, build_chain, canonical
 from hyperslab.codecs.sharding import MISSING, Entries, ShardIndex
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
 from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf

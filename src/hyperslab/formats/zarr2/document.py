@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.codecs.chain import VIEWING, canonical
-from hyperslab.codecs.registry import try_chain
+from hyperslab.codecs.registry import VIEWING, ZARR2_NAMES, canonical, try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import (
     ARRAY,
-    BYTES,
     COMPRESSORS,
-    HDMF_CODECS,
     SERIAL,
     serial_codec,
     undecodable_reasons,
@@ -68,10 +65,7 @@ from hyperslab.stores.keys import is_key
 # -- order, filters and compressor as one chain of codecs -------------------------------------------------------------
 
 
-_NAMES = {"packbits": "numcodecs.packbits"}
-_IDS = {name: id for id, name in _NAMES.items()}
-_OF_OTHERS = HDMF_CODECS | {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
-_OF_OTHERS |= {"fixed_utf8", "iso_time", "enum_members"}
+_NAMES = {id: name for name, id in ZARR2_NAMES.items() if id != name}
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
@@ -140,8 +134,7 @@ def write_codecs(codecs: Sequence[Codec], ndim: int) -> JsonObject:
 
 def _write_codec(codec: Codec) -> JsonObject:
     name = codec.name
-    known = (ARRAY | SERIAL | BYTES) - _OF_OTHERS
-    if name not in known:
+    if name not in ZARR2_NAMES:
         raise Unsupported(f"format zarr2 has no codec {name!r}", remedy="choose another codec, or format zarr3")
     config = dict(codec.config)
     if name == "blosc":
@@ -150,7 +143,7 @@ def _write_codec(codec: Codec) -> JsonObject:
         config = {"cname": "lz4", "clevel": 5, "blocksize": 0} | config
     if name == "zstd" and config.get("checksum") is False:
         del config["checksum"]  # what absence means, and tensorstore knows no such key
-    return {"id": _IDS.get(name, name), **config}
+    return {"id": ZARR2_NAMES[name], **config}
 
 
 # -- dtype and fill_value ---------------------------------------------------------------------------------------------

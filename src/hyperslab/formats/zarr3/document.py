@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.registry import INDEX_CODECS, try_chain
+from hyperslab.codecs.registry import INDEX_CODECS, try_chain, type_after
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import ARRAY, serial_codec, undecodable_reasons, with_serial
@@ -47,7 +47,6 @@ from hyperslab.formats.zarr3.codecs import (
     read_extension,
     read_grid,
     read_keys,
-    type_after_codec,
     write_codecs,
     write_grid,
 )
@@ -341,7 +340,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         order = "little"  # zarr-python's filters take the cells that bytes gives them for little-endian ones
     stored = dtype  # what the codecs on cells leave for bytes
     for codec in wish.codecs:
-        stored = (codec.name in ARRAY and type_after_codec(codec, stored)) or stored
+        stored = type_after(codec, stored)
     base = stored.base if isinstance(stored, Enum | Compound) else stored
     is_ordered = isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
     codecs = with_serial(wish.codecs, Codec("bytes", {"endian": order}) if is_ordered else serial_codec(dtype))
