@@ -47,6 +47,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_indexes,
 )
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import (
     DataType,
     NumpyDType,
@@ -347,7 +348,7 @@ def render(spec: GroupSpec | ArraySpec) -> Docs:
     if not spec.shape or any(name is not None for name in spec.dims):
         attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
-    hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
+    hidden = [FILL_VALUE] if spec.numpy_dtype.kind == "c" and FILL_VALUE in attrs else []
     was = _parse_old(old)
     dtype = type_to_describe(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(

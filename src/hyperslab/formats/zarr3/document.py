@@ -51,6 +51,7 @@ from hyperslab.formats.zarr3.codecs import (
     write_grid,
 )
 from hyperslab.formats.zarr3.dtypes import has_byte_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import (
     Compound,
     DataType,
@@ -72,7 +73,6 @@ from hyperslab.stores.keys import is_key
 # and booleans. Values that it cannot spell stand in our own attribute.
 
 
-FILL_VALUE = "_FillValue"
 _SHAPED = re.compile(r"\[[\d,]*\]$")
 
 
