@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.codecs.registry import VIEWING, ZARR2_NAMES, canonical, try_chain
+from hyperslab.codecs.registry import VIEWING, ZARR2_NAMES, canonical, try_chain, type_after
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import (
@@ -388,7 +388,10 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     fill = wish.fill_value
     if fill is None and _is_time(wish.dtype):
         fill = np.array("NaT", numpy_dtype(wish.dtype))[()]
-    codecs = with_serial(wish.codecs, serial_codec(wish.dtype))
+    stored = wish.dtype  # what the codecs on cells leave for the one that makes bytes
+    for codec in wish.codecs:
+        stored = type_after(codec, stored)
+    codecs = with_serial(wish.codecs, serial_codec(stored))
     layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
     result = parse(render(spec))
