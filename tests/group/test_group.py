@@ -317,7 +317,7 @@ def test_dims_are_names(root):
 def test_a_fill_value_is_a_cell(format: str) -> None:
     with hs.create(MemoryStore(), format=format) as root:
         for name, value in {"_FillValue": 40000, "fill_value": 1.5}.items():
-            option: Any = {"attrs": {name: value}} if name == "_FillValue" else {name: value}
+            option = {"attrs": {name: value}} if name == "_FillValue" else {name: value}
             with pytest.raises(Invalid, match=rf"{name}={value} .*int16"):
                 root.create_array("a", (2,), "i2", dims=("x",), **option)
         with pytest.raises(Invalid, match="fill_value='5'"):

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -82,11 +81,13 @@ AnyCodec = ArrayToArray | ArrayToBytes | BytesToBytes
 Kind = type[ArrayToArray] | type[ArrayToBytes] | type[BytesToBytes]
 Maker = Callable[[Mapping[str, Any], ChunkLayout], AnyCodec]
 
+_KINDS: tuple[Kind, ...] = (ArrayToArray, ArrayToBytes, BytesToBytes)
+
 OWN, NUMCODECS = "{}", "numcodecs.{}"
 """How a document spells a codec: by the codec's own name, or as Zarr v3 spells those that numcodecs alone has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# a plain class, since a dataclass or named tuple takes a third of a millisecond to make, at each import
 class CodecEntry:
     """What is to be known of a codec. A new codec is spelled in no document unless its entry says how.
 
@@ -100,16 +101,24 @@ class CodecEntry:
     ``is_lossy``: it may give other cells than it was given.
     """
 
-    make: Maker | None
-    made: Kind | None = None
-    parameters: tuple[str, ...] | None = None
-    defaults: Callable[[int], Mapping[str, object]] | None = None
-    zarr3: str | None = None
-    zarr2: str | None = None
-    view: str | None = None
-    is_compressor: bool = False
-    is_lossy: bool = False
-    refused: str = ""
+    def __init__(
+        self,
+        *,
+        make: Maker | None,
+        made: Kind | None = None,
+        parameters: tuple[str, ...] | None = None,
+        defaults: Callable[[int], Mapping[str, object]] | None = None,
+        zarr3: str | None = None,
+        zarr2: str | None = None,
+        view: str | None = None,
+        is_compressor: bool = False,
+        is_lossy: bool = False,
+        refused: str = "",
+    ) -> None:
+        self.make, self.made = make, made
+        self.parameters, self.defaults = parameters, defaults
+        self.zarr3, self.zarr2, self.view = zarr3, zarr2, view
+        self.is_compressor, self.is_lossy, self.refused = is_compressor, is_lossy, refused
 
     @property
     def kind(self) -> Kind | None:
@@ -118,11 +127,11 @@ class CodecEntry:
         made: object = self.made or self.make
         if made is None:
             return None
-        kinds: tuple[Kind, ...] = (ArrayToArray, ArrayToBytes, BytesToBytes)
-        found = [kind for kind in kinds if isinstance(made, type) and issubclass(made, kind)]
-        if len(found) != 1:
-            raise TypeError(f"{made!r} is of no kind of codec; say in its entry which class it makes")
-        return found[0]
+        bases = made.__mro__ if isinstance(made, type) else ()
+        for kind in _KINDS:
+            if kind in bases:
+                return kind
+        raise TypeError(f"{made!r} is of no kind of codec; say in its entry which class it makes")
 
 
 def _blosc_defaults(itemsize: int) -> Mapping[str, object]:
