@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkLayout
 from hyperslab.codecs.blosc import Blosc
@@ -39,7 +41,7 @@ from hyperslab.codecs.streams import Deflate, Streams, make_bz2, make_gzip, make
 from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
 from hyperslab.codecs.vlen import Json2, Vlen, make_array, make_bytes, make_utf8
 from hyperslab.codecs.zstd import Zstd
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import FormatError, HyperslabError, Invalid, Unsupported
 from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -70,7 +72,7 @@ def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
     inner = build_chain(codecs, ChunkLayout(cells.dtype, tuple(shape), cells.fill_value))
     counts = tuple(whole // part for whole, part in zip(cells.shape, shape, strict=True))
     index_codecs = as_codecs(config.get("index_codecs", INDEX_CODECS))
-    index = ShardIndex.of(counts, index_codecs, config.get("index_location", "end"))
+    index = shard_index(counts, index_codecs, config.get("index_location", "end"))
     return Sharding(cells, inner, index)
 
 
@@ -270,9 +272,15 @@ def try_chain(spec: ArraySpec) -> None:
     build_chain(spec.codecs, ChunkLayout(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
 
 
-def build_index_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
-    """Compile the codecs of a shard's index, which is in no shard itself."""
-    return _assemble(codecs, cells, _WITHOUT_SHARDS)
+def shard_index(counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
+    """Return a checked index of a shard; FormatError when its codecs give no fixed size or the location is unknown."""
+    if location not in ("start", "end"):
+        raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
+    # an index is in no shard itself
+    chain = _assemble(codecs, ChunkLayout(np.dtype("<u8"), (*counts, 2), 0), _WITHOUT_SHARDS)
+    if chain.size is None:
+        raise FormatError("the codecs of a shard's index must give a fixed size")
+    return ShardIndex(counts, tuple(codecs), chain, "start" if location == "start" else "end", most)
 
 
 _WITHOUT_SHARDS = {name: make for name, make in MAKERS.items() if name != "sharding_indexed"}
