@@ -18,9 +18,13 @@ STRING = np.dtypes.StringDType()
 
 def chain(dtype: Any, shape: tuple[int, ...], *codecs: Any, fill: Any = None) -> Chain:
     """A chain of words, (name, config) pairs or codecs."""
-    made = [Codec(c) if isinstance(c, str) else c if isinstance(c, Codec) else Codec(*c) for c in codecs]
     known: DataType = dtype if isinstance(dtype, VlenString | VlenBytes | VlenArray) else np.dtype(dtype)
-    return build_chain(made, ChunkLayout(known, shape, fill))
+    return build_chain(as_list(codecs), ChunkLayout(known, shape, fill))
+
+
+def as_list(codecs: Any) -> tuple[Codec, ...]:
+    """Codecs of words, (name, config) pairs or codecs."""
+    return tuple(Codec(c) if isinstance(c, str) else c if isinstance(c, Codec) else Codec(*c) for c in codecs)
 
 
 LITTLE = ("bytes", {"endian": "little"})
@@ -70,7 +74,15 @@ class Case:
 
     chain: Chain
     block: np.ndarray[Any, Any]
-    sound: bool = False
+    sound: bool
+    dtype: DataType
+    codecs: tuple[Codec, ...]
+
+
+def case(block: np.ndarray[Any, Any], dtype: Any, *codecs: Any, sound: bool = False, fill: Any = None) -> Case:
+    """The chain of these codecs for a block of cells of this type."""
+    known: DataType = dtype if isinstance(dtype, VlenString | VlenBytes | VlenArray) else np.dtype(dtype)
+    return Case(chain(dtype, block.shape, *codecs, fill=fill), block, sound, known, as_list(codecs))
 
 
 def cells_like(dtype: Any, count: int = 24) -> np.ndarray[Any, Any]:
@@ -93,45 +105,42 @@ def cases() -> dict[str, Case]:
     i4 = cells_like("<i4").reshape(4, 6)
     f8 = i4 / 8
     large = cells_like("<i4", 300).reshape(15, 20)  # Blosc compresses nothing below 128 bytes
-    found = {}
-    for name, (tail, sound) in TAILS.items():
-        block = large if "blosc" in name else i4
-        found[name] = Case(chain("<i4", block.shape, LITTLE, *tail), block, sound)
     flags = i4 % 2 == 0
     inner = {"chunk_shape": [2, 3], "codecs": [Codec(*LITTLE), Codec("zstd"), Codec("crc32c")]}
     words = strings("a", "", "hé", "twelve chars", "a", "\U0001f600")
-    found |= {
-        "big": Case(chain("<i4", (4, 6), BIG), i4),
-        "transpose": Case(chain("<i4", (4, 6), ("transpose", {"order": [1, 0]}), LITTLE, "zlib"), i4),
-        "delta": Case(chain("<i4", (4, 6), ("delta", {"dtype": "<i4", "astype": "<i2"}), "zlib"), i4),
-        "fixedscaleoffset": Case(
-            chain("<f8", (4, 6), ("fixedscaleoffset", {"offset": 1, "scale": 8, "dtype": "f8", "astype": "i2"})), f8
+    arrays = objects(np.arange(3, dtype="<i2"), np.zeros(0, "<i2"))
+    tails = {
+        name: case(large if "blosc" in name else i4, "<i4", LITTLE, *tail, sound=sound)
+        for name, (tail, sound) in TAILS.items()
+    }
+    return tails | {
+        "big": case(i4, "<i4", BIG),
+        "transpose": case(i4, "<i4", ("transpose", {"order": [1, 0]}), LITTLE, "zlib"),
+        "delta": case(i4, "<i4", ("delta", {"dtype": "<i4", "astype": "<i2"}), "zlib"),
+        "fixedscaleoffset": case(
+            f8, "<f8", ("fixedscaleoffset", {"offset": 1, "scale": 8, "dtype": "f8", "astype": "i2"})
         ),
-        "quantize": Case(chain("<f8", (4, 6), ("quantize", {"digits": 3, "dtype": "<f8", "astype": "<f4"})), f8),
-        "bitround": Case(chain("<f8", (4, 6), ("bitround", {"keepbits": 20})), f8),
-        "astype": Case(chain("<i4", (4, 6), ("astype", {"encode_dtype": "u1", "decode_dtype": "<i4"})), i4),
-        "numcodecs.packbits": Case(chain("?", (4, 6), "numcodecs.packbits", "zlib"), flags),
-        "packbits": Case(chain("?", (4, 6), ("packbits", {"padding_encoding": "first_byte"})), flags),
-        "packbits bits": Case(chain("<i4", (4, 6), ("packbits", {"first_bit": 0, "last_bit": 6})), i4),
-        "cast_value": Case(chain("<f8", (4, 6), ("cast_value", {"data_type": "float32"}), LITTLE), f8),
-        "scale_offset": Case(chain("<f8", (4, 6), ("scale_offset", {"offset": 2, "scale": 8}), LITTLE), f8),
-        "pcodec": Case(chain("<f8", (4, 6), "pcodec"), f8),
-        "zfpy": Case(chain("<f8", (4, 6), ("zfpy", {"mode": 5})), f8),
-        "zfpy rate": Case(chain("<f8", (4, 6), ("zfpy", {"mode": 2, "rate": 64})), f8),
-        "categorize": Case(
-            chain(VlenString(), (6,), ("categorize", {"labels": words.tolist(), "dtype": "|O", "astype": "u1"})), words
+        "quantize": case(f8, "<f8", ("quantize", {"digits": 3, "dtype": "<f8", "astype": "<f4"})),
+        "bitround": case(f8, "<f8", ("bitround", {"keepbits": 20})),
+        "astype": case(i4, "<i4", ("astype", {"encode_dtype": "u1", "decode_dtype": "<i4"})),
+        "numcodecs.packbits": case(flags, "?", "numcodecs.packbits", "zlib"),
+        "packbits": case(flags, "?", ("packbits", {"padding_encoding": "first_byte"})),
+        "packbits bits": case(i4, "<i4", ("packbits", {"first_bit": 0, "last_bit": 6})),
+        "cast_value": case(f8, "<f8", ("cast_value", {"data_type": "float32"}), LITTLE),
+        "scale_offset": case(f8, "<f8", ("scale_offset", {"offset": 2, "scale": 8}), LITTLE),
+        "pcodec": case(f8, "<f8", "pcodec"),
+        "zfpy": case(f8, "<f8", ("zfpy", {"mode": 5})),
+        "zfpy rate": case(f8, "<f8", ("zfpy", {"mode": 2, "rate": 64})),
+        "categorize": case(
+            words, VlenString(), ("categorize", {"labels": words.tolist(), "dtype": "|O", "astype": "u1"})
         ),
-        "vlen-utf8": Case(chain(VlenString(), (6,), "vlen-utf8"), words),
-        "vlen-utf8 zstd": Case(chain(VlenString(), (6,), "vlen-utf8", "zstd", "crc32c"), words, True),
-        "vlen-bytes": Case(chain(VlenBytes(), (3,), "vlen-bytes", "gzip"), objects(b"", b"\0\xff", b"x" * 40)),
-        "vlen-array": Case(
-            chain(VlenArray(np.dtype("<i2")), (2,), ("vlen-array", {"dtype": "<i2"}), "blosc"),
-            objects(np.arange(3, dtype="<i2"), np.zeros(0, "<i2")),
-        ),
-        "viewed delta": Case(chain("<i4", (4, 6), "zlib", ("delta", {"dtype": "u1"})), i4),
-        "sharding": Case(chain("<i4", (4, 6), ("sharding_indexed", inner), fill=0), i4, True),
-        "sharding gzip": Case(
-            chain("<i4", (4, 6), ("sharding_indexed", inner | {"index_location": "start"}), "gzip", fill=0), i4, True
+        "vlen-utf8": case(words, VlenString(), "vlen-utf8"),
+        "vlen-utf8 zstd": case(words, VlenString(), "vlen-utf8", "zstd", "crc32c", sound=True),
+        "vlen-bytes": case(objects(b"", b"\0\xff", b"x" * 40), VlenBytes(), "vlen-bytes", "gzip"),
+        "vlen-array": case(arrays, VlenArray(np.dtype("<i2")), ("vlen-array", {"dtype": "<i2"}), "blosc"),
+        "viewed delta": case(i4, "<i4", "zlib", ("delta", {"dtype": "u1"})),
+        "sharding": case(i4, "<i4", ("sharding_indexed", inner), sound=True, fill=0),
+        "sharding gzip": case(
+            i4, "<i4", ("sharding_indexed", inner | {"index_location": "start"}), "gzip", sound=True, fill=0
         ),
     }
-    return found

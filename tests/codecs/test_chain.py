@@ -13,8 +13,8 @@ import pytest
 from chains import BIG, LITTLE, chain
 
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import ALIASES, REFUSED, Chain
-from hyperslab.codecs.registry import DEFAULT, MAKERS, as_codecs, build_chain, parse_codec
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import ALIASES, DEFAULT, MAKERS, REFUSED, as_codecs, build_chain, parse_codec
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 from hyperslab.model.dtypes import VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec

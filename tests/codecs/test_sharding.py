@@ -11,7 +11,8 @@ from chains import LITTLE, chain, strings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.codecs.sharding import MISSING, ShardIndex
+from hyperslab.codecs.registry import shard_index
+from hyperslab.codecs.sharding import MISSING
 from hyperslab.errors import CorruptChunk, FormatError, Invalid
 from hyperslab.model.dtypes import VlenBytes, VlenString
 from hyperslab.model.spec import Codec
@@ -37,7 +38,7 @@ def test_inner_chunks_of_fill_are_left_out(counts: list[int], place: str, seed: 
     made = sharded("<i2", shape, inner, "bytes", "gzip", index_location=place)
     data = made.encode(block)
     assert made.decode(data).tolist() == block.tolist()
-    entries = ShardIndex.of(tuple(counts), INDEX, place).find(data)
+    entries = shard_index(tuple(counts), INDEX, place).find(data)
     for at in np.ndindex(*counts):
         part = block[tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, inner, strict=True))]
         assert (int(entries[at][0]) == MISSING) == (not part.any())
@@ -49,7 +50,7 @@ def test_fill_values_are_told_by_their_bits() -> None:
         made = sharded("<f8", (6,), (2,), "bytes", fill=fill)
         data = made.encode(block)
         assert made.decode(data).tobytes() == block.tobytes()
-        entries = ShardIndex.of((3,), INDEX, "end").find(data)
+        entries = shard_index((3,), INDEX, "end").find(data)
         assert [int(offset) == MISSING for offset in entries[:, 0]] == [i == missing for i in range(3)]
 
 
@@ -73,7 +74,7 @@ def test_nested_strings_and_transposed() -> None:
 @pytest.mark.parametrize("place", ["start", "end"])
 def test_what_is_joined_is_found_again(place: str) -> None:
     """In memory of the caller, which may be longer, and byte for byte what the codec makes of the cells."""
-    index = ShardIndex.of((2, 2), INDEX, place)
+    index = shard_index((2, 2), INDEX, place)
     parts = [b"ab", None, memoryview(b"cde"), b""]
     held = bytearray(500)
     shard = index.join(parts, lambda size: memoryview(held))
@@ -88,7 +89,7 @@ def test_what_is_joined_is_found_again(place: str) -> None:
 
 
 def test_unsound_entries_are_told_one_by_one() -> None:
-    index = ShardIndex.of((5,), INDEX, "end", most=8)
+    index = shard_index((5,), INDEX, "end", most=8)
     entries = index.empty()
     entries[1:] = (0, 8), (0, 9), (8, 9), (2**63, 2**63)
     assert index.unsound(entries, 16 + index.nbytes).tolist() == [False, False, True, True, True]
@@ -103,7 +104,7 @@ def test_unsound_entries_are_told_one_by_one() -> None:
     "entry", [(0, 2**63), (2**63, 2**63), (200, 1), (MISSING, 3), (3, MISSING), (0, 65), (90, 30)], ids=str
 )
 def test_ranges_outside_the_shard(entry: tuple[int, int], place: str) -> None:
-    index = ShardIndex.of((4,), INDEX, place)
+    index = shard_index((4,), INDEX, place)
     entries = index.empty()
     entries[2] = entry
     stored = bytes(index.render(entries))
@@ -163,7 +164,7 @@ def test_short_indexes_are_read_as_any_other(
     counts: list[int], place: str, flips: list[tuple[int, int]], most: int | None, seed: int
 ) -> None:
     """Numbers in any order, damage anywhere: the same parts, or the same error, as of the entries of ``find``."""
-    index = ShardIndex.of(tuple(counts), INDEX, place, most)
+    index = shard_index(tuple(counts), INDEX, place, most)
     rng = np.random.default_rng(seed)
     parts = [None if rng.random() < 0.3 else rng.bytes(int(rng.integers(0, 9))) for _ in range(index.size)]
     shard = bytearray(index.join(parts))
@@ -192,5 +193,5 @@ def test_short_indexes_are_read_as_any_other(
     ("dtype", "codec", "cell"), [(VlenBytes(), "vlen-bytes", b""), (VlenString(), "vlen-utf8", "")]
 )
 def test_inner_chunks_never_written_are_empty(dtype: Any, codec: str, cell: Any) -> None:
-    empty = bytes(ShardIndex.of((2,), INDEX, "end").join([None, None]))
+    empty = bytes(shard_index((2,), INDEX, "end").join([None, None]))
     assert sharded(dtype, (4,), (2,), codec, fill=None).decode(empty).tolist() == [cell] * 4

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperslab.model.cells import as_type, same_cells, same_type
+from hyperslab.model.cells import as_type, number_cell, same_cells, same_type
 from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenString
 from hyperslab.model.spec import ArraySpec
 
@@ -74,3 +74,47 @@ def test_text_that_was_never_written_is_empty() -> None:
     spec = ArraySpec(shape=(2,), dtype=VlenString(), chunks=(2,))
     assert spec.fill_cell().item() == ""
     assert spec.evolve(fill_value="-").fill_cell().item() == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "cell"),
+    [
+        (5, "i2", np.int16(5)),
+        (-999.0, "i2", np.int16(-999)),
+        ([7], "u1", np.uint8(7)),
+        (np.array([[1.5]]), "f4", np.float32(1.5)),
+        (1e20, "f4", np.float32(1e20)),
+        (2**64 - 1, "u8", np.uint64(2**64 - 1)),
+        (True, "i1", np.int8(1)),
+        (1, "?", np.bool_(True)),
+        (np.inf, "f2", np.float16(np.inf)),
+        (2j, "c8", np.complex64(2j)),
+    ],
+)
+def test_numbers_that_are_cells(value: object, dtype: str, cell: np.generic) -> None:
+    found = number_cell(value, np.dtype(dtype))
+    assert found == cell and found.dtype == cell.dtype
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "error"),
+    [
+        (40000, "i2", OverflowError),
+        (1.5, "i2", OverflowError),
+        (np.nan, "i2", OverflowError),
+        (np.inf, "i8", OverflowError),
+        (2.0**63, "i8", OverflowError),
+        (1e39, "f4", OverflowError),
+        (2**2000, "f8", OverflowError),
+        (1e39j, "c8", OverflowError),
+        (2, "?", OverflowError),
+        ("5", "i2", TypeError),
+        ([1, 2], "i2", TypeError),
+        (None, "f4", TypeError),
+        (1j, "f8", TypeError),
+        (b"a", "u1", TypeError),
+    ],
+)
+def test_what_is_no_cell(value: object, dtype: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        number_cell(value, np.dtype(dtype))

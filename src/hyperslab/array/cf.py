@@ -17,7 +17,7 @@ import numpy as np
 
 from hyperslab.array import times
 from hyperslab.errors import FormatError
-from hyperslab.model.attrs import Attrs
+from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 
@@ -137,7 +137,7 @@ def _fills(rest: dict[str, object], dtype: NumpyDType) -> tuple[tuple[object, ..
     does."""
     found: list[Any] = []
     keep = False
-    for name in ("missing_value", "_FillValue"):
+    for name in ("missing_value", FILL_VALUE):
         value = rest.pop(name, None)
         if value is None:
             continue

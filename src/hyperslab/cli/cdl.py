@@ -14,6 +14,7 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.cli.arguments import name_dimensions
 from hyperslab.group import Group
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import (
     Char,
@@ -159,7 +160,7 @@ def _quoted_bytes(data: bytes) -> str:
 
 def cell_texts(row: Any, spec: ArraySpec) -> Iterator[str]:
     """Return the cells of one row; a row of ``char`` is one string. Cells equal to ``_FillValue`` are ``_``."""
-    missing = spec.attrs.get("_FillValue")
+    missing = spec.attrs.get(FILL_VALUE)
     if isinstance(spec.dtype, Char):
         text = row.tobytes()
         yield _quoted_bytes(text if missing is not None else text.rstrip(b"\0"))
@@ -180,7 +181,7 @@ def is_plain_number(spec: ArraySpec) -> bool:
 
 def number_texts(cells: Values, spec: ArraySpec) -> list[str]:
     """Return many numbers as :func:`number_text` prints each, by one format for all; where ``_FillValue`` is, ``_``."""
-    missing = spec.attrs.get("_FillValue")
+    missing = spec.attrs.get(FILL_VALUE)
     texts = _float_texts(cells) if cells.dtype.kind == "f" else list(map(str, cells.tolist()))
     if missing is not None:
         is_missing = np.array([_equal(cell, missing) for cell in cells]) if np.ndim(missing) else cells == missing

@@ -6,7 +6,7 @@ Writing goes through the chain from the cells to the bytes, reading back. Where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,35 +14,12 @@ import numpy as np
 
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.blosc import Blosc
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
-from hyperslab.codecs.bytes import Bytes, Shuffle, Transpose
-from hyperslab.codecs.checksums import WORDS, make_checksum, make_jenkins
+from hyperslab.codecs.bytes import Bytes
 from hyperslab.codecs.config import Config
-from hyperslab.codecs.lz4 import Lz4
-from hyperslab.codecs.numbers import (
-    AsType,
-    BitRound,
-    CastValue,
-    Delta,
-    FixedScaleOffset,
-    PackBits,
-    PackBools,
-    Quantize,
-    ScaleOffset,
-)
-from hyperslab.codecs.pcodec_zfpy import PCodec, Zfpy
-from hyperslab.codecs.plain_cells import Categorize, EnumMembers, IsoTime
-from hyperslab.codecs.reference_pickle import ReferencePickle
-from hyperslab.codecs.references import ReferenceText
-from hyperslab.codecs.streams import make_bz2, make_gzip, make_lzma, make_zlib
-from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
-from hyperslab.codecs.vlen import Json2, make_array, make_bytes, make_utf8
-from hyperslab.codecs.zstd import Zstd
-from hyperslab.errors import CorruptChunk, Invalid, Unsupported
+from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
-from hyperslab.model.spec import Codec
 
 # -- an array -> array codec behind bytes, as Zarr v2 allows: the bytes are viewed as a flat array ---------------------
 
@@ -204,116 +181,5 @@ class Chain:
             raise Invalid(f"a block of {block.dtype} for cells of {self._dtype}", remedy="cast the block") from error
 
 
-def assemble(codecs: Sequence[Codec], cells: ChunkLayout, makers: Mapping[str, Maker]) -> Chain:
-    """Compile codecs for these cells; ``bytes`` is put in where the list has no array -> bytes codec (Zarr v2).
-
-    Without an ``endian`` the cells are stored as they lie in memory: Zarr v2 wants cells of the stored dtype here.
-    """
-    arrays: list[ArrayToArray] = []
-    tail: list[BytesToBytes] = []
-    serial: ArrayToBytes | None = None
-    stage = cells
-    for codec in codecs:
-        name = canonical(codec.name)
-        if (serial is not None or tail) and (name in VIEWING or name == "numcodecs.packbits"):
-            tail.append(ViewedBytes(_maker(codec.name, makers), codec.config, VIEWING.get(name)))
-            continue
-        made = _make(codec, stage, makers)
-        if isinstance(made, BytesToBytes):
-            tail.append(made)
-        elif tail or serial is not None:
-            raise Invalid(
-                f"codec {codec.name!r} works on cells, but the codecs before it made bytes", remedy="put it before them"
-            )
-        elif isinstance(made, ArrayToBytes):
-            serial = made
-        else:
-            arrays.append(made)
-            stage = made.cells
-        serial = Bytes({}, stage) if tail and serial is None else serial
-    return Chain(cells, arrays, serial or Bytes({}, stage), tail)
-
-
-def _make(codec: Codec, cells: ChunkLayout, makers: Mapping[str, Maker]) -> AnyCodec:
-    if not isinstance(codec.config, Mapping):
-        raise Invalid(f"codec {codec.name!r}: its configuration is {codec.config!r}", remedy="an object")
-    return _maker(codec.name, makers)(codec.config, cells)
-
-
-def _maker(name: str, makers: Mapping[str, Maker]) -> Maker:
-    known = canonical(name)
-    if known in REFUSED:
-        raise Unsupported(f"codec {name!r}: {REFUSED[known]}", remedy="store these cells with another codec")
-    if known not in makers:
-        raise Unsupported(f"unknown codec {name!r}", remedy=f"known are {', '.join(sorted(makers))}")
-    return makers[known]
-
-
 def _plain(data: Buffer) -> Buffer:
     return data if isinstance(data, bytes) else memoryview(data).cast("B")
-
-
-# -- every codec by its name: Zarr v3's where it has one; other spellings are aliases ----------------------------------
-# Nothing here runs code found in data: codecs that would (``pickle``) have no maker.
-
-AnyCodec = ArrayToArray | ArrayToBytes | BytesToBytes
-Maker = Callable[[Mapping[str, Any], ChunkLayout], AnyCodec]
-
-REGISTRY: dict[str, Maker] = {
-    "astype": AsType,
-    "base64": Base64,
-    "bitround": BitRound,
-    "blosc": Blosc,
-    "bytes": Bytes,
-    "bz2": make_bz2,
-    "cast_value": CastValue,
-    "categorize": Categorize,
-    "delta": Delta,
-    "enum_members": EnumMembers,
-    "fixed_utf8": FixedUtf8,
-    "fixedscaleoffset": FixedScaleOffset,
-    "gzip": make_gzip,
-    "iso_time": IsoTime,
-    "jenkins_lookup3": make_jenkins,
-    "json2": Json2,
-    "lz4": Lz4,
-    "lzma": make_lzma,
-    "numcodecs.packbits": PackBools,
-    "packbits": PackBits,
-    "pcodec": PCodec,
-    "quantize": Quantize,
-    "record_text": RecordText,
-    "reference_pickle": ReferencePickle,
-    "reference_text": ReferenceText,
-    "scale_offset": ScaleOffset,
-    "shuffle": Shuffle,
-    "transpose": Transpose,
-    "utf8_bytes": Utf8Bytes,
-    "vlen-array": make_array,
-    "vlen-bytes": make_bytes,
-    "vlen-utf8": make_utf8,
-    "zfpy": Zfpy,
-    "zlib": make_zlib,
-    "zstd": Zstd,
-    **{name: make_checksum(name) for name in WORDS},
-}
-
-ALIASES = {"endian": "bytes", "vlen_utf8": "vlen-utf8"} | {
-    f"numcodecs.{name}": name for name in REGISTRY if name not in ("packbits", "numcodecs.packbits", "bytes")
-}
-"""Other spellings of a name; numcodecs' and the Zarr extension's ``packbits`` are two codecs."""
-
-REFUSED = {
-    "pickle": "it would run code found in the data",
-    "msgpack2": "object codecs other than json2 and vlen-* are not read",
-    "szip": "there is no free decoder for it here",
-}
-"""Codecs that are known and never decoded, with the reason."""
-
-VIEWING = {"astype": "decode_dtype", "delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dtype"}
-"""array -> array codecs that Zarr v2 allows behind bytes, with the parameter that says how the bytes are viewed."""
-
-
-def canonical(name: str) -> str:
-    """Return the registry's name for a codec, whatever its spelling."""
-    return ALIASES.get(name, name)

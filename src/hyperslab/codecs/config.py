@@ -38,11 +38,14 @@ def require_type(codec: str, words: str, dtype: DataType, kind: type[Kind]) -> K
     return dtype
 
 
-def integer(codec: str, config: Config, key: str, default: int, low: int, high: int) -> int:
-    """Return a whole number between ``low`` and ``high``; ``default`` where it is absent or null."""
+def integer(codec: str, config: Config, key: str, default: int | None, low: int, high: int) -> int:
+    """Return a whole number between ``low`` and ``high``; ``default`` where it is absent or null (required when that is
+    None)."""
     value = config.get(key)
-    if value is None:
+    if value is None and default is not None:
         return default
+    if value is None:
+        raise Invalid(f"codec {codec!r} needs {key}", remedy=f"a whole number from {low} to {high}")
     number = _number(value)
     if number is None or number != int(number) or not low <= number <= high:
         raise Invalid(f"codec {codec!r}: {key}={value!r}", remedy=f"it is a whole number from {low} to {high}")

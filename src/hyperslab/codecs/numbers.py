@@ -139,9 +139,7 @@ class BitRound(Filter):
             raise read.unfit("bitround", "floats of 2, 4 or 8 bytes", dtype)
         super().__init__("bitround", cells, dtype, dtype, "f")
         bits = _MANTISSA[dtype.itemsize]
-        if "keepbits" not in config:
-            raise Invalid("codec 'bitround' needs keepbits", remedy=f"a whole number from 0 to {bits}")
-        self._drop = bits - read.integer("bitround", config, "keepbits", bits, 0, bits)
+        self._drop = bits - read.integer("bitround", config, "keepbits", None, 0, bits)
 
     def forward(self, array: Values) -> Values:
         """Return rounded numbers."""

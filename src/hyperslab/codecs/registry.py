@@ -1,43 +1,54 @@
-"""From codecs as a document or a user names them to the chain of an array.
+"""The table of all codecs, and the chain that documents and users name by it.
 
+:data:`CODECS` has one entry per codec: adding one is a class in the file of its family and an entry here.
 :func:`build_chain` takes codecs as documents list them, :func:`parse_codec` a user's word: ``"blosc:lz4:5"``,
 ``"zstd:3"``, ``"shuffle+zlib:1"``, ``"none"``, ``"default"``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from hyperslab.chunks.auto import longest_chunk
-from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.chain import REGISTRY, Chain, Maker, assemble, canonical
+from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkLayout
+from hyperslab.codecs.blosc import Blosc
+from hyperslab.codecs.bytes import Bytes, Shuffle, Transpose
+from hyperslab.codecs.chain import Chain, ViewedBytes
+from hyperslab.codecs.checksums import Checksum, make_checksum, make_jenkins
 from hyperslab.codecs.config import Config, only
+from hyperslab.codecs.lz4 import Lz4
+from hyperslab.codecs.numbers import (
+    AsType,
+    BitRound,
+    CastValue,
+    Delta,
+    FixedScaleOffset,
+    PackBits,
+    PackBools,
+    Quantize,
+    ScaleOffset,
+)
+from hyperslab.codecs.pcodec_zfpy import PCodec, Zfpy
+from hyperslab.codecs.plain_cells import Categorize, EnumMembers, IsoTime
+from hyperslab.codecs.reference_pickle import ReferencePickle
+from hyperslab.codecs.references import ReferenceText
 from hyperslab.codecs.sharding import ShardIndex, Sharding
-from hyperslab.errors import Invalid
-from hyperslab.model.dtypes import NumpyDType
+from hyperslab.codecs.streams import Deflate, Streams, make_bz2, make_gzip, make_lzma, make_zlib
+from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
+from hyperslab.codecs.vlen import Json2, Vlen, make_array, make_bytes, make_utf8
+from hyperslab.codecs.zstd import Zstd
+from hyperslab.errors import FormatError, HyperslabError, Invalid, Unsupported
+from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
 
 INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
 """How the index of a shard is stored unless its document says otherwise."""
 # Shards within shards: each level is a chain that is built beforehand, and a document may ask for any number of them.
 _NESTED = 8
-
-
-def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
-    """Compile the codecs of an array for chunks of these cells.
-
-    Unsupported names a codec that is unknown, unsafe or lacks its library; Invalid says what is wrong with a
-    configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
-    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
-    """
-    return assemble(codecs, cells, MAKERS)
-
-
-def try_chain(spec: ArraySpec) -> None:
-    """Complain of an array's codecs now, not when its first chunk is written. Errors as of :func:`build_chain`."""
-    build_chain(spec.codecs, ChunkLayout(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
 
 
 def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
@@ -61,11 +72,272 @@ def make_sharding(config: Config, cells: ChunkLayout) -> Sharding:
     inner = build_chain(codecs, ChunkLayout(cells.dtype, tuple(shape), cells.fill_value))
     counts = tuple(whole // part for whole, part in zip(cells.shape, shape, strict=True))
     index_codecs = as_codecs(config.get("index_codecs", INDEX_CODECS))
-    index = ShardIndex.of(counts, index_codecs, config.get("index_location", "end"))
+    index = shard_index(counts, index_codecs, config.get("index_location", "end"))
     return Sharding(cells, inner, index)
 
 
-MAKERS: dict[str, Maker] = {**REGISTRY, "sharding_indexed": make_sharding}
+# -- every codec by its name: Zarr v3's where it has one; other spellings are aliases ----------------------------------
+# Nothing here runs code found in data: codecs that would (``pickle``) have no maker.
+
+AnyCodec = ArrayToArray | ArrayToBytes | BytesToBytes
+Kind = type[ArrayToArray] | type[ArrayToBytes] | type[BytesToBytes]
+Maker = Callable[[Mapping[str, Any], ChunkLayout], AnyCodec]
+
+_KINDS: tuple[Kind, ...] = (ArrayToArray, ArrayToBytes, BytesToBytes)
+
+OWN, NUMCODECS = "{}", "numcodecs.{}"
+"""How a document spells a codec: by the codec's own name, or as Zarr v3 spells those that numcodecs alone has."""
+
+
+# a plain class, since a dataclass or named tuple takes a third of a millisecond to make, at each import
+class CodecEntry:
+    """What is to be known of a codec. A new codec is spelled in no document unless its entry says how.
+
+    ``make``: its class, or a function that makes it; None: it is known and never decoded, and ``refused`` says why.
+    ``made``: the class that a function makes.
+    ``parameters``: what the numbers behind a word's colons mean; None where a user must name the parameters.
+    ``defaults``: parameters of a user's codec by the size of a cell, where people want others than documents.
+    ``zarr3``, ``zarr2``: its name in documents, :data:`OWN`, :data:`NUMCODECS` or a name; None: the format lacks it.
+    ``view``: the parameter with the dtype in which Zarr v2 allows an array -> array codec to see the bytes behind it.
+    ``is_compressor``: Zarr v2 has it as the ``compressor`` where it comes last, and a conversion keeps it.
+    ``is_lossy``: it may give other cells than it was given.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: Maker | None,
+        made: Kind | None = None,
+        parameters: tuple[str, ...] | None = None,
+        defaults: Callable[[int], Mapping[str, object]] | None = None,
+        zarr3: str | None = None,
+        zarr2: str | None = None,
+        view: str | None = None,
+        is_compressor: bool = False,
+        is_lossy: bool = False,
+        refused: str = "",
+    ) -> None:
+        self.make, self.made = make, made
+        self.parameters, self.defaults = parameters, defaults
+        self.zarr3, self.zarr2, self.view = zarr3, zarr2, view
+        self.is_compressor, self.is_lossy, self.refused = is_compressor, is_lossy, refused
+
+    @property
+    def kind(self) -> Kind | None:
+        """Return the base class: ArrayToArray, ArrayToBytes or BytesToBytes; None of a refused codec of no known
+        kind."""
+        made: object = self.made or self.make
+        if made is None:
+            return None
+        bases = made.__mro__ if isinstance(made, type) else ()
+        for kind in _KINDS:
+            if kind in bases:
+                return kind
+        raise TypeError(f"{made!r} is of no kind of codec; say in its entry which class it makes")
+
+
+def _blosc_defaults(itemsize: int) -> Mapping[str, object]:
+    shuffle = "bitshuffle" if itemsize == 1 else "shuffle"
+    return {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize}
+
+
+CODECS: dict[str, CodecEntry] = {
+    # compressors, and what helps them
+    "blosc": CodecEntry(
+        make=Blosc,
+        parameters=("cname", "clevel", "shuffle"),
+        defaults=_blosc_defaults,
+        zarr3=OWN,
+        zarr2=OWN,
+        is_compressor=True,
+    ),
+    "zstd": CodecEntry(
+        make=Zstd,
+        parameters=("level", "checksum"),
+        defaults=lambda _: {"level": 3, "checksum": False},
+        zarr3=OWN,
+        zarr2=OWN,
+        is_compressor=True,
+    ),
+    "gzip": CodecEntry(make=make_gzip, made=Deflate, parameters=("level",), zarr3=OWN, zarr2=OWN, is_compressor=True),
+    "zlib": CodecEntry(
+        make=make_zlib, made=Deflate, parameters=("level",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True
+    ),
+    "bz2": CodecEntry(
+        make=make_bz2, made=Streams, parameters=("level",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True
+    ),
+    "lzma": CodecEntry(
+        make=make_lzma, made=Streams, parameters=("preset",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True
+    ),
+    "lz4": CodecEntry(make=Lz4, parameters=("acceleration",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True),
+    "shuffle": CodecEntry(
+        make=Shuffle,
+        parameters=("elementsize",),
+        defaults=lambda itemsize: {"elementsize": itemsize},
+        zarr3=NUMCODECS,
+        zarr2=OWN,
+    ),
+    # numbers
+    "bitround": CodecEntry(make=BitRound, parameters=("keepbits",), zarr3=NUMCODECS, zarr2=OWN, is_lossy=True),
+    "pcodec": CodecEntry(make=PCodec, parameters=("level",), zarr3=NUMCODECS, zarr2=OWN),
+    "zfpy": CodecEntry(make=Zfpy, zarr3=NUMCODECS, zarr2=OWN, is_lossy=True),
+    "astype": CodecEntry(make=AsType, zarr3=NUMCODECS, zarr2=OWN, view="decode_dtype", is_lossy=True),
+    "delta": CodecEntry(make=Delta, zarr3=NUMCODECS, zarr2=OWN, view="dtype", is_lossy=True),
+    "fixedscaleoffset": CodecEntry(make=FixedScaleOffset, zarr3=NUMCODECS, zarr2=OWN, view="dtype", is_lossy=True),
+    "quantize": CodecEntry(make=Quantize, zarr3=NUMCODECS, zarr2=OWN, view="dtype", is_lossy=True),
+    "cast_value": CodecEntry(make=CastValue, zarr3=OWN, is_lossy=True),
+    "scale_offset": CodecEntry(make=ScaleOffset, zarr3=OWN, is_lossy=True),
+    # numcodecs' packbits and the Zarr extension of the same name are two codecs
+    "numcodecs.packbits": CodecEntry(make=PackBools, zarr3=OWN, zarr2="packbits"),
+    "packbits": CodecEntry(make=PackBits, zarr3=OWN),
+    # checksums
+    "crc32c": CodecEntry(make=make_checksum("crc32c"), made=Checksum, parameters=(), zarr3=OWN, zarr2=OWN),
+    "crc32": CodecEntry(make=make_checksum("crc32"), made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN),
+    "adler32": CodecEntry(make=make_checksum("adler32"), made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN),
+    "fletcher32": CodecEntry(
+        make=make_checksum("fletcher32"), made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN
+    ),
+    "jenkins_lookup3": CodecEntry(make=make_jenkins, made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN),
+    # cells as bytes; the order of axes; Zarr v2 has neither ``bytes`` nor ``transpose`` among its filters
+    "bytes": CodecEntry(make=Bytes, zarr3=OWN),
+    "transpose": CodecEntry(make=Transpose, zarr3=OWN),
+    "sharding_indexed": CodecEntry(make=make_sharding, made=Sharding, zarr3=OWN),
+    # text, and cells of variable length
+    "base64": CodecEntry(make=Base64, zarr3=NUMCODECS, zarr2=OWN),
+    "categorize": CodecEntry(make=Categorize, zarr2=OWN),
+    "json2": CodecEntry(make=Json2, zarr2=OWN),
+    "msgpack2": CodecEntry(
+        make=None,
+        made=ArrayToBytes,
+        refused="object codecs other than json2 and vlen-* are not read",
+        zarr3=NUMCODECS,
+        zarr2=OWN,
+    ),
+    "vlen-array": CodecEntry(make=make_array, made=Vlen, zarr2=OWN),
+    "vlen-bytes": CodecEntry(make=make_bytes, made=Vlen, zarr3=OWN, zarr2=OWN),
+    "vlen-utf8": CodecEntry(make=make_utf8, made=Vlen, zarr3=OWN, zarr2=OWN),
+    # what HDMF and NCZarr make of stored cells: their documents say it in other words
+    "enum_members": CodecEntry(make=EnumMembers),
+    "fixed_utf8": CodecEntry(make=FixedUtf8),
+    "iso_time": CodecEntry(make=IsoTime),
+    "record_text": CodecEntry(make=RecordText),
+    "reference_pickle": CodecEntry(make=ReferencePickle),
+    "reference_text": CodecEntry(make=ReferenceText),
+    "utf8_bytes": CodecEntry(make=Utf8Bytes),
+    # never decoded
+    "pickle": CodecEntry(make=None, refused="it would run code found in the data"),
+    "szip": CodecEntry(make=None, refused="there is no free decoder for it here"),
+}
+
+# What follows from the table, once, since chains are built for every array.
+MAKERS: dict[str, Maker] = {name: entry.make for name, entry in CODECS.items() if entry.make is not None}
+REFUSED = {name: entry.refused for name, entry in CODECS.items() if entry.refused}
+PARAMETERS = {name: entry.parameters for name, entry in CODECS.items() if entry.parameters is not None}
+VIEWING = {name: entry.view for name, entry in CODECS.items() if entry.view is not None}
+ZARR3_NAMES = {name: entry.zarr3.format(name) for name, entry in CODECS.items() if entry.zarr3 is not None}
+ZARR2_NAMES = {name: entry.zarr2.format(name) for name, entry in CODECS.items() if entry.zarr2 is not None}
+
+_NOT_OF_NUMCODECS = ("packbits", "numcodecs.packbits", "bytes", "sharding_indexed")
+ALIASES = {"endian": "bytes", "vlen_utf8": "vlen-utf8"} | {
+    f"numcodecs.{name}": name for name in MAKERS if name not in _NOT_OF_NUMCODECS
+}
+"""Other spellings of a name."""
+
+
+def canonical(name: str) -> str:
+    """Return the table's name for a codec, whatever its spelling."""
+    return ALIASES.get(name, name)
+
+
+def names_of_kind(kind: Kind) -> frozenset[str]:
+    """Return the names of all codecs of one kind."""
+    return frozenset(name for name, entry in CODECS.items() if entry.kind is kind)
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
+    """Compile the codecs of an array for chunks of these cells.
+
+    Unsupported names a codec that is unknown, unsafe or lacks its library; Invalid says what is wrong with a
+    configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
+    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
+    """
+    return _assemble(codecs, cells, MAKERS)
+
+
+def try_chain(spec: ArraySpec) -> None:
+    """Complain of an array's codecs now, not when its first chunk is written. Errors as of :func:`build_chain`."""
+    build_chain(spec.codecs, ChunkLayout(spec.dtype, longest_chunk(spec.chunks), spec.fill_value))
+
+
+def shard_index(counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
+    """Return a checked index of a shard; FormatError when its codecs give no fixed size or the location is unknown."""
+    if location not in ("start", "end"):
+        raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
+    # an index is in no shard itself
+    chain = _assemble(codecs, ChunkLayout(np.dtype("<u8"), (*counts, 2), 0), _WITHOUT_SHARDS)
+    if chain.size is None:
+        raise FormatError("the codecs of a shard's index must give a fixed size")
+    return ShardIndex(counts, tuple(codecs), chain, "start" if location == "start" else "end", most)
+
+
+_WITHOUT_SHARDS = {name: make for name, make in MAKERS.items() if name != "sharding_indexed"}
+
+
+def type_after(codec: Codec, dtype: DataType) -> DataType:
+    """Return the type that a codec on cells gives; that of the cells where the codec cannot work on them."""
+    try:
+        made = _make(codec, ChunkLayout(dtype, (1,)), MAKERS)
+    except HyperslabError:
+        return dtype
+    return made.cells.dtype if isinstance(made, ArrayToArray) else dtype
+
+
+def _assemble(codecs: Sequence[Codec], cells: ChunkLayout, makers: Mapping[str, Maker]) -> Chain:
+    """Compile codecs for these cells; ``bytes`` is put in where the list has no array -> bytes codec (Zarr v2).
+
+    Without an ``endian`` the cells are stored as they lie in memory: Zarr v2 wants cells of the stored dtype here.
+    """
+    arrays: list[ArrayToArray] = []
+    tail: list[BytesToBytes] = []
+    serial: ArrayToBytes | None = None
+    stage = cells
+    for codec in codecs:
+        name = canonical(codec.name)
+        if (serial is not None or tail) and (name in VIEWING or name == "numcodecs.packbits"):
+            tail.append(ViewedBytes(_maker(codec.name, makers), codec.config, VIEWING.get(name)))
+            continue
+        made = _make(codec, stage, makers)
+        if isinstance(made, BytesToBytes):
+            tail.append(made)
+        elif tail or serial is not None:
+            raise Invalid(
+                f"codec {codec.name!r} works on cells, but the codecs before it made bytes", remedy="put it before them"
+            )
+        elif isinstance(made, ArrayToBytes):
+            serial = made
+        else:
+            arrays.append(made)
+            stage = made.cells
+        serial = Bytes({}, stage) if tail and serial is None else serial
+    return Chain(cells, arrays, serial or Bytes({}, stage), tail)
+
+
+def _make(codec: Codec, cells: ChunkLayout, makers: Mapping[str, Maker]) -> AnyCodec:
+    if not isinstance(codec.config, Mapping):
+        raise Invalid(f"codec {codec.name!r}: its configuration is {codec.config!r}", remedy="an object")
+    return _maker(codec.name, makers)(codec.config, cells)
+
+
+def _maker(name: str, makers: Mapping[str, Maker]) -> Maker:
+    known = canonical(name)
+    if known in REFUSED:
+        raise Unsupported(f"codec {name!r}: {REFUSED[known]}", remedy="store these cells with another codec")
+    if known not in makers:
+        raise Unsupported(f"unknown codec {name!r}", remedy=f"known are {', '.join(sorted(makers))}")
+    return makers[known]
 
 
 def as_codecs(value: object) -> tuple[Codec, ...]:
@@ -104,25 +376,6 @@ It decodes at 4 to 7 GB/s a core, several times as fast as zstd or zlib and fast
 never makes a read slower; shuffling gives numbers of several bytes most of the ratio that zstd would reach. Every Zarr
 reader knows it.
 """
-
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "blosc": ("cname", "clevel", "shuffle"),
-    "zstd": ("level", "checksum"),
-    "gzip": ("level",),
-    "zlib": ("level",),
-    "bz2": ("level",),
-    "lzma": ("preset",),
-    "lz4": ("acceleration",),
-    "shuffle": ("elementsize",),
-    "bitround": ("keepbits",),
-    "pcodec": ("level",),
-    "crc32c": (),
-    "crc32": (),
-    "adler32": (),
-    "fletcher32": (),
-    "jenkins_lookup3": (),
-}
-"""What the numbers behind a word's colons mean."""
 
 
 def parse_codec(codec: Any, dtype: NumpyDType | None = None) -> tuple[Codec, ...]:
@@ -178,17 +431,13 @@ def _parse_word(word: str, itemsize: int) -> Codec:
 
 def _complete(codec: Codec, itemsize: int) -> Codec:
     """Fill in what depends on the cells or has a better default for people than for documents."""
-    parameters = {key: value for key, value in codec.config.items() if value is not None}
-    match canonical(codec.name):
-        case "blosc":
-            shuffle = "bitshuffle" if itemsize == 1 else "shuffle"
-            return Codec("blosc", {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize} | parameters)
-        case "shuffle":
-            return Codec("shuffle", {"elementsize": itemsize} | parameters)
-        case "zstd":
-            return Codec("zstd", {"level": 3, "checksum": False} | parameters)
-        case _:
-            return codec
+    name = canonical(codec.name)
+    defaults = CODECS[name].defaults
+    if defaults is None:
+        return codec
+    return Codec(
+        name, {**defaults(itemsize), **{key: value for key, value in codec.config.items() if value is not None}}
+    )
 
 
 def _value(text: str) -> object:

@@ -18,8 +18,8 @@ from google_crc32c import value as crc32c
 
 from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
 from hyperslab.codecs.buffers import contiguous
-from hyperslab.codecs.chain import REGISTRY, Chain, assemble
-from hyperslab.errors import CorruptChunk, FormatError
+from hyperslab.codecs.chain import Chain
+from hyperslab.errors import CorruptChunk
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -42,33 +42,20 @@ def _fresh(size: int) -> memoryview:
 class ShardIndex:
     """How the index of each shard of an array is stored: chunks per axis, codecs and place.
 
+    ``chain``: the codecs, compiled (``shard_index`` in ``codecs.registry`` makes a checked index of their list).
     ``most``: the most bytes that an inner chunk may take, None for any number.
     """
 
     counts: tuple[int, ...]
     codecs: tuple[Codec, ...]
+    chain: Chain
     location: Literal["start", "end"] = "end"
     most: int | None = None
-
-    @classmethod
-    def of(cls, counts: tuple[int, ...], codecs: Sequence[Codec], location: str, most: int | None = None) -> ShardIndex:
-        """Return a checked index; FormatError when its codecs give no fixed size or the location is unknown."""
-        if location not in ("start", "end"):
-            raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
-        index = cls(counts, tuple(codecs), "start" if location == "start" else "end", most)
-        if index.chain.size is None:
-            raise FormatError("the codecs of a shard's index must give a fixed size")
-        return index
 
     @property
     def size(self) -> int:
         """Inner chunks in a shard."""
         return prod(self.counts)
-
-    @cached_property
-    def chain(self) -> Chain:
-        """The codecs of the index."""
-        return assemble(self.codecs, ChunkLayout(np.dtype("<u8"), (*self.counts, 2), 0), REGISTRY)
 
     @cached_property
     def nbytes(self) -> int:

@@ -16,7 +16,6 @@ from itertools import product
 import numpy as np
 
 from hyperslab.array.indexes import find_index
-from hyperslab.array.missing import FILL
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import config_of
@@ -31,8 +30,8 @@ from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs
 from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.formats.zarr2.document import UNWRITTEN
-from hyperslab.model.attrs import Attrs
-from hyperslab.model.cells import as_type, same_type
+from hyperslab.model.attrs import FILL_VALUE, Attrs
+from hyperslab.model.cells import number_cell, same_type
 from hyperslab.model.dims import Index
 from hyperslab.model.dtypes import VlenString, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import outward, split
@@ -431,8 +430,7 @@ def _stores_every_chunk(source: ChunkSource) -> bool:
 
 def _missing_marker(spec: ArraySpec) -> object:
     """Return ``_FillValue`` as a cell; None where it is no one value that a cell can have."""
-    value = np.asarray(spec.attrs.get(FILL, ""))
-    if value.size != 1 or value.dtype.kind not in "biufc":
+    try:
+        return number_cell(spec.attrs.get(FILL_VALUE), spec.numpy_dtype)
+    except (TypeError, OverflowError):
         return None
-    marker = as_type(value.reshape(()), spec.numpy_dtype)[()]
-    return marker if marker == value or (marker != marker and value != value) else None

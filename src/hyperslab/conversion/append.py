@@ -18,14 +18,14 @@ from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import Invalid
 from hyperslab.group.links import follow_within
-from hyperslab.model.attrs import equal
+from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import normalize, split
 from hyperslab.model.spec import ArraySpec
 
 # Bytes of cells that are appended at a time: a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
-_MEANING_ATTRIBUTES = ("units", "calendar", "scale_factor", "add_offset", "_FillValue")
+_MEANING_ATTRIBUTES = ("units", "calendar", "scale_factor", "add_offset", FILL_VALUE)
 Cells = Array | Values
 Options = Mapping[str, Any]
 

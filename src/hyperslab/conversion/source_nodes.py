@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from hyperslab.array.missing import FILL, with_missing
+from hyperslab.array.missing import with_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -39,7 +39,7 @@ from hyperslab.formats.single_array.document import DEFAULT
 from hyperslab.formats.single_array.draft import main_arrays, names_in
 from hyperslab.group.links import follow_within
 from hyperslab.integrity.cells import read_through
-from hyperslab.model.attrs import Attrs
+from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import child, join, normalize, outward, split
@@ -234,7 +234,7 @@ def add_missing_markers(session: OpenDataset, items: list[SourceNode], format: F
             attrs, cells = with_missing(session, spec), target_cell_type(spec, format.features)
             if attrs is not spec.attrs and isinstance(cells, np.dtype) and cells.kind in "iufc":
                 marker = as_type(spec.fill_cell(), cells)[()]
-                item = replace(item, node=spec.evolve(attrs={**attrs, FILL: marker}))
+                item = replace(item, node=spec.evolve(attrs={**attrs, FILL_VALUE: marker}))
         marked.append(item)
     return marked
 

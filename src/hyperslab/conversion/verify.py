@@ -15,8 +15,8 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.progress import Report
 from hyperslab.chunks.settings import Settings
-from hyperslab.codecs.checksums import WORDS
-from hyperslab.codecs.registry import as_codecs
+from hyperslab.codecs.checksums import Checksum
+from hyperslab.codecs.registry import CODECS, as_codecs
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check, ConversionJob, CopyProgress, copy_box
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.plan import render_documents
@@ -61,10 +61,8 @@ class ComparingStore(WrappedStore):
         raise CorruptChunk(message, url=self._store.url, key=key, remedy=_REMEDY, **sizes)
 
 
-_LOSSY = frozenset(
-    {"astype", "bitround", "cast_value", "delta", "fixedscaleoffset", "quantize", "scale_offset", "zfpy"}
-)
-"""Codecs that may give other cells than they were given."""
+_LOSSY = frozenset(name for name, entry in CODECS.items() if entry.is_lossy)
+_CHECKSUMS = frozenset(name for name, entry in CODECS.items() if entry.made is Checksum)
 
 
 def is_checksummed(codecs: Iterable[object]) -> bool:
@@ -75,7 +73,7 @@ def is_checksummed(codecs: Iterable[object]) -> bool:
     name, config = steps[-1]
     if name == "sharding_indexed":
         return is_checksummed(config["codecs"]) and is_checksummed(config.get("index_codecs", ()))
-    return name in WORDS
+    return name in _CHECKSUMS
 
 
 def is_lossy(codecs: Iterable[object]) -> bool:

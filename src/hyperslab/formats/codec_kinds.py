@@ -8,67 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hyperslab.codecs.chain import REFUSED
-from hyperslab.codecs.registry import MAKERS
+from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, BytesToBytes
+from hyperslab.codecs.registry import CODECS, MAKERS, REFUSED, names_of_kind
 from hyperslab.model.dtypes import DataType, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import Codec
 
-ARRAY = frozenset(
-    [
-        "transpose",
-        "delta",
-        "fixedscaleoffset",
-        "quantize",
-        "bitround",
-        "astype",
-        "categorize",
-        "fixed_utf8",
-        "utf8_bytes",
-        "iso_time",
-        "enum_members",
-        "record_text",
-        "reference_text",
-        "cast_value",
-        "scale_offset",
-        "numcodecs.packbits",
-    ]
-)
-ARRAY_TO_BYTES = frozenset(
-    [
-        "bytes",
-        "vlen-utf8",
-        "vlen-bytes",
-        "vlen-array",
-        "json2",
-        "reference_pickle",
-        "msgpack2",
-        "pcodec",
-        "zfpy",
-        "packbits",
-        "sharding_indexed",
-    ]
-)
-HDMF_CODECS = frozenset(["utf8_bytes", "record_text", "reference_pickle", "reference_text"])
-"""Codecs that make of stored text and pickles the cells of HDMF; no document may name them."""
-BYTES = frozenset(
-    [
-        "gzip",
-        "zlib",
-        "bz2",
-        "lzma",
-        "zstd",
-        "lz4",
-        "blosc",
-        "shuffle",
-        "crc32",
-        "crc32c",
-        "adler32",
-        "fletcher32",
-        "jenkins_lookup3",
-        "base64",
-    ]
-)
-COMPRESSORS = frozenset(["gzip", "zlib", "bz2", "lzma", "zstd", "lz4", "blosc"])
+ARRAY = names_of_kind(ArrayToArray)
+ARRAY_TO_BYTES = names_of_kind(ArrayToBytes)
+BYTES = names_of_kind(BytesToBytes)
+COMPRESSORS = frozenset(name for name, entry in CODECS.items() if entry.is_compressor)
 
 
 def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hyperslab.array import references
 from hyperslab.array.coerce import as_given
+from hyperslab.array.missing import require_fill_value
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.sparse_io import is_sparse
 from hyperslab.chunks.auto import auto_shards
@@ -17,8 +18,9 @@ from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
+from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.model.cells import longest_text
-from hyperslab.model.dtypes import DataType, VlenString, as_data_type, numpy_dtype, tagged_fields
+from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
@@ -123,7 +125,17 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
         sparse="COO" if sparse else None,
         layout=layout if wish.checksum is None else layout | {"checksum": wish.checksum},
     )
-    return writer.new_array(spec)
+    try:
+        made = writer.new_array(spec)  # first, since a format may say better what is wrong
+    except (TypeError, OverflowError):
+        try:
+            to_fill_cell(spec.fill_value, dtype)
+        except (TypeError, ValueError, OverflowError):
+            message = f"fill_value={spec.fill_value!r:.60} is no cell of type {describe(dtype)}"
+            raise Invalid(message, remedy="give a cell of this type, or make the array of another dtype") from None
+        raise
+    require_fill_value(attrs, dtype)
+    return made
 
 
 def room_for_text(session: OpenDataset, dtype: DataType, data: object) -> dict[str, Any]:

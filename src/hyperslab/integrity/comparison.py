@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.api import Target
-from hyperslab.array.missing import FILL, with_missing
+from hyperslab.array.missing import with_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
 from hyperslab.chunks.memory import largest_chunk, settings_within
@@ -26,6 +26,7 @@ from hyperslab.formats.base import Feature
 from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.integrity.cells import parts, read_box
 from hyperslab.integrity.report import Report
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import Values, same_type
 from hyperslab.model.differences import differences
 from hyperslab.model.nesting import flattened
@@ -315,7 +316,7 @@ class _Diff:
 def _with_marker(side: OpenDataset, node: Node, other: Node) -> Node:
     """Return the node with the attribute ``_FillValue`` that its format keeps in the fill value, where the other has
     it."""
-    if node.is_array and other.is_array and FILL in other.attrs:
+    if node.is_array and other.is_array and FILL_VALUE in other.attrs:
         return node.evolve(attrs=with_missing(side, node))
     return node
 
@@ -334,5 +335,7 @@ def _compare_fill_values(path: str, ours: ArraySpec, theirs: ArraySpec) -> Itera
 
 
 def _is_default(spec: ArraySpec) -> bool:
-    """Return True if a fill value is what formats take where nobody chose one: zero, or netCDF's for the type."""
-    return FILL not in spec.attrs and (not spec.fill_cell().any() or bool(spec.fill_value == default_fill(spec.dtype)))
+    """Return whether a fill value is what formats take where nobody chose one: zero, or netCDF's for the type."""
+    return FILL_VALUE not in spec.attrs and (
+        not spec.fill_cell().any() or bool(spec.fill_value == default_fill(spec.dtype))
+    )

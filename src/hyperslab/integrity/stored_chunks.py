@@ -18,9 +18,9 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.base import Buffer, ChunkLayout
-from hyperslab.codecs.chain import Chain, canonical
-from hyperslab.codecs.registry import as_codecs, build_chain
-from hyperslab.codecs.sharding import MISSING, Entries, ShardIndex
+from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.registry import as_codecs, build_chain, canonical, shard_index
+from hyperslab.codecs.sharding import MISSING, Entries
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
 from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
 from hyperslab.formats.zarr.shards import cut_into_shards
@@ -254,7 +254,7 @@ class Shards(ArrayObjects):
         self._checked = not CHECKED.isdisjoint(codec.name for codec in codecs)
         counts = tuple(a // b for a, b in zip(grid.fixed or (), inner, strict=True))
         location = config.get("index_location", "end")
-        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._inner_chain.most_stored)
+        self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._inner_chain.most_stored)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -387,7 +387,7 @@ class Shards(ArrayObjects):
             names = [codec.name for codec in self._index.codecs]
             if not self._checked or names != ["bytes", "crc32c"]:
                 return None
-            guess = ShardIndex(self._index.counts, self._index.codecs[:1], self._index.location, self._index.most)
+            guess = shard_index(self._index.counts, self._index.codecs[:1], self._index.location, self._index.most)
             return guess.chain.decode(raw[: guess.nbytes]).reshape(-1, 2)
 
 

@@ -18,6 +18,9 @@ from hyperslab.errors import Invalid
 from hyperslab.model.dtypes import tag_of, without_tag
 
 Attrs = Mapping[str, Any]
+FILL_VALUE = "_FillValue"
+"""The attribute that says which cell means missing (netCDF, CF); an array's fill value is what unwritten cells read
+as."""
 MOST_LEVELS = 64
 """Of lists and mappings within each other in an attribute. Documents are read to 100 levels, their own among them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,29 @@ def as_type(values: Values, dtype: NumpyDType) -> Values:
     out = np.empty(values.shape, dtype)
     _fill_fields(out, values)
     return out
+
+
+def number_cell(value: object, dtype: NumpyDType) -> Any:
+    """Return the cell of a numeric dtype that a number means, or the one number in a list; floats are rounded.
+
+    TypeError where it is no one number, OverflowError where the dtype does not hold it: a fraction or NaN among whole
+    numbers, what would become infinite.
+    """
+    array = np.asarray(value)
+    number: Any = array.item() if array.size == 1 and array.dtype.kind in "biufcO" else None
+    is_number = isinstance(number, Number)
+    if not is_number or (dtype.kind != "c" and isinstance(number, complex | np.complexfloating)):
+        raise TypeError(f"{value!r} is no {dtype.name}")
+    if dtype.kind in "biu":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if not low <= number <= high or number != int(number):
+            raise OverflowError(f"{value!r} is no {dtype.name}")
+        return np.array(int(number), dtype)[()]
+    with np.errstate(over="ignore"):
+        cell = array.reshape(()).astype(dtype)[()]
+    if np.isinf(cell) and not np.isinf(number):
+        raise OverflowError(f"{value!r} is no {dtype.name}")
+    return cell
 
 
 def as_bytes(cell: object) -> bytes:

@@ -43,7 +43,7 @@ def _empty(cells: Values, dtype: DataType) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One step of a codec chain: a name of ``codecs.REGISTRY`` and its configuration (JSON values)."""
+    """One step of a codec chain: a name of ``codecs.registry.CODECS`` and its configuration (JSON values)."""
 
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -16,11 +16,11 @@ from hyperslab.bridges.sparse import is_sparse
 from hyperslab.bridges.xarray.fitting import can_cast_text, fits_text
 from hyperslab.bridges.xarray.storable import typed
 from hyperslab.errors import Invalid
-from hyperslab.model.attrs import check_levels
+from hyperslab.model.attrs import FILL_VALUE, check_levels
 
 # -- numbers that are to be stored as another type, which may not hold them; those of dask are checked by blocks -------
 
-_MARKERS = ("_FillValue", "missing_value")
+_MARKERS = (FILL_VALUE, "missing_value")
 _SCALING = (("scale_factor", 1), ("add_offset", 0))
 
 
@@ -112,7 +112,7 @@ CF = frozenset(
         "calendar",
         "scale_factor",
         "add_offset",
-        "_FillValue",
+        FILL_VALUE,
         "missing_value",
         "_Unsigned",
         "coordinates",
@@ -217,7 +217,7 @@ def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
         return plain
     _check_text(name, plain)
     if kind == "f":
-        plain.encoding.setdefault("_FillValue", None)  # NaN needs none, and xarray would add one
+        plain.encoding.setdefault(FILL_VALUE, None)  # NaN needs none, and xarray would add one
     try:
         plain = checked(name, plain, plain.encoding)
         done = typed(name, conventions.encode_cf_variable(plain, name=name))
@@ -245,7 +245,7 @@ def _check_clock(name: str, variable: xr.Variable) -> None:
 
 def _keep_texts(variable: xr.Variable) -> None:
     """Leave markers of missing numbers that are text, which no number equals, as the attributes that they were."""
-    for word in ("missing_value", "_FillValue"):
+    for word in ("missing_value", FILL_VALUE):
         if isinstance(variable.encoding.get(word), str) and variable.dtype.kind in "biufcmM":
             variable.attrs[word] = str(variable.encoding.pop(word))
 

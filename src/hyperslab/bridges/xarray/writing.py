@@ -26,6 +26,7 @@ from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.metadata_json.cells import fill_values_equal
 from hyperslab.group import Group
 from hyperslab.group.creation import room_for_text
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import as_data_type
 from hyperslab.model.guessing import meant
@@ -87,7 +88,7 @@ def _place_along(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
 
 # -- new variables -----------------------------------------------------------------------------------------------------
 
-_OF_CELLS = ("units", "_FillValue", *DECODED)
+_OF_CELLS = ("units", FILL_VALUE, *DECODED)
 """Attributes that tell what the stored cells mean."""
 # The lock range of a group into which rows are put, apart from those of chunks and keys.
 _APPENDING = (1 << 62) - 1
@@ -252,7 +253,7 @@ def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
         return False
     if any(word in array.attrs and word not in variable.attrs for word in DECODED):
         return False
-    fills = stored_attrs(array).get("_FillValue"), variable.attrs.get("_FillValue")
+    fills = stored_attrs(array).get(FILL_VALUE), variable.attrs.get(FILL_VALUE)
     if not same_kind(variable, array) or not fits_text(variable, array.dtype, lazily=False):
         return False
     return fill_values_equal(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
@@ -404,9 +405,9 @@ def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) 
     own = variable.encoding.get("fill_value")
     if "fill_value" in wanted:
         return own
-    mark = variable.attrs.get("_FillValue")
+    mark = variable.attrs.get(FILL_VALUE)
     is_apart = group._session.format.traits.fill_value == "apart"
-    if own is None or "_FillValue" in wanted or not is_apart or variable.dtype.kind == "O":
+    if own is None or FILL_VALUE in wanted or not is_apart or variable.dtype.kind == "O":
         return mark
     try:
         require_fit(np.asarray(own), variable.dtype)

@@ -23,7 +23,7 @@ from hyperslab.formats.hdmf.cell_types import OBJECT, REGION, ProfileName
 from hyperslab.formats.metadata_json.attributes import Code, decode_attribute, encode_attribute
 from hyperslab.formats.metadata_json.cells import SPECIAL, base64_to_bytes, bytes_to_base64
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE, VERSION
-from hyperslab.model.attrs import Attrs
+from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.dtypes import tag_of
 from hyperslab.model.paths import check_name
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
@@ -51,7 +51,6 @@ def split_reserved(stored: Mapping[str, Any]) -> tuple[dict[str, object], dict[s
 
 
 Reference = ObjectReference | RegionReference
-FILL = "_FillValue"
 """Spelled by Zarr's own formats, as xarray knows it."""
 _TEXT = "utf-8:"
 # The keys of a reference's object that its value tells; any other key of a stored object is kept.
@@ -136,7 +135,7 @@ def write_attributes(
     for name, value in attrs.items():
         if isinstance(value, Reference):
             encoded[name] = _write_reference(name, value, stored_references.get(name), profile, regions), None
-        elif name in (FILL, ATTRIBUTE) or (pair := _encode_value(name, value)) is None:
+        elif name in (FILL_VALUE, ATTRIBUTE) or (pair := _encode_value(name, value)) is None:
             plain[name] = value
         else:
             encoded[name] = pair

@@ -139,6 +139,8 @@ JSON2 = {
 }
 """The default configuration of the codec in numcodecs."""
 PICKLE = "reference_pickle"
+HDMF_CODECS = frozenset(["utf8_bytes", "record_text", PICKLE, "reference_text"])
+"""Codecs that make of stored text and pickles the cells of HDMF; no document may name them."""
 CODECS = {"json2": Codec("json2", JSON2), "pickle": Codec(PICKLE, {"protocol": 5})}
 _IDS = {"json2": "json2", "numcodecs.json2": "json2", "pickle": PICKLE}
 _ZERO = {"json2": bytes_to_base64(JSON_ZERO), PICKLE: bytes_to_base64(reference_pickle.ZERO)}

@@ -15,12 +15,13 @@ import numpy as np
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import HDMF_CODECS, with_array_to_bytes
+from hyperslab.formats.codec_kinds import with_array_to_bytes
 from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import LAYOUT, V2_DTYPE, V2_LINKS, add_extended_metadata, split_reserved
 from hyperslab.formats.hdmf.cell_types import (
     CODECS,
+    HDMF_CODECS,
     PICKLE,
     SCALAR,
     describe_object_array,

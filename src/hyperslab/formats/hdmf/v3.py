@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
-from hyperslab.formats.codec_kinds import ARRAY_TO_BYTES, HDMF_CODECS
+from hyperslab.formats.codec_kinds import ARRAY_TO_BYTES
 from hyperslab.formats.documents import is_text_list, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.hdmf.attributes import (
@@ -27,6 +27,7 @@ from hyperslab.formats.hdmf.attributes import (
     split_reserved,
 )
 from hyperslab.formats.hdmf.cell_types import (
+    HDMF_CODECS,
     OBJECTS,
     REGIONS,
     check_field,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.cells import number_cell
 from hyperslab.model.dtypes import Char, DataType, NumpyDType, VlenArray, VlenBytes, VlenString, numpy_dtype
 
 _SAFE = 60000.0  # below it no float16 overflows (the largest is 65504), so that NumPy has nothing to warn of
@@ -266,13 +267,10 @@ def _as_cell(value: object, dtype: NumpyDType) -> object:
     if isinstance(value, str) and value in SPECIAL and dtype.kind in "fc":
         value = SPECIAL[value]
     array = np.asarray(value)
-    if array.dtype.kind in "iufb" and dtype.kind in "iu" and array.shape == ():
-        whole = int(array)
-        bounds = np.iinfo(dtype)
-        if whole != array or not bounds.min <= whole <= bounds.max:
-            raise OverflowError(f"{value!r} is no {dtype.name}")
     if array.dtype == dtype and array.shape == ():
         return array[()]
+    if dtype.kind in "iufc" and array.dtype.kind != "V":  # the small types of ml_dtypes are of kind V
+        return number_cell(value, dtype)
     cell = np.zeros((), dtype)
     cell[()] = value
     return cell[()]

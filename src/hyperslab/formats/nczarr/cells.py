@@ -20,6 +20,7 @@ from hyperslab.formats.metadata_json.dtypes import LARGEST, dtype_from_json
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT, NUMBERS
 from hyperslab.formats.nczarr.generation import Context, Generation
 from hyperslab.formats.zarr2 import document
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenString, describe, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -181,7 +182,6 @@ def with_text_width(spec: ArraySpec, length: int, *, truncate: bool = False) -> 
 # -- fill values and byte order that netcdf-c wrote otherwise than it meant -------------------------------------------
 
 
-FILL = "_FillValue"
 # netCDF's fill value of doubles, as netcdf-c wrote it with 6 digits, and as it is
 SIX_DIGITS, FILL_DOUBLE = 9.96921e36, 9.969209968386869e36
 # versions of netcdf-c that stored cells of big-endian types in little-endian order
@@ -206,7 +206,7 @@ def meant_fill_value(
     spec: ArraySpec, attrs: JsonMapping, doc: JsonMapping, context: Context, problems: Problems
 ) -> object:
     """Return the fill value that its writer meant."""
-    value, attribute = doc.get("fill_value"), attrs.get(FILL)
+    value, attribute = doc.get("fill_value"), attrs.get(FILL_VALUE)
     if value == SIX_DIGITS and spec.dtype in (np.dtype("<f8"), np.dtype(">f8")) and "netcdf" in context.provenance:
         problems.warn("fill_value", f"fill_value {value} has 6 digits; {FILL_DOUBLE}, netCDF's fill value, is meant")
         return np.float64(FILL_DOUBLE)
@@ -218,9 +218,9 @@ def meant_fill_value(
     try:
         fill = to_fill_cell(attribute, spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        problems.warn("fill_value", f"{FILL} {shorten(attribute)} is no cell: {error}")
+        problems.warn("fill_value", f"{FILL_VALUE} {shorten(attribute)} is no cell: {error}")
         return spec.fill_value
-    problems.warn("fill_value", f"fill_value is null; {FILL} {shorten(attribute)} is meant")
+    problems.warn("fill_value", f"fill_value is null; {FILL_VALUE} {shorten(attribute)} is meant")
     return fill
 
 

@@ -20,7 +20,6 @@ from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import text_from_json, to_fill_cell
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, split_hidden, write_attributes
 from hyperslab.formats.nczarr.cells import (
-    FILL,
     MAXIMUM,
     Meaning,
     fill_code,
@@ -55,6 +54,7 @@ from hyperslab.formats.nczarr.generation import (
     to_current_documents,
 )
 from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import Char, VlenString, describe
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -156,9 +156,9 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
         parsed=context.parsed,
     )
     code = fill_code(spec.dtype)
-    attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL: code})
-    if isinstance(spec.dtype, Char) and attrs.get(FILL) == "":  # how netcdf-c spells the char NUL
-        attrs[FILL] = "\0"
+    attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL_VALUE: code})
+    if isinstance(spec.dtype, Char) and attrs.get(FILL_VALUE) == "":  # how netcdf-c spells the char NUL
+        attrs[FILL_VALUE] = "\0"
     fill = meant_fill_value(spec, attrs, doc, context, problems)
     spec = mend_byte_order(spec, context, problems)
     dimensions = read_array_dimensions(
@@ -278,18 +278,18 @@ def _with_fill(spec: ArraySpec) -> JsonObject:
     """Return the attributes, ``_FillValue`` of the type of the cells; Invalid where it cannot be."""
     attrs = dict(spec.attrs)
     code = fill_code(spec.dtype)
-    if FILL not in attrs or code is None:
+    if FILL_VALUE not in attrs or code is None:
         return attrs
-    value = attrs[FILL]
+    value = attrs[FILL_VALUE]
     try:
         if not isinstance(spec.dtype, Char | VlenString):
-            attrs[FILL] = to_fill_cell(np.asarray(value).reshape(()), spec.dtype)
+            attrs[FILL_VALUE] = to_fill_cell(np.asarray(value).reshape(()), spec.dtype)
             return attrs
         text = text_from_json(value.decode("latin-1") if isinstance(value, bytes) else value)
         is_string = isinstance(spec.dtype, VlenString)
-        attrs[FILL] = np.str_(text) if is_string else "" if text == "\0" else str(text)
+        attrs[FILL_VALUE] = np.str_(text) if is_string else "" if text == "\0" else str(text)
     except (TypeError, ValueError, OverflowError):
-        message = f"{FILL}={shorten(value)} is no cell of type {describe(spec.dtype)}"
+        message = f"{FILL_VALUE}={shorten(value)} is no cell of type {describe(spec.dtype)}"
         raise Invalid(message, remedy="netCDF wants a _FillValue of the type of the cells") from None
     return attrs
 

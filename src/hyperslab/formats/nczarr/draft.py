@@ -68,6 +68,7 @@ from hyperslab.formats.nczarr.user_types import (
 )
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -150,7 +151,7 @@ def _read_array(
     dimensions = read_draft_array_dimensions(doc, stored, spec.shape, group, context, problems)
     dtype, typedef = _cell_type(doc.get("typedef"), spec.dtype, context, problems)
     # without a code of its own the fill value is of the type of the cells
-    codes = {"_FillValue": typedef or fill_code(dtype), **codes}
+    codes = {FILL_VALUE: typedef or fill_code(dtype), **codes}
     plain, hidden = split_hidden(stored, codes, but={DIMENSIONS})
     return spec.evolve(
         dtype=dtype,

@@ -20,7 +20,6 @@ from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.metadata_json.extended_metadata import read_attributes as read_marked
 from hyperslab.formats.nczarr.attributes import is_hidden, read_attributes, split_hidden
 from hyperslab.formats.nczarr.cells import (
-    FILL,
     fill_code,
     meant_fill_value,
     mend_byte_order,
@@ -32,6 +31,7 @@ from hyperslab.formats.nczarr.user_types import unnamed_opaque
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import DIMENSIONS, ZARRAY, ZATTRS, ZGROUP
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import Compound, VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
@@ -72,7 +72,7 @@ def _attributes(stored: JsonMapping, code: str | None, node: str, context: Conte
     if ATTRIBUTE in stored:
         return {name: value for name, value in read_marked(stored)[0].items() if not is_hidden(name)}
     shown, _ = split_hidden(stored, {})
-    attrs = read_attributes(shown, {FILL: code}, lambda: context.texts(node), problems)
+    attrs = read_attributes(shown, {FILL_VALUE: code}, lambda: context.texts(node), problems)
     return attrs | {name: value for name, value in shown.items() if context.options.native and isinstance(value, bool)}
 
 

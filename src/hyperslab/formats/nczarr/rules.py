@@ -17,7 +17,7 @@ from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.documents import JsonObject, is_text_list, mend_json, text_or_none
 from hyperslab.formats.format_errors import shorten
-from hyperslab.formats.nczarr.cells import FILL, FILL_DOUBLE, SIX_DIGITS, with_item_size
+from hyperslab.formats.nczarr.cells import FILL_DOUBLE, SIX_DIGITS, with_item_size
 from hyperslab.formats.nczarr.dimension_rules import find_dimension_damage
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, find_dimension, short_names
 from hyperslab.formats.nczarr.document_survey import NCZarrSurvey
@@ -28,6 +28,7 @@ from hyperslab.formats.rules import Finding, Rule, Rules, Subject
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.rules import chunk_keys, document_finding, warning_finding
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP, number_of_text
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec
 
@@ -96,7 +97,7 @@ def _warning_damage(survey: NCZarrSurvey, path: str, problem: Problem, about: st
         return document_finding(problem, kind, f"write the dtype {right}", _set_member(survey, path, "dtype", right))
     if kind == "fill_value":
         six_digits = doc.get("fill_value") == SIX_DIGITS
-        attribute = docs.get(ZATTRS, {}).get(FILL) if doc.get("fill_value") is None else None
+        attribute = docs.get(ZATTRS, {}).get(FILL_VALUE) if doc.get("fill_value") is None else None
         fill = FILL_DOUBLE if six_digits else attribute
         if fill is not None:
             return document_finding(

@@ -18,7 +18,8 @@ from hyperslab.chunks.auto import longest_chunk, whole_chunks
 from hyperslab.errors import Problem, Unsupported
 from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.hdf5.types import BYTES_TYPE_NAME
-from hyperslab.model.cells import Values
+from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.cells import Values, number_cell
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -90,7 +91,6 @@ _FILLS: Mapping[str, int | float] = {
     "f8": _FLOAT_FILL,
 }
 _VIRTUAL_BYTES = 8 << 20  # of one chunk of the grid that is laid over cells in one piece
-_FILL = "_FillValue"
 
 
 def is_netcdf3(model: str) -> bool:
@@ -129,11 +129,11 @@ def find_problems(spec: ArraySpec | GroupSpec, node: str = "", model: str = "NET
     written."""
     problems = list(_array_problems(spec, node, model) if spec.is_array else _group_problems(spec, node, model))
     for name, value in spec.attrs.items():
-        is_char_fill = name == _FILL and value == "\0" if isinstance(value, str) else False
+        is_char_fill = name == FILL_VALUE and value == "\0" if isinstance(value, str) else False
         reason = None if is_char_fill else attribute_problem(value, model)
         if not is_netcdf3(model):
             reason = _name_problem(name, value) or reason
-        if not reason and name == _FILL and spec.is_array:
+        if not reason and name == FILL_VALUE and spec.is_array:
             reason = _fill_problem(value, spec.dtype)
         if reason:
             problems.append(Problem(node, "attribute", f"the attribute {name!r} is {reason}"))
@@ -292,7 +292,7 @@ def is_h5py_only_value(value: Any) -> bool:
 
 def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the attributes whose last chars netCDF4 would not write, by name."""
-    texts = {name: value.encode() for name, value in attrs.items() if name != _FILL and isinstance(value, str)}
+    texts = {name: value.encode() for name, value in attrs.items() if name != FILL_VALUE and isinstance(value, str)}
     return {name: data for name, data in texts.items() if data.endswith(b"\0")}
 
 
@@ -375,15 +375,17 @@ def to_netcdf_dims(spec: ArraySpec) -> tuple[str, ...]:
 def to_netcdf_attrs(spec: ArraySpec | GroupSpec, model: str) -> dict[str, Any]:
     """Return the attributes as netCDF will give them back; an array's ``_FillValue`` has the type of its cells."""
     attrs: dict[str, Any] = {name: to_netcdf_value(value, model) for name, value in spec.attrs.items()}
-    if spec.is_array and _FILL in attrs:
-        value, dtype = attrs[_FILL], spec.dtype
+    if spec.is_array and FILL_VALUE in attrs:
+        value, dtype = attrs[FILL_VALUE], spec.dtype
         match dtype:
             case Enum():
-                attrs[_FILL] = np.array(np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype))
+                attrs[FILL_VALUE] = np.array(
+                    np.asarray(value).reshape(-1)[0], tagged(dtype.base.newbyteorder("="), dtype)
+                )
             case np.dtype() if dtype.kind in "iuf":
-                attrs[_FILL] = np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
+                attrs[FILL_VALUE] = np.asarray(value).reshape(-1)[0].astype(dtype.newbyteorder("="))
             case VlenString() if isinstance(value, str):
-                attrs[_FILL] = np.str_(value)
+                attrs[FILL_VALUE] = np.str_(value)
     return attrs
 
 
@@ -392,12 +394,14 @@ def _fill_problem(value: object, dtype: DataType) -> str | None:
     base = dtype.base if isinstance(dtype, Enum) else dtype
     if isinstance(base, np.dtype) and base.kind in "iuf":
         fill = np.asarray(value)
-        if fill.size != 1 or fill.dtype.kind not in "iuf":
+        try:
+            number_cell(value, base)
+        except OverflowError:
+            return f"{fill.reshape(-1)[0]}, which {base} does not hold"
+        except TypeError:
             return f"no {base}, and netCDF wants a _FillValue of the type of the cells"
-        number = fill.reshape(-1)[0]
-        if base.kind in "iu" and not (np.isfinite(number) and np.iinfo(base).min <= number <= np.iinfo(base).max):
-            return f"{number}, which {base} does not hold"
-        return None
+        # other formats take a boolean, as 0 or 1, but netCDF has none
+        return f"no {base}, and netCDF wants a _FillValue of the type of the cells" if fill.dtype.kind == "b" else None
     if isinstance(dtype, VlenString | Char) or dtype == np.dtype("S1"):
         return None if isinstance(value, str) else "no text, and netCDF wants a _FillValue of the type of the cells"
     return None

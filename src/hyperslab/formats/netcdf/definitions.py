@@ -15,6 +15,7 @@ from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
 from hyperslab.formats.netcdf.working_copy import WorkingCopy
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -34,7 +35,6 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 if TYPE_CHECKING:
     import h5py
 
-_FILL = "_FillValue"
 # Names that an attribute and a variable have until they are renamed (_set, define_dimension): netCDF itself would take
 # them for something else under their own names.
 _TEMPORARY_FILL = "_FillValue_"
@@ -152,8 +152,8 @@ def define_variable(
         owner = find_group(dataset, kind[0])
         cell_type = {**owner.enumtypes, **owner.cmptypes, **owner.vltypes}[kind[1]]
     variable = find_group(dataset, parent).createVariable(name, cell_type, scales, fill_value=fill, **arguments)
-    if not is_leading and _FILL in variable.ncattrs():
-        variable.delncattr(_FILL)
+    if not is_leading and FILL_VALUE in variable.ncattrs():
+        variable.delncattr(FILL_VALUE)
     without_conversion(variable)
 
 
@@ -161,10 +161,10 @@ def has_leading_fill(spec: ArraySpec) -> bool:
     """Return True if the first attribute is a ``_FillValue`` that is the fill value: then the library makes both as
     one.
     """
-    if spec.numpy_dtype.kind not in "iuf" or next(iter(spec.attrs), None) != _FILL or spec.fill_value is None:
+    if spec.numpy_dtype.kind not in "iuf" or next(iter(spec.attrs), None) != FILL_VALUE or spec.fill_value is None:
         return False
     fill = spec.fill_cell()
-    return fill.tobytes() == np.asarray(spec.attrs[_FILL]).astype(fill.dtype).tobytes()
+    return fill.tobytes() == np.asarray(spec.attrs[FILL_VALUE]).astype(fill.dtype).tobytes()
 
 
 def without_conversion(variable: Any) -> Any:
@@ -199,7 +199,7 @@ def library_fills(spec: ArraySpec, model: str) -> bool:
             return not len(cell[()])
     if not data_model.is_netcdf3(model):
         return True
-    fills_with = spec.attrs.get(_FILL, data_model.default_fill(spec.dtype))
+    fills_with = spec.attrs.get(FILL_VALUE, data_model.default_fill(spec.dtype))
     return np.asarray(0 if fills_with is None else fills_with).astype(cell.dtype).tobytes() == cell.tobytes()
 
 
@@ -288,7 +288,7 @@ def _hdf5_node(file: h5py.File, path: str) -> h5py.Dataset | h5py.Group:
 def _set(node: Any, name: str, value: Any) -> None:
     """Write one attribute. ``_FillValue`` gets its name last: the library takes it for the fill value of a variable,
     which it is only when nothing else was said."""
-    key = _TEMPORARY_FILL if name == _FILL else name
+    key = _TEMPORARY_FILL if name == FILL_VALUE else name
     match value:
         case np.str_():
             node.setncattr_string(key, str(value))

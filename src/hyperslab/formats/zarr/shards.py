@@ -28,8 +28,8 @@ from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.buffers import most_stored
 from hyperslab.codecs.chain import Chain
-from hyperslab.codecs.registry import as_codecs, build_chain
-from hyperslab.codecs.sharding import MISSING, Entries, Part, ShardIndex
+from hyperslab.codecs.registry import as_codecs, build_chain, shard_index
+from hyperslab.codecs.sharding import MISSING, Entries, Part
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.zarr.chunks import (
@@ -125,7 +125,7 @@ class ShardedChunks(StoredChunks):
         self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
         counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
         location = config.get("index_location", "end")
-        self._index = ShardIndex.of(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
+        self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
         # a shard that claims to be longer than its cells can become is damaged, and not read into memory
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)

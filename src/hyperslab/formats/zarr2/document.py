@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
-from hyperslab.codecs.chain import VIEWING, canonical
-from hyperslab.codecs.registry import try_chain
+from hyperslab.codecs.registry import VIEWING, ZARR2_NAMES, canonical, try_chain, type_after
 from hyperslab.errors import Unsupported
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import (
     ARRAY,
     ARRAY_TO_BYTES,
-    BYTES,
     COMPRESSORS,
-    HDMF_CODECS,
     array_to_bytes_codec,
     undecodable_reasons,
     with_array_to_bytes,
@@ -50,6 +47,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
     write_indexes,
 )
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import (
     DataType,
     NumpyDType,
@@ -68,10 +66,7 @@ from hyperslab.stores.keys import is_key
 # -- order, filters and compressor as one chain of codecs -------------------------------------------------------------
 
 
-_NAMES = {"packbits": "numcodecs.packbits"}
-_IDS = {name: id for id, name in _NAMES.items()}
-_OF_OTHERS = HDMF_CODECS | {"transpose", "packbits", "sharding_indexed", "cast_value", "scale_offset"}
-_OF_OTHERS |= {"fixed_utf8", "iso_time", "enum_members"}
+_NAMES = {id: name for name, id in ZARR2_NAMES.items() if id != name}
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
@@ -140,8 +135,7 @@ def write_codecs(codecs: Sequence[Codec], ndim: int) -> JsonObject:
 
 def _write_codec(codec: Codec) -> JsonObject:
     name = codec.name
-    known = (ARRAY | ARRAY_TO_BYTES | BYTES) - _OF_OTHERS
-    if name not in known:
+    if name not in ZARR2_NAMES:
         raise Unsupported(f"format zarr2 has no codec {name!r}", remedy="choose another codec, or format zarr3")
     config = dict(codec.config)
     if name == "blosc":
@@ -150,7 +144,7 @@ def _write_codec(codec: Codec) -> JsonObject:
         config = {"cname": "lz4", "clevel": 5, "blocksize": 0} | config
     if name == "zstd" and config.get("checksum") is False:
         del config["checksum"]  # what absence means, and tensorstore knows no such key
-    return {"id": _IDS.get(name, name), **config}
+    return {"id": ZARR2_NAMES[name], **config}
 
 
 # -- dtype and fill_value ---------------------------------------------------------------------------------------------
@@ -354,7 +348,7 @@ def render(spec: GroupSpec | ArraySpec) -> Docs:
     if not spec.shape or any(name is not None for name in spec.dims):
         attrs = {DIMENSIONS: list(spec.dims)} | {name: value for name, value in attrs.items() if name != DIMENSIONS}
     # xarray takes the pair of a complex _FillValue for two values that both mean missing
-    hidden = ["_FillValue"] if spec.numpy_dtype.kind == "c" and "_FillValue" in attrs else []
+    hidden = [FILL_VALUE] if spec.numpy_dtype.kind == "c" and FILL_VALUE in attrs else []
     was = _parse_old(old)
     dtype = type_to_describe(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(
@@ -394,7 +388,10 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     fill = wish.fill_value
     if fill is None and _is_time(wish.dtype):
         fill = np.array("NaT", numpy_dtype(wish.dtype))[()]
-    codecs = with_array_to_bytes(wish.codecs, array_to_bytes_codec(wish.dtype))
+    stored = wish.dtype  # what the codecs on cells leave for the one that makes bytes
+    for codec in wish.codecs:
+        stored = type_after(codec, stored)
+    codecs = with_array_to_bytes(wish.codecs, array_to_bytes_codec(stored))
     layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
     result = parse(render(spec))

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.codecs.chain import VIEWING, canonical
-from hyperslab.codecs.registry import INDEX_CODECS
+from hyperslab.codecs.registry import INDEX_CODECS, VIEWING, ZARR3_NAMES, canonical, type_after
 from hyperslab.errors import Unsupported
-from hyperslab.formats.codec_kinds import ARRAY, ARRAY_TO_BYTES, BYTES, HDMF_CODECS
+from hyperslab.formats.codec_kinds import ARRAY, ARRAY_TO_BYTES, BYTES
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list
 from hyperslab.formats.format_errors import LONGEST, Problems, shorten
 from hyperslab.formats.zarr.chunks import KeyOf
-from hyperslab.formats.zarr3.dtypes import has_byte_order, read_dtype
+from hyperslab.formats.zarr3.dtypes import has_byte_order
 from hyperslab.model.dtypes import DataType
 from hyperslab.model.spec import Chunks, Codec
 
@@ -146,12 +145,8 @@ def chunk_keys(name: str, separator: str, ndim: int) -> KeyOf:
     return (numbers if name == "v2" else f"c{separator}{numbers}").__mod__  # one call in C for each chunk
 
 
-COMMON = frozenset(["gzip", "zstd", "blosc", "crc32c"])
+COMMON = frozenset(name for name in BYTES if ZARR3_NAMES.get(name) == name)
 """The codecs on bytes that the specification has, beside numcodecs' as extensions."""
-_NAMED = frozenset(
-    ["bytes", "transpose", "gzip", "zstd", "blosc", "vlen-utf8", "vlen-bytes", "packbits", "cast_value", "scale_offset"]
-)
-_UNSAID = HDMF_CODECS | {"json2", "categorize", "vlen-array"}
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _INDEX = np.dtype("u8")
 # a bound on recursion: documents may nest codecs as deep as JSON goes
@@ -182,7 +177,7 @@ def read_codecs(
                 codec = _bytes(codec, cells, problems)
             case "astype" | "fixedscaleoffset":
                 codec = _in_order_of(codec, cells)
-        cells = type_after_codec(codec, cells)
+        cells = None if cells is None else type_after(codec, cells)
         chain.append(codec)
     _check_order(chain, problems)
     return tuple(chain)
@@ -238,27 +233,6 @@ def _bytes(codec: Codec, cells: DataType | None, problems: Problems) -> Codec:
     elif endian is None and isinstance(cells, np.dtype) and cells.names is not None:
         return Codec("bytes", {"endian": "little"})
     return codec
-
-
-def type_after_codec(codec: Codec, cells: DataType | None) -> DataType | None:
-    """Return the type that a codec on cells gives."""
-    name, config = codec.name, codec.config
-    value: Any = None
-    if name == "astype":
-        value = config.get("encode_dtype")
-    elif name in VIEWING:
-        value = config.get("astype") or config.get("dtype")
-    elif name == "numcodecs.packbits":
-        value = "u1"
-    elif name == "cast_value":
-        try:
-            return read_dtype(config.get("data_type"))
-        except TypeError:
-            return None
-    try:
-        return cells if value is None else np.dtype(value)
-    except TypeError:
-        return None
 
 
 def _sharding(codec: Codec, cells: DataType | None, chunks: Chunks, problems: Problems, depth: int) -> Codec:
@@ -321,9 +295,11 @@ def _write_codec(name: str, config: JsonMapping) -> JsonObject:
             config = {"level": 0, "checksum": False, **config}
         case "gzip":
             config = {"level": 1, **config}
-        case _ if name in _UNSAID or name not in ARRAY | ARRAY_TO_BYTES | BYTES:
+        case _ if name not in ZARR3_NAMES:
             raise Unsupported(f"format zarr3 has no codec {name!r}", remedy="choose another codec, or format zarr2")
-        case _ if name not in _NAMED:
-            spelled = name if name.startswith("numcodecs.") else f"numcodecs.{name}"
-            return {"name": spelled, "configuration": dict(config)}
-    return {"name": name, "configuration": dict(config)} if config else {"name": name}
+    spelled = ZARR3_NAMES[name]
+    if name == "crc32c" and config:
+        spelled = "numcodecs.crc32c"  # the specification's has no parameters
+    if config or spelled.startswith("numcodecs."):
+        return {"name": spelled, "configuration": dict(config)}
+    return {"name": spelled}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.codecs.registry import INDEX_CODECS, try_chain
+from hyperslab.codecs.registry import INDEX_CODECS, try_chain, type_after
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import ARRAY, array_to_bytes_codec, undecodable_reasons, with_array_to_bytes
@@ -47,11 +47,11 @@ from hyperslab.formats.zarr3.codecs import (
     read_extension,
     read_grid,
     read_keys,
-    type_after_codec,
     write_codecs,
     write_grid,
 )
 from hyperslab.formats.zarr3.dtypes import has_byte_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dtypes import (
     Compound,
     DataType,
@@ -73,7 +73,6 @@ from hyperslab.stores.keys import is_key
 # and booleans. Values that it cannot spell stand in our own attribute.
 
 
-FILL_VALUE = "_FillValue"
 _SHAPED = re.compile(r"\[[\d,]*\]$")
 
 
@@ -341,7 +340,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
         order = "little"  # zarr-python's filters take the cells that bytes gives them for little-endian ones
     stored = dtype  # what the codecs on cells leave for bytes
     for codec in wish.codecs:
-        stored = (codec.name in ARRAY and type_after_codec(codec, stored)) or stored
+        stored = type_after(codec, stored)
     base = stored.base if isinstance(stored, Enum | Compound) else stored
     is_ordered = isinstance(base, np.dtype) and (has_byte_order(base) or base.names is not None)
     codecs = with_array_to_bytes(
