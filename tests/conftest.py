@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -80,6 +81,15 @@ def pytest_collection_finish() -> None:
     """Begin to collect garbage, but never among the tests themselves."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def old_objects_left_alone() -> Iterator[None]:
+    """Whoever collects garbage in a later file does not look at what is left of this one: it is more with each file."""
+    yield
+    with warnings.catch_warnings(action="ignore"):
+        gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
