@@ -20,7 +20,13 @@ from subprocess import CompletedProcess
 from types import ModuleType
 from typing import Any
 
-_IMPORTS = ["pytest", "distributed", "dask.array", "h5py", "netCDF4", "pymongo", "hyperslab.bridges.xarray"]
+_FACES = ["bridges.xarray", "cli", "conversion", "database", "integrity"]
+_FORMATS = ["b2nd", "blaze", "bloscpack", "collections", "hdmf", "mongo", "nczarr", "netcdf", "zarr2", "zarr3"]
+_IMPORTS = [
+    *("pytest", "distributed", "dask.array", "h5py", "netCDF4", "pymongo"),
+    *(f"hyperslab.{name}" for name in _FACES),
+    *(f"hyperslab.formats.{name}" for name in _FORMATS),
+]
 
 
 def forking() -> ForkServerContext:

@@ -67,6 +67,20 @@ class TestObjectStore(StoreTests):
         assert store.stamp("a") is None
 
 
+    @pytest.mark.soak
+    def test_touch(self, store: Any) -> None:
+        super().test_touch(store)
+
+    def test_a_few_touches(self, store: Any) -> None:
+        """Each takes two requests, of which the suite for all stores makes ten thousand."""
+        seen = set()
+        for number in range(50):
+            store.touch("a/b", durable=number % 10 == 0)
+            seen.add(store.stamp("a/b"))
+        assert None not in seen and len(seen) == 50
+        assert len(store.get("a/b") or b"") < 50
+
+
 class TestWholeBucket(TestObjectStore):
     """A bucket without a prefix."""
 

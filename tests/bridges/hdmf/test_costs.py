@@ -16,7 +16,7 @@ from pynwb import NWBFile, TimeSeries
 
 from hyperslab.hdmf import HyperslabIO
 
-SERIES = 12
+SERIES = 40
 
 
 def many() -> NWBFile:
@@ -32,7 +32,7 @@ noted: list[Counter[str]] = []
 """Who counts now: what is called for each event of the interpreter can never be taken away."""
 
 
-def note(event: str, given: Any) -> None:
+def note(event: str, given: Any, noted: list[Counter[str]] = noted) -> None:
     for counts in noted:
         if event == "open" and ".partial-" in str(given[0]):
             counts["made" if given[2] & os.O_CREAT else "read"] += 1
@@ -45,6 +45,7 @@ def notes() -> None:
     sys.addaudithook(note)
 
 
+@pytest.mark.parametrize("profile", ["v2", "v3"], indirect=True)
 @pytest.mark.usefixtures("notes")
 def test_a_new_file_is_written_straight(tmp_path: Path, profile: str) -> None:
     """Each file of it is made once, under its own name."""

@@ -14,8 +14,7 @@ from pynwb import NWBHDF5IO, NWBFile, validate
 from hyperslab.hdmf import HyperslabIO
 
 COPY = {"link_data": False}
-in_one_profile = pytest.mark.parametrize("profile", ["v3", pytest.param("v2", marks=pytest.mark.soak)])
-"""What both profiles have in common: what is written and read in either is seen by the first two tests."""
+in_both_profiles = pytest.mark.parametrize("profile", ["v2", "v3"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +49,7 @@ def exported(exports: dict[str, Path], profile: str) -> Path:
     return exports[profile]
 
 
+@in_both_profiles
 def test_from_hdf5_and_back(wanted: Any, exported: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.nwb"
     with HyperslabIO(exported) as io:
@@ -61,12 +61,12 @@ def test_from_hdf5_and_back(wanted: Any, exported: Path, tmp_path: Path) -> None
         assert tree_of(io.read_builder()) == wanted
 
 
+@in_both_profiles
 def test_ours_is_valid(exported: Path) -> None:
     with HyperslabIO(exported) as io:
         assert validate(io=io) == []
 
 
-@in_one_profile
 def test_the_same_without_containers(original: Path, wanted: Any, tmp_path: Path, profile: str) -> None:
     """Builders that were read are written as they are."""
     path = tmp_path / "builders.nwb.zarr"
@@ -76,7 +76,6 @@ def test_the_same_without_containers(original: Path, wanted: Any, tmp_path: Path
         assert tree_of(io.read_builder()) == wanted
 
 
-@in_one_profile
 def test_from_ours_to_ours(exported: Path, wanted: Any, tmp_path: Path, profile: str) -> None:
     other = tmp_path / "other.nwb.zarr"
     with HyperslabIO(exported) as source, HyperslabIO(other, "w", profile="v2" if profile == "v3" else "v3") as io:
@@ -86,7 +85,6 @@ def test_from_ours_to_ours(exported: Path, wanted: Any, tmp_path: Path, profile:
         assert validate(io=io) == []
 
 
-@in_one_profile
 def test_written_from_memory_it_is_what_hdf5_holds(tmp_path: Path, profile: str) -> None:
     nwb = rich_file()
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
@@ -106,7 +104,6 @@ def frames(nwb: NWBFile) -> dict[str, pd.DataFrame]:
     return {name: getattr(nwb, name).to_dataframe() for name in tables}
 
 
-@in_one_profile
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
 def test_data_frames_are_those_of_hdf5(original: Path, exported: Path) -> None:
     with NWBHDF5IO(original, "r") as source, HyperslabIO(exported) as io:
