@@ -32,10 +32,11 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the memory limit nee
 
 
 @linux
-def test_every_byte_damaged_and_every_length(decoder: str) -> None:
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_every_byte_damaged_and_every_length(decoder: str, step: int) -> None:
     script = Path(__file__).with_name("mangle.py")
     done = subprocess.run(
-        [sys.executable, str(script), decoder],
+        [sys.executable, str(script), decoder, str(step)],
         capture_output=True,
         text=True,
         timeout=300,

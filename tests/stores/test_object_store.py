@@ -16,7 +16,7 @@ from hypothesis.strategies import DataObject, data, integers, lists, tuples
 import hyperslab as hs
 from hyperslab.errors import Conflict, CorruptChunk, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores import DirectoryStore
-from hyperslab.stores.base import Scratch
+from hyperslab.stores.base import Scratch, Store
 from hyperslab.stores.location import Location
 from hyperslab.stores.object import ObjectStore
 from hyperslab.stores.ranges import span
@@ -66,12 +66,11 @@ class TestObjectStore(StoreTests):
         assert len(seen) == 50
         assert store.stamp("a") is None
 
-
     @pytest.mark.soak
-    def test_touch(self, store: Any) -> None:
+    def test_touch(self, store: Store) -> None:
         super().test_touch(store)
 
-    def test_a_few_touches(self, store: Any) -> None:
+    def test_a_few_touches(self, store: Store) -> None:
         """Each takes two requests, of which the suite for all stores makes ten thousand."""
         seen = set()
         for number in range(50):
