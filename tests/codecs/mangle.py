@@ -23,7 +23,7 @@ _ROOM = 128 << 20
 
 
 def damaged(data: bytes, step: int) -> Iterator[bytes]:
-    """The chunk with each byte of its head and each ``step``-th of the rest changed in four ways, cut there, or longer."""
+    """The chunk with each byte of its head and each ``step``-th of the rest changed in four ways, cut, or longer."""
     for place in sorted({*range(min(16, len(data))), *range(0, len(data), step)}):
         for change in (0x01, 0x80, 0xFF, data[place]):
             if change:

@@ -87,6 +87,12 @@ class TestWholeBucket(TestObjectStore):
     def store(self, s3: S3) -> ObjectStore:
         return new_store(s3, "")
 
+    @pytest.mark.soak
+    @pytest.mark.parametrize("durable", [False, True])
+    def test_put_many(self, store: Store, durable: bool) -> None:
+        """Eight hundred requests."""
+        super().test_put_many(store, durable)
+
 
 def test_machine(s3: S3) -> None:
     """Step by step as a dict."""
