@@ -29,7 +29,7 @@ def run(program: str, *arguments: Any) -> Any:
 
 
 @FORKS
-@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_call_may_be_the_last(tmp_path: Path, step: int) -> None:
     counts = run("killed.py", "calls", tmp_path, step)
     print(counts)
@@ -38,7 +38,7 @@ def test_each_call_may_be_the_last(tmp_path: Path, step: int) -> None:
 
 
 @FORKS
-@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_call_may_fail(tmp_path: Path, step: int) -> None:
     counts = run("killed.py", "fail", tmp_path, step)
     assert len(counts) == 11
