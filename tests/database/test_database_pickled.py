@@ -76,7 +76,7 @@ def test_what_cannot_travel_says_so(client, layout):
 
 
 def test_a_collection_in_memory_is_that_of_its_process():
-    with Client("memory://pickled") as client:
+    with Client("memory://pickled-collections") as client:
         collection = client.create_collection("c", ArraySchema([X], int, KEYS))
         assert pickle.loads(pickle.dumps(collection)) == collection
         program = "import pickle, sys; len(pickle.load(sys.stdin.buffer))"
