@@ -3,16 +3,29 @@
 An axis is what one ``parametrize``, or the ``params`` of one fixture, gives. A test over 14 formats and 5 faults has 70
 cases: the soak runs them all, the suite 14 in which each format and each fault appears. Where one ``parametrize`` lists
 pairs, ``covering("format", "fault")`` names the arguments whose values are the axes.
+
+Where all tests of a file run in the same two ways (:data:`IN_TURN`), these take turns: the suite runs each test in one
+of them, and each of them with a half of the tests.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
+
+IN_TURN = {
+    "cli/test_db_collections.py": {"root"},
+    "conversion/test_hdmf.py": {"profile"},
+    "formats/hdmf": {"profile", "store"},
+    "formats/nczarr": {"dialect"},
+    "group/test_links.py": {"profile"},
+}
+"""Files, or folders of them, and the arguments whose values take turns: profiles, dialects, layouts of one format."""
 
 
 def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
@@ -26,6 +39,30 @@ def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
         if has_cases and item.get_closest_marker("covering") and not item.get_closest_marker("soak"):
             cases[item.nodeid.removesuffix(f"[{item.callspec.id}]")].append(item)
     return {case for name, of_test in cases.items() for case in _find_repeating(name, of_test)}
+
+
+def find_out_of_turn(items: Iterable[pytest.Item], folder: Path) -> set[pytest.Item]:
+    """Return the cases of the files in the folder of all tests that only the soak runs, since others have their turn.
+
+    Covering tests and those that the soak alone runs anyway are none of them.
+    """
+    files: dict[tuple[Path, str], dict[str, dict[Any, list[pytest.Item]]]] = {}
+    for item in items:
+        if not item.path.is_relative_to(folder):
+            continue
+        path = item.path.relative_to(folder)
+        names = next((IN_TURN[str(each)] for each in (path, *path.parents) if str(each) in IN_TURN), set())
+        if names and "callspec" in vars(item) and not any(map(item.get_closest_marker, ("covering", "soak"))):
+            test = item.nodeid.removesuffix(f"[{item.callspec.id}]")
+            for name in names & item.callspec.params.keys():
+                values = files.setdefault((path, name), {}).setdefault(test, {})
+                values.setdefault(_key(item.callspec.params[name]), []).append(item)
+    left = set()
+    for tests in files.values():
+        for turn, values in enumerate(tests.values()):
+            kept = turn % len(values)
+            left.update(item for number, cases in enumerate(values.values()) if number != kept for item in cases)
+    return left
 
 
 def _find_repeating(name: str, cases: list[pytest.Function]) -> set[pytest.Item]:

@@ -1,7 +1,7 @@
 """Other processes for dask, forked from one that has made the imports: they know nothing else of the tests' process.
 
 A spawned one takes two seconds of the processor until it can begin. As users have them they are started in
-``bridges/test_xarray_places.py`` and by the pages docs/how-to/dask.md and docs/how-to/convert.md.
+``bridges/test_xarray_places.py`` and by the page docs/how-to/dask.md.
 """
 
 from __future__ import annotations
@@ -30,11 +30,18 @@ def _tell(environment: dict[str, str]) -> None:
 
 
 @contextmanager
+def workers() -> Iterator[None]:
+    """Whoever starts a cluster in the block has its processes forked."""
+    forking()
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        yield
+
+
+@contextmanager
 def cluster(count: int = 2, threads: int = 2, **options: Any) -> Iterator[distributed.Client]:
     """The client of a cluster of as many processes, with the environment variables of now; all are gone afterwards."""
-    forking()
     with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        workers(),
         distributed.LocalCluster(
             n_workers=count,
             threads_per_worker=threads,
@@ -42,7 +49,7 @@ def cluster(count: int = 2, threads: int = 2, **options: Any) -> Iterator[distri
             silence_logs=50,
             env=dict(os.environ),
             **options,
-        ) as workers,
-        distributed.Client(workers) as client,
+        ) as started,
+        distributed.Client(started) as client,
     ):
         yield client

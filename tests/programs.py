@@ -11,7 +11,7 @@ import runpy
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import Pipe, forkserver, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -20,7 +20,13 @@ from subprocess import CompletedProcess
 from types import ModuleType
 from typing import Any
 
-_IMPORTS = ["pytest", "distributed", "dask.array", "h5py", "netCDF4", "pymongo", "hyperslab.bridges.xarray"]
+_FACES = ["bridges.xarray", "cli", "conversion", "database", "integrity"]
+_FORMATS = ["b2nd", "blaze", "bloscpack", "collections", "hdmf", "mongo", "nczarr", "netcdf", "zarr2", "zarr3"]
+_IMPORTS = [
+    *("pytest", "distributed", "dask.array", "h5py", "netCDF4", "pymongo"),
+    *(f"hyperslab.{name}" for name in _FACES),
+    *(f"hyperslab.formats.{name}" for name in _FORMATS),
+]
 
 
 def forking() -> ForkServerContext:
@@ -37,10 +43,11 @@ class Program:
     It ends with the tests at the latest.
     """
 
-    def __init__(self, program: str | Path, *arguments: object) -> None:
+    def __init__(self, program: str | Path, *arguments: object, folder: Path | None = None) -> None:
         (given, into), (out, said), (errors, wrong) = (Pipe(duplex=False) for _ in range(3))
         theirs, words = (given, said, wrong), [str(each) for each in arguments]
-        self._process = forking().Process(target=_run, args=(program, words, theirs, dict(os.environ)), daemon=True)
+        told = (program, words, theirs, dict(os.environ), folder or os.getcwd())
+        self._process = forking().Process(target=_run, args=told, daemon=True)
         self._process.start()
         for end in theirs:
             end.close()
@@ -66,10 +73,12 @@ class Program:
         assert self._process.exitcode is not None
         return self._process.exitcode
 
-    def communicate(self) -> tuple[str, str]:
-        """What it has yet to say until it ends, and its errors; nothing more is said to it."""
+    def communicate(self, given: bytes = b"") -> tuple[str, str]:
+        """What it has yet to say until it ends, and its errors; ``given`` is the last that is said to it."""
         with ThreadPoolExecutor(1) as pool, self.stdin, self.stdout, self.stderr:
-            self.stdin.close()
+            with suppress(BrokenPipeError):  # of one that has ended
+                self.stdin.buffer.write(given)
+                self.stdin.close()
             errors = pool.submit(self.stderr.read)
             try:
                 said = self.stdout.read(), errors.result()
@@ -80,10 +89,12 @@ class Program:
         return said
 
 
-def ran(program: str | Path, *arguments: object) -> CompletedProcess[str]:
-    """A program that has ended, as of ``subprocess.run``."""
-    started = Program(program, *arguments)
-    out, errors = started.communicate()
+def ran(
+    program: str | Path, *arguments: object, given: bytes = b"", folder: Path | None = None
+) -> CompletedProcess[str]:
+    """A program that has ended, as of ``subprocess.run``: what it was ``given`` on its standard input, and where."""
+    started = Program(program, *arguments, folder=folder)
+    out, errors = started.communicate(given)
     return CompletedProcess([str(program), *map(str, arguments)], started.wait(), out, errors)
 
 
@@ -105,11 +116,23 @@ def _file(end: Connection, mode: str) -> Any:
         return os.fdopen(os.dup(end.fileno()), mode)
 
 
-def _run(program: str | Path, arguments: list[str], pipes: tuple[Connection, ...], environment: dict[str, str]) -> None:
+COMMAND = "from hyperslab.cli import main\nmain(prog_name='hyperslab')"
+"""The program ``python -m hyperslab``."""
+
+
+def _run(
+    program: str | Path,
+    arguments: list[str],
+    pipes: tuple[Connection, ...],
+    environment: dict[str, str],
+    folder: str | Path,
+) -> None:
     for number, pipe in enumerate(pipes):
         os.dup2(pipe.fileno(), number)
         pipe.close()
-    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [str(program), *arguments]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from examples import at_most
 from hyperslab.array import growth
 from hyperslab.errors import Invalid, ReadOnly, SelectionError, Unsupported, WrongType
 from hyperslab.stores.memory import MemoryStore
@@ -34,7 +35,7 @@ def ranges(draw: st.DrawFn, length: int) -> Any:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=25)
+@settings(max_examples=at_most(12, 25))
 @given(data=st.data())
 def test_it_is_delete_of_numpy(kind: str, data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)))

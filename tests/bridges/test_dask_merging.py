@@ -33,6 +33,7 @@ def writes_of_append(place: Path, names: str) -> int:
     return cost.chunks
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("names", ["a", "ab"])
 @pytest.mark.parametrize("place", ["a.zarr", "a.nczarr", "a.nc", "a.zip"])
 def test_days_are_appended_to_chunks_of_many(tmp_path: Path, place: str, names: str) -> None:

@@ -60,15 +60,17 @@ def opened(url: object, **options: object) -> xr.Dataset:
 
 @pytest.mark.covering
 @pytest.mark.parametrize("decoding", DECODING)
+@pytest.mark.parametrize(("name", "format"), [("a.zarr", None), ("b.zip", "zarr3"), ("c.zarr", "zarr2")])
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
-def test_real_files_are_identical_through_every_place(tmp_path: Path, file: Path, decoding: str) -> None:
+def test_real_files_are_identical_through_every_place(
+    tmp_path: Path, file: Path, name: str, format: str | None, decoding: str
+) -> None:
     options = DECODING[decoding]
     with xr.open_dataset(file, **options) as source:
         assert_identical(opened(file, **options), source)
-        for name, format in (("a.zarr", None), ("b.zip", "zarr3"), ("c.zarr", "zarr2")):
-            source.hyperslab.save(tmp_path / name, format=format)
-            assert_identical(opened(tmp_path / name, **options), source)
-            assert_identical(opened(tmp_path / name, chunks={}, **options).compute(scheduler="threads"), source)
+        source.hyperslab.save(tmp_path / name, format=format)
+        assert_identical(opened(tmp_path / name, **options), source)
+        assert_identical(opened(tmp_path / name, chunks={}, **options).compute(scheduler="threads"), source)
 
 
 @pytest.mark.parametrize("name", ["a.zarr", "a.nc"])

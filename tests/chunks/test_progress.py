@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.chunks.progress import Progress, bar, rate_text, reporting, watching
 from hyperslab.stores import counting
+from programs import COMMAND, Program
 
 
 def test_nothing_is_known_at_first() -> None:
@@ -61,9 +61,10 @@ def test_on_a_terminal(tmp_path: Path, line: str) -> None:
     with hs.create(tmp_path / "source.zarr", durable=False) as root:
         root.create_array("a", data=np.zeros(200_000), dims=("x",), chunks=(1000,))
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "hyperslab", *line.split()]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    running = subprocess.Popen(command, cwd=tmp_path, stderr=theirs, stdout=subprocess.DEVNULL, env=environment)
+    shows = "import os, sys\nos.dup2(os.open(sys.argv.pop(1), os.O_RDWR), 2)\n"
+    shows += "os.environ.update(TERM='xterm', COLUMNS='120')\nprint('begun', flush=True)\n"
+    running = Program(shows + COMMAND, os.ttyname(theirs), *line.split(), folder=tmp_path)
+    assert running.stdout.readline() == "begun\n"
     os.close(theirs)
     shown = b""
     while True:
@@ -75,7 +76,8 @@ def test_on_a_terminal(tmp_path: Path, line: str) -> None:
             break
         shown += part
     os.close(ours)
-    assert running.wait(60) == 0
+    running.communicate()
+    assert running.wait() == 0
     text = shown.decode()
     for word in (*COMMANDS[line], "MB/s", "left"):
         assert word in text

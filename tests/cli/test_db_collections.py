@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
+from programs import COMMAND, ran
 
 DAY = datetime(2023, 1, 1, tzinfo=UTC)
 
@@ -40,8 +40,7 @@ def db(*arguments: Any) -> Result:
 
 def run_alone(*arguments: Any) -> subprocess.CompletedProcess[str]:
     """In a process of its own, which logs to stderr."""
-    command = [sys.executable, "-m", "hyperslab", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return ran(COMMAND, *arguments)
 
 
 def document(*arguments: Any) -> Any:

@@ -64,6 +64,21 @@ def made(maker: Maker, variant: Variant, kind: str) -> Made:
     return maker.shared(variant, kind)
 
 
+def in_turn(cases: list[Any], first: int) -> list[Any]:
+    """The cases with the variants but every third, from ``first`` on, left to the soak.
+
+    Each command meets a third of the variants in the suite, and each variant a third of the commands: they read through
+    the one face, whose tests are beside each format.
+    """
+    turns = {variant.name: number % 3 for number, variant in enumerate(VARIANTS)}
+    return [
+        case
+        if turns[case.values[0].name] == first
+        else pytest.param(*case.values, marks=[*case.marks, pytest.mark.soak], id=case.id)
+        for case in cases
+    ]
+
+
 def run(command: str, made: Made, *words: str | Path, code: int = 0) -> Result:
     done = CliRunner().invoke(main, [command, made.url, *map(str, words), *made.words])
     assert done.exit_code == code, done.output
@@ -77,7 +92,7 @@ def document(command: str, made: Made, *words: str, code: int = 0) -> Any:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 0))
 def test_info(made: Made) -> None:
     told = document("info", made)
     arrays = {array["path"]: array for array in told["arrays"]}
@@ -95,7 +110,7 @@ def test_info(made: Made) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 2))
 def test_tree(made: Made) -> None:
     nodes = {node["path"]: node for node in document("tree", made)["nodes"]}
     assert nodes[""]["kind"] == "group" and set(nodes) == {"", *ARRAYS}
@@ -110,7 +125,7 @@ def test_tree(made: Made) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 0))
 def test_get(made: Made, cells: Any, tmp_path: Path) -> None:
     found = document("get", made, AIR, "-s", "time=3..9..2", "-s", "latitude=15.0..20.0", "-s", "longitude=-1")
     assert found["dims"] == ["time", "latitude"]
@@ -122,7 +137,7 @@ def test_get(made: Made, cells: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 1))
 def test_plan(made: Made) -> None:
     told = document("plan", made, AIR, "-s", "time=1", "-s", "latitude=2")
     assert (told["shape"], told["nbytes"], told["chunks"]) == ([10], 40, 1)
@@ -135,7 +150,7 @@ def test_plan(made: Made) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 1))
 def test_dump(made: Made) -> None:
     text = run("dump", made, "-h").stdout
     assert text.startswith("netcdf ") and "data:" not in text and text.rstrip().endswith("}")
@@ -147,7 +162,7 @@ def test_dump(made: Made) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 2))
 def test_check_and_repair_of_what_is_sound(made: Made) -> None:
     for words in (["check"], ["check", "--deep"], ["repair"]):
         assert run(words[0], made, *words[1:]).output == ""
@@ -157,7 +172,7 @@ def test_check_and_repair_of_what_is_sound(made: Made) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), CASES)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(CASES, 0))
 def test_diff(made: Made, source: Path) -> None:
     code = 1 if made.variant.lost else 0
     words = [word if word != "--storage-option" else "--b-option" for word in made.words]
@@ -165,8 +180,14 @@ def test_diff(made: Made, source: Path) -> None:
     assert (done.exit_code, sorted(done.stdout.splitlines())) == (code, sorted(made.variant.lost))
 
 
+# What is drawn is what `get` gives; a figure takes half a second.
+DRAWN = ("zarr3", "bloscpack", "netcdf", "mongo", "collections")
+
+
 @pytest.mark.parametrize(
-    "variant", [one for one in VARIANTS if "local" in one.places or "mongo" in one.places], ids=str
+    "variant",
+    [one if one.name in DRAWN else pytest.param(one, marks=pytest.mark.soak) for one in VARIANTS],
+    ids=str,
 )
 def test_plot(maker: Maker, variant: Variant, tmp_path: Path) -> None:
     made = maker.shared(variant, variant.places[0])
@@ -178,7 +199,7 @@ def test_plot(maker: Maker, variant: Variant, tmp_path: Path) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), HERE)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(HERE, 1))
 def test_diff_names_the_cell(maker: Maker, source: Path, variant: Variant, kind: str) -> None:
     made = maker.fresh(variant, kind)
     with made.open("r+") as root:
@@ -198,7 +219,7 @@ def assert_told(made: Made) -> None:
 
 
 @pytest.mark.covering("variant", "kind")
-@pytest.mark.parametrize(("variant", "kind"), MENDED)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(MENDED, 2))
 def test_a_damaged_chunk_is_told_and_mended(
     maker: Maker, cells: Any, variant: Variant, kind: str, tmp_path: Path
 ) -> None:
@@ -233,7 +254,7 @@ def test_damage_that_nothing_mends_is_told(maker: Maker, variant: Variant, kind:
     assert made.contents() == before
 
 
-@pytest.mark.parametrize(("variant", "kind"), DOCUMENTS)
+@pytest.mark.parametrize(("variant", "kind"), in_turn(DOCUMENTS, 0))
 def test_a_damaged_document_is_told(maker: Maker, variant: Variant, kind: str) -> None:
     made = maker.fresh(variant, kind)
     damage(made, document=True)

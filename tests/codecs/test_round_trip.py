@@ -9,9 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from chains import BIG, LITTLE, TAILS, cases, chain
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import at_most
 from hyperslab.codecs.chain import Chain
 
 pytestmark = pytest.mark.usefixtures("decoder")
@@ -60,6 +61,7 @@ def check(made: Chain, block: np.ndarray[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("tail", TAILS)
+@settings(max_examples=at_most(10))
 @given(dtype=st.sampled_from(DTYPES), shape=SHAPES, seed=st.integers(0, 99), order=st.sampled_from([LITTLE, BIG, None]))
 def test_every_tail_with_any_dtype(tail: str, dtype: Any, shape: Any, seed: int, order: Any) -> None:
     made = chain(dtype, shape, *([order] if order else []), *TAILS[tail][0])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hyperslab as hs
-from cdl.compiling import NAMES, NEEDS_NCGEN, case, every_third
+from cdl.compiling import NAMES, NEEDS_NCGEN, case, every_sixth
 from conversion.targets import TREES
 
 ROUTES = {**TREES, "mongo": {"format": "mongo"}}
@@ -35,7 +35,7 @@ def is_about(told: str, node: str) -> bool:
     return node == told or node.startswith(f"{told}/")
 
 
-@pytest.mark.parametrize("name", every_third(NAMES, 0))
+@pytest.mark.parametrize("name", every_sixth(NAMES, 0))
 @pytest.mark.parametrize("route", [pytest.param(route, marks=MARKS[route]) for route in ROUTES])
 def test_there_and_back(request: pytest.FixtureRequest, tmp_path: Path, route: str, name: str) -> None:
     there: Path | str = tmp_path / "there"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from conversion.chain_model import Told, alone, assert_allowed, mains, settled
+from examples import at_most
 from hyperslab.errors import Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.base import Feature
@@ -74,7 +75,7 @@ def chains(draw: st.DrawFn) -> tuple[list[str], SampleTree]:
     return [first, *steps, first], draw(datasets(_features(first)))
 
 
-@settings(max_examples=min(settings.default.max_examples, 40))
+@settings(max_examples=at_most(12, 40))
 @given(chains(), st.data())
 def test_chains(bases: tuple[Path, str], chain: tuple[list[str], SampleTree], data: st.DataObject) -> None:
     _walk(bases, chain, data)

@@ -226,6 +226,7 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
     assert len(task) < 2000
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("path", ["", "g"])
 @pytest.mark.parametrize("profile", ["v2", "v3"])
 def test_hdmf_with_links_and_references(profile: str, path: str, client: Any, tmp_path: Path) -> None:

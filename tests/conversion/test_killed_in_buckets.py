@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from hyperslab.cli import main
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, NotFound
 from hyperslab.stores import leases
 from hyperslab.stores.location import Location
+from programs import Program
 from servers.faults import Proxy, faulty
 from servers.s3 import S3
 
@@ -79,20 +78,19 @@ def changes(source: Path, s3: S3, proxy: Proxy, **options: Any) -> int:
 def killed_at(number: int, source: Path, url: str, s3: S3, proxy: Proxy, options: dict[str, Any]) -> int:
     """Kill a process that converts right before so many changes are done; what it ends with."""
     storage = {"storage_options": s3.options | {"endpoint": proxy.url}}
-    command = [sys.executable, "-c", CHILD, str(source), url, json.dumps(options | storage)]
     before = len(proxy.seen)
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
+    child = Program(CHILD, source, url, json.dumps(options | storage))
 
-        def choose(method: str, path: str) -> str | None:
-            if sum(each in CHANGES for each, _ in proxy.seen[before:]) < number:
-                return None
-            os.kill(child.pid, signal.SIGKILL)
-            return "reset"
+    def choose(method: str, path: str) -> str | None:
+        if sum(each in CHANGES for each, _ in proxy.seen[before:]) < number:
+            return None
+        os.kill(child.pid, signal.SIGKILL)
+        return "reset"
 
-        proxy.choose = choose
-        child.wait()
+    proxy.choose = choose
+    child.communicate()
     proxy.choose = lambda method, path: None
-    return child.returncode
+    return child.wait()
 
 
 @pytest.mark.parametrize(

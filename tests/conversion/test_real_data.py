@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +21,7 @@ import xarray
 
 import hyperslab as hs
 from hyperslab.conversion import convert
+from programs import COMMAND, ran
 
 _SPEC = find_spec("iris_sample_data")
 FILES = sorted(Path(str(_SPEC.origin)).parent.glob("sample_data/*.nc")) if _SPEC else []
@@ -104,9 +104,7 @@ def test_there_and_back(path: Path, route: str, tmp_path: Path) -> None:
 
 
 def _hyperslab(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hyperslab", *arguments], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    return ran(COMMAND, *arguments, folder=cwd)
 
 
 def _by_netcdf4(path: Path) -> np.ndarray[Any, Any]:

@@ -285,7 +285,7 @@ MACHINES = [
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
-@pytest.mark.parametrize("count", [6, pytest.param(400, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [3, pytest.param(400, marks=pytest.mark.soak)])
 def test_random_cells(machine: type[Cells], count: int) -> None:
     run_state_machine_as_test(
         machine, settings=settings(max_examples=count, stateful_step_count=20, phases=[Phase.generate])

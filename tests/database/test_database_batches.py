@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
 from hyperslab.errors import AlreadyExists
+from programs import Program, side_by_side
 
 SCHEMA = ArraySchema(
     [DimensionSchema("x", 2)], int, [AttributeSchema("k", int, True), AttributeSchema("b", int, False)]
@@ -39,11 +39,11 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def _maker(place: Path, batches: int) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-c", MAKER, place, str(batches)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
+@contextmanager
+def _maker(place: Path, batches: int) -> Iterator[Program]:
+    with side_by_side(MAKER, (place, batches)) as (process,):
+        assert process.stdout.readline() == "ready\n"
+        yield process
 
 
 def test_readers_see_whole_batches(place):
@@ -53,17 +53,19 @@ def test_readers_see_whole_batches(place):
         while process.poll() is None:
             seen |= {len(collection), len(collection.query(b=(0, None))), len(client.get_collection("c"))}
         assert {count % SIZE for count in seen} == {0}
-        assert process.returncode == 0 and len(collection) == 12 * SIZE
+        assert process.poll() == 0 and len(collection) == 12 * SIZE
     assert not hs.check(place)
 
 
-def test_a_killed_maker_leaves_whole_batches(place):
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.soak)])
+def test_a_killed_maker_leaves_whole_batches(place, kills):
     pause = random.Random(16)
-    for _ in range(6):
+    for _ in range(kills):
         with _maker(place, 1000) as process:
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(pause.uniform(0.01, 0.4))
-            os.kill(process.pid, signal.SIGKILL)
+            time.sleep(pause.uniform(0.01, 0.2))
+            assert process.poll() is None
+            process.kill()
+            process.wait()
         assert {found.kind for found in hs.check(place)} <= LEFT  # read-only: it takes no locks
         with Client(place, durable=False) as client:
             collection = client.get_collection("c")

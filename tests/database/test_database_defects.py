@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from hyperslab.database import Array, ArraySchema, AttributeSchema, Client, DimensionSchema, Scale, VArray, VArraySchema
 from hyperslab.database.client import _find_problems
 from hyperslab.errors import FormatError, Invalid, SchemaError
+from programs import side_by_side
 
 pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
 
@@ -81,11 +80,10 @@ with Client(sys.argv[1], durable=False) as client:
 
 def kill_after(steps: int, code: str, place: Path) -> int:
     """Kill a process that runs ``code`` after so many lines of it; the number that it printed last."""
-    with subprocess.Popen([sys.executable, "-c", code, str(place)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
+    with side_by_side(code, (place,)) as (child,):
         list(islice(child.stdout, steps))
         child.kill()
-        said = child.stdout.read().split("\n")[:-1]
+        said = child.communicate()[0].split("\n")[:-1]
     return int(said[-1]) if said else steps
 
 

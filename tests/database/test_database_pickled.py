@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +12,7 @@ import pytest
 
 from hyperslab.database import Array, ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import ClientError, MemoryLimit, NodeNotFound, ReadOnly, Unsupported
+from programs import forking, ran
 
 pytestmark = pytest.mark.covering  # layouts and flavours of arrays take turns
 
@@ -51,15 +49,15 @@ def test_arrays_are_pickled_as_where_they_are(collection):
 
 
 def test_other_processes_use_them(collection):
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, mp_context=forking()) as pool:
         assert sorted(pool.map(_total, collection)) == [13, 14, 15]
     assert [array["d"].read() for array in collection] == [10, 10, 10]
 
 
 def test_a_collection_is_the_same_elsewhere(collection, tmp_path):
     program = "import pickle, sys; found = pickle.load(sys.stdin.buffer); found.create({'k': 9}); print(len(found))"
-    done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(collection), capture_output=True)
-    assert done.stdout == b"4\n", done.stderr
+    done = ran(program, given=pickle.dumps(collection))
+    assert done.stdout == "4\n", done.stderr
     assert collection.get(k=9) is not None
     again = pickle.loads(pickle.dumps(collection))
     assert again == collection and again.as_dict == collection.as_dict and again.path == collection.path
@@ -78,12 +76,12 @@ def test_what_cannot_travel_says_so(client, layout):
 
 
 def test_a_collection_in_memory_is_that_of_its_process():
-    with Client("memory://pickled") as client:
+    with Client("memory://pickled-collections") as client:
         collection = client.create_collection("c", ArraySchema([X], int, KEYS))
         assert pickle.loads(pickle.dumps(collection)) == collection
         program = "import pickle, sys; len(pickle.load(sys.stdin.buffer))"
-        done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(collection), capture_output=True)
-    assert Unsupported.__name__ in done.stderr.decode()
+        done = ran(program, given=pickle.dumps(collection))
+    assert Unsupported.__name__ in done.stderr
 
 
 def test_numpy_takes_the_cells(collection):

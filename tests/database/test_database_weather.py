@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,21 +52,33 @@ DOCUMENT = (
 )
 
 
-@pytest.fixture
-def weather(tmp_path: Path, layout: str):
-    """The example has run: its folder, and what it printed."""
-    program = EXAMPLE.replace("{layout}", "" if layout == "hyperslab" else ', layout="deker"')
-    command = [sys.executable, "-W", "error", "-c", program, f"file://{tmp_path}/data/store"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, subprocess.CompletedProcess[str]]]:
+    """The example has run, once for each layout: its folder, and what it printed."""
+
+    @cache
+    def run(layout: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        program = EXAMPLE.replace("{layout}", "" if layout == "hyperslab" else ', layout="deker"')
+        store = tmp_path_factory.mktemp(layout) / "data/store"
+        command = [sys.executable, "-W", "error", "-c", program, f"file://{store}"]
+        return store, subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    return run
 
 
 @pytest.fixture
-def collection(weather, tmp_path):
-    with Client(f"file://{tmp_path}/data/store") as client:
+def store(runs, layout: str) -> Path:
+    return runs(layout)[0]
+
+
+@pytest.fixture
+def collection(store):
+    with Client(f"file://{store}") as client:
         yield client.get_collection("weather")
 
 
-def test_r84_the_example_runs_and_prints_the_name(weather):
+def test_r84_the_example_runs_and_prints_the_name(runs, layout):
+    weather = runs(layout)[1]
     assert (weather.returncode, weather.stdout, weather.stderr) == (0, "weather\n", "")
 
 
@@ -84,8 +98,8 @@ def test_r83_what_it_imports_is_public():
     assert used | fixed == set(database.__all__)
 
 
-def test_r85_its_folder_is_there(weather, tmp_path):
-    assert (tmp_path / "data/store/collections/weather").is_dir()
+def test_r85_its_folder_is_there(store):
+    assert (store / "collections/weather").is_dir()
 
 
 def test_r86_an_array_is_a_day_of_weather(collection):
@@ -98,8 +112,8 @@ def test_r86_an_array_is_a_day_of_weather(collection):
     assert found[:, 52.0, 14.0, "humidity":].describe()["weather"] == ["humidity", "pressure", "wind_speed"]
 
 
-def test_r87_the_document_is_the_peers_to_the_byte(weather, tmp_path, layout):
-    folder = tmp_path / "data/store/collections/weather"
+def test_r87_the_document_is_the_peers_to_the_byte(store, layout):
+    folder = store / "collections/weather"
     assert len(DOCUMENT) == 825
     if layout == "deker":
         assert (folder / "weather.json").read_bytes() == DOCUMENT

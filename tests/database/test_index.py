@@ -170,9 +170,10 @@ def test_what_did_not_change_is_not_asked_for_again():
     assert shelf.asked == {"generations": 1, "list_part": 1, "records": 2}
 
 
-def test_a_range_costs_the_same_among_a_hundred_times_as_many():
+@pytest.mark.parametrize("many_more", [5, pytest.param(100, marks=pytest.mark.soak)])
+def test_a_range_costs_the_same_among_many_times_as_many(many_more):
     counts = []
-    for count in (1000, 20_000):
+    for count in (1000, 1000 * many_more):
         shelf = Shelf(SCHEMA, letters=2)
         shelf.create(many(count))
         index = AttributeIndex(shelf)
@@ -280,9 +281,10 @@ def test_a_part_without_a_stamp_of_its_own_is_listed_anew():
     assert len(asked(index, run=99, spot=())) == 1
 
 
-def test_threads_may_ask_at_once():
+@pytest.mark.parametrize("count", [1400, pytest.param(3000, marks=pytest.mark.soak)])
+def test_threads_may_ask_at_once(count):
     shelf = Shelf(SCHEMA, letters=2)
-    records = many(3000)
+    records = many(count)
     shelf.create(records[:1000])
     index = AttributeIndex(shelf)
     barrier = threading.Barrier(4)
@@ -296,11 +298,12 @@ def test_threads_may_ask_at_once():
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(ask, range(4)))
-    assert index.count() == 3000
+    assert index.count() == count
 
 
-def test_it_is_compact():
-    records = many(20_000)
+@pytest.mark.parametrize("count", [4_000, pytest.param(20_000, marks=pytest.mark.soak)])
+def test_it_is_compact(count):
+    records = many(count)
     shelf = Shelf(SCHEMA, letters=2)
     shelf.create(records)
     index = AttributeIndex(shelf)
@@ -311,4 +314,4 @@ def test_it_is_compact():
         taken = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert taken < 20_000 * 400, "ids and values are those of the records, which a real holding reads anew"
+    assert taken < count * 400, "ids and values are those of the records, which a real holding reads anew"

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]),
-}
+from programs import ran
+
 CHILD = """
 import os, sys
 import numpy as np
@@ -21,6 +16,7 @@ from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSc
 from power import Medium
 
 PLACE, COPY, LAYOUT = os.path.join(sys.argv[1], "x"), os.path.join(sys.argv[1], "copy"), sys.argv[2]
+STEP, calls = int(sys.argv[3]), 0
 KEY, X = [AttributeSchema("k", int, True)], [DimensionSchema("x", 4)]
 client = Client(PLACE)
 arrays = client.create_collection("arrays", ArraySchema(X, int, KEY, -1), layout=LAYOUT)
@@ -53,7 +49,14 @@ def check():
                         assert read in cells[name, k], (name, k, read, flushed_alone)
 
 
-medium.watch(check)
+def check_some():
+    global calls
+    calls += 1
+    if calls % STEP == 0:
+        check()
+
+
+medium.watch(check_some)
 tile = tiled.filter({"k": 1}).first()
 cells["tiled", 1] = [[1, 2, 3, 4], [-1, -1, 3, 4]]
 tile[:2].clear()
@@ -76,10 +79,13 @@ medium.look(check)
 """
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("layout", ["hyperslab", "deker"])
-def test_an_acknowledged_removal_survives_a_power_cut(layout: str) -> None:
-    """In memory where that can be: thousands of folders are made, and what a flush does is the model's to say."""
+def test_an_acknowledged_removal_survives_a_power_cut(layout: str, step: int) -> None:
+    """After every call, or every third, and after each removal.
+
+    In memory where that can be: thousands of folders are made, and what a flush does is the model's to say.
+    """
     with TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        command = [sys.executable, "-c", CHILD, folder, layout]
-        child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+        child = ran(CHILD, folder, layout, step)
     assert child.returncode == 0, child.stderr[-3000:]

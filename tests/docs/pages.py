@@ -23,7 +23,13 @@ from hyperslab.cli import main
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.M | re.S)
 _NO_RUN = re.compile(r"<!-- no-run: (?P<reason>[^>]*?) ?-->\s*\Z")
-_SHELL = re.compile(r"[|<>;&$`*?~(]")
+_OURS = re.compile(
+    r"""
+    (?P<words>hyperslab[ ](?:'[^']*'|[^|<>;&$`*?~('])*?)            # asks nothing of a shell outside of quotes
+    (?:[ ]\|\|[ ]test[ ]\$\?[ ]=[ ](?P<code>\d+)|[ ]>[ ](?P<file>[\w.]+))?  # but how it ends, or where it goes
+""",
+    re.VERBOSE,
+)
 _BARE_NO_RUN = re.compile(r"<!-- no-run:?\s*-->")
 
 
@@ -74,7 +80,8 @@ class Run:
                 self._shell(block.text, block)
             case "console":
                 for command, shown in sessions(block.text):
-                    printed = self._hyperslab(command, block) if is_ours(command) else self._shell(command, block)
+                    ours = _OURS.fullmatch(command)
+                    printed = self._hyperslab(ours, block) if ours else self._shell(command, block)
                     if shown.strip():
                         self._compare(printed, shown, block)
 
@@ -86,11 +93,14 @@ class Run:
         if block.output is not None:
             self._compare(printed.getvalue(), block.output, block)
 
-    def _hyperslab(self, command: str, block: Block) -> str:
+    def _hyperslab(self, command: re.Match[str], block: Block) -> str:
         """Run a command of ours in this process: most of the time of a page would go into starting new ones."""
-        words = shlex.split(command.replace("\\\n", " "))[1:]
+        words = shlex.split(command["words"].replace("\\\n", " "))[1:]
         answer = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"}).invoke(main, words, prog_name="hyperslab")
-        assert answer.exit_code == 0, f"{self.page}:{block.line}: {command}\n{answer.output}"
+        assert answer.exit_code == int(command["code"] or 0), f"{self.page}:{block.line}: {command[0]}\n{answer.output}"
+        if command["file"]:
+            (self.folder / command["file"]).write_text(answer.stdout, encoding="utf-8")
+            return ""
         return answer.stdout
 
     def _shell(self, command: str, block: Block) -> str:
@@ -110,11 +120,6 @@ class Run:
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         same = doctest.OutputChecker().check_output(shown, printed, flags)
         assert same, f"{self.page}:{block.line} shows\n{shown}\nbut it prints\n{printed}"
-
-
-def is_ours(command: str) -> bool:
-    """Whether a line is one command ``hyperslab`` and asks nothing of a shell."""
-    return command.startswith("hyperslab ") and not _SHELL.search(command)
 
 
 def sessions(text: str) -> Iterator[tuple[str, str]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from pages import ROOT, Run, blocks, sessions, unexplained
+
+from forked import workers
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DATABASE = "mongodb://localhost:27017/weather"
@@ -23,8 +26,10 @@ def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
         text = text.replace(DATABASE, f"{server.url}/{server.database()}")
     if "hyperslab_npy" in text:
         request.getfixturevalue("npy_folder")
-    for block in blocks(text):
-        run.block(block)
+    # Where one page has its workers as users have them that is enough: each takes seconds of the processor to begin.
+    with nullcontext() if page.name == "dask.md" or "LocalCluster" not in text else workers():
+        for block in blocks(text):
+            run.block(block)
 
 
 @each_page
@@ -77,7 +82,13 @@ def test_the_runner_itself(tmp_path: Path) -> None:
 
 def test_the_runner_sees_a_wrong_output_and_a_failing_command(tmp_path: Path) -> None:
     run = Run("page", tmp_path)
-    for wrong in ("```python\nprint(1)\n```\n```text\n2\n```", "```console\n$ echo 1\n2\n```", "```bash\nfalse\n```"):
+    for wrong in (
+        "```python\nprint(1)\n```\n```text\n2\n```",
+        "```console\n$ echo 1\n2\n```",
+        "```bash\nfalse\n```",
+        "```console\n$ hyperslab nonsense\n```",
+        "```console\n$ hyperslab --help || test $? = 1\n```",
+    ):
         with pytest.raises(AssertionError):
             run.block(next(blocks(wrong)))
     with pytest.raises(ZeroDivisionError):

@@ -128,7 +128,7 @@ def large(root: Path, format: str) -> int:
 
 
 @MEASURES
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ["zarr2", pytest.param("zarr3", marks=pytest.mark.soak)])
 def test_a_tree_of_a_hundred_thousand_arrays_opens(tmp_path: Path, format: str) -> None:
     """In memory for its document, and for the names in it."""
     size = large(tmp_path / "x.zarr", format)

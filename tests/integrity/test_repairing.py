@@ -7,7 +7,6 @@ import pickle
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -37,6 +36,7 @@ from hyperslab.integrity.views import RepairState
 from hyperslab.model.spec import Codec
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore
+from programs import ran
 
 
 def planned(place: Path) -> list[Any]:
@@ -435,7 +435,8 @@ def test_killed_at_any_moment_a_repair_can_be_run_again(layout: str, tmp_path: P
         data = Dataset(sound(tmp_path / str(number), layout), layout)
         for name in [names[0], *names[2:], names[1]]:
             CASES[name].plant(data)
-        answer = subprocess.run([sys.executable, "-c", program, str(data.root), str(number)], timeout=60)
+        answer = ran(program, data.root, number)
+        assert answer.returncode in (0, -signal.SIGKILL), answer.stderr
         hs.repair(data.root, dry_run=False)
         assert not hs.check(data.root, deep=True)
         expected = CELLS["t2m"].copy()

@@ -76,10 +76,11 @@ def chaotic(rng: Random, size: int) -> np.ndarray:
     [ascending, descending, whole, unsorted, repeated, repeated_descending, chaotic],
     ids=lambda kind: kind.__name__,
 )
-def test_numbers(kind: Callable[[Random, int], np.ndarray]) -> None:
+@pytest.mark.parametrize("rounds", [25, pytest.param(800, marks=pytest.mark.soak)])
+def test_numbers(kind: Callable[[Random, int], np.ndarray], rounds: int) -> None:
     rng = np.random.default_rng(11)
     found = 0
-    for _ in range(80):
+    for _ in range(rounds):
         values = kind(rng, int(rng.integers(1, 9)))
         index = Coordinate(values)
 
@@ -94,7 +95,7 @@ def test_numbers(kind: Callable[[Random, int], np.ndarray]) -> None:
         for item in (label(), [label(), label()]):
             found += check(index, values, item, method="nearest")
             found += check(index, values, item, method="nearest", tolerance=0.75)
-    assert found > 100
+    assert found > rounds
 
 
 def slices_of(label: Draw, step: int) -> list[slice]:
@@ -104,10 +105,11 @@ def slices_of(label: Draw, step: int) -> list[slice]:
 @pytest.mark.covering
 @pytest.mark.parametrize("freq", ["D", "6h", "MS", "h", "s", "YS"])
 @pytest.mark.parametrize("stored", ["ns", "s", "scale", "days", "float32 hours"])
-def test_times(freq: str, stored: str) -> None:
+@pytest.mark.parametrize("rounds", [6, pytest.param(120, marks=pytest.mark.soak)])
+def test_times(freq: str, stored: str, rounds: int) -> None:
     rng = np.random.default_rng(5)
     found = 0
-    for _ in range(12):
+    for _ in range(rounds):
         times = pd.date_range(f"2012-11-{rng.integers(1, 28):02d}", periods=int(rng.integers(2, 50)), freq=freq)
         if stored != "scale" and rng.random() < 0.3:
             times = times[np.sort(rng.choice(len(times), (len(times) + 1) // 2, replace=False))]
@@ -120,7 +122,7 @@ def test_times(freq: str, stored: str) -> None:
         for item in (label(), [label()]):
             found += check(index, times.values, item, method="nearest")
             found += check(index, times.values, item, method="nearest", tolerance=np.timedelta64(7, "h"))
-    assert found > 40 or time_index(times, stored) is None
+    assert found > 3 * rounds or time_index(times, stored) is None
 
 
 def time_index(times: pd.DatetimeIndex, stored: str) -> Index | None:

@@ -16,7 +16,7 @@ from hypothesis.strategies import DataObject, data, integers, lists, tuples
 import hyperslab as hs
 from hyperslab.errors import Conflict, CorruptChunk, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores import DirectoryStore
-from hyperslab.stores.base import Scratch
+from hyperslab.stores.base import Scratch, Store
 from hyperslab.stores.location import Location
 from hyperslab.stores.object import ObjectStore
 from hyperslab.stores.ranges import span
@@ -66,6 +66,19 @@ class TestObjectStore(StoreTests):
         assert len(seen) == 50
         assert store.stamp("a") is None
 
+    @pytest.mark.soak
+    def test_touch(self, store: Store) -> None:
+        super().test_touch(store)
+
+    def test_a_few_touches(self, store: Store) -> None:
+        """Each takes two requests, of which the suite for all stores makes ten thousand."""
+        seen = set()
+        for number in range(50):
+            store.touch("a/b", durable=number % 10 == 0)
+            seen.add(store.stamp("a/b"))
+        assert None not in seen and len(seen) == 50
+        assert len(store.get("a/b") or b"") < 50
+
 
 class TestWholeBucket(TestObjectStore):
     """A bucket without a prefix."""
@@ -73,6 +86,12 @@ class TestWholeBucket(TestObjectStore):
     @pytest.fixture
     def store(self, s3: S3) -> ObjectStore:
         return new_store(s3, "")
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize("durable", [False, True])
+    def test_put_many(self, store: Store, durable: bool) -> None:
+        """Eight hundred requests."""
+        super().test_put_many(store, durable)
 
 
 def test_machine(s3: S3) -> None:

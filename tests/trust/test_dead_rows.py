@@ -22,6 +22,7 @@ import hyperslab as hs
 from dying import killed_at
 
 folder, options, array_options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+STEP = int(sys.argv[5])
 is_collection = options["format"] == "collections"
 NAME = array_options.pop("name", "v")
 SOUND, URL = os.path.join(folder, "sound", "x"), os.path.join(folder, "now", "x")
@@ -65,9 +66,9 @@ else:
         root.create_array(NAME, data=ROWS[:4], fill_value=-1, **array_options)
 deaths = {}
 for DEAD, after in json.loads(sys.argv[4]):
-    number = 0
+    number = 1 - STEP
     while True:
-        number += 1
+        number += STEP
         fresh()
         died = killed_at(number, lambda: root_of("r+"), dying_append)
         if not died:
@@ -115,13 +116,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 ALL = [(dead, after) for dead in (1, 7) for after in ("resize", "append", "long append")]
-SOAK = [pytest.param(name, ALL, marks=pytest.mark.soak) for name in CASES]
+SOAK = [pytest.param(name, ALL, 1, marks=pytest.mark.soak) for name in CASES]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
-@pytest.mark.parametrize(("name", "ways"), [("tiles", [(7, "resize")]), *SOAK])
-def test_rows_of_a_killed_append_are_never_data(name: str, ways: list[tuple[int, str]], tmp_path: Path) -> None:
-    done = ran(DRIVER, tmp_path, *map(json.dumps, (*CASES[name], ways)))
+@pytest.mark.parametrize(("name", "ways", "step"), [("tiles", [(7, "resize")], 3), *SOAK])
+def test_rows_of_a_killed_append_are_never_data(
+    name: str, ways: list[tuple[int, str]], step: int, tmp_path: Path
+) -> None:
+    done = ran(DRIVER, tmp_path, *map(json.dumps, (*CASES[name], ways, step)))
     assert done.returncode == 0, done.stderr[-3000:]
     deaths = json.loads(done.stdout)
     assert len(deaths) == len(ways) and all(count >= 1 for count in deaths.values()), deaths

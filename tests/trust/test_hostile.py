@@ -72,7 +72,7 @@ def outcome_faults(outcome: dict[str, Any], expected: list[str | None]) -> list[
 
 
 @linux
-@pytest.mark.parametrize("share", [20, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [60, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_hostile(tmp_path: Path, cause: str, share: int) -> None:
     done = ran(HERE / "corpus.py", cause, tmp_path / "cases", share)

@@ -240,7 +240,7 @@ print(json.dumps(report))
     ("name", "sharded"),
     [("zarr2", "plain"), pytest.param("zarr3", "plain", marks=pytest.mark.soak), ("zarr3", "sharded")],
 )
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_call_may_be_the_last(tmp_path: Path, name: str, sharded: str, step: int) -> None:
     done = ran(DRIVER, tmp_path, name, sharded, step)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -17,7 +17,7 @@ import pytest
 import hyperslab as hs
 from programs import ran
 
-KILLS = 30
+KILLS = 12
 
 DRIVER = """
 import json, mmap, os, random, signal, struct, sys, time
@@ -123,7 +123,7 @@ print(json.dumps(report))
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the children are forked")
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(300, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("name", "chunks", "shards"), [
     ("zarr2", (32, 512), None),
     ("zarr3", (32, 512), None),

@@ -19,7 +19,7 @@ import hyperslab as hs
 from hyperslab.stores.keys import temporary_name
 from programs import ran
 
-SUITE = [pytest.param(12, id="few"), pytest.param(60, id="many", marks=pytest.mark.soak)]
+SUITE = [pytest.param(6, id="few"), pytest.param(60, id="many", marks=pytest.mark.soak)]
 NAMES = ["a.nc", "a.blp", "a.b2nd", "a.zarr", "a.zarr.zip", "a.blaze", "b.blp"]
 OPTIONS: dict[str, dict[str, Any]] = {"a.zarr": {"format": "zarr3"}, "b.blp": {"checksum": "none"}}
 

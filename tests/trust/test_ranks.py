@@ -74,7 +74,7 @@ def ours(step: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", ["zarr2", "zarr3", "shards", "nczarr", "draft", "hdmf2", "hdmf3", "blaze", "bcolz"])
 def test_a_list_of_another_rank(tmp_path: Path, family: str, share: int) -> None:
     dataset = FAMILIES[family]
@@ -87,6 +87,8 @@ def test_a_list_of_another_rank(tmp_path: Path, family: str, share: int) -> None
         except ValueError:
             continue
         for number, ways in enumerate(changes_of(document)):
+            if number % share:
+                continue
             for longer in (True, False) if share == 1 else (number % 2 == 0 and len(ways) == 1,):
                 work = tmp_path / sound.name
                 shutil.rmtree(work, ignore_errors=True)

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+from programs import ran
+
 CHILD = """
 import os, sys
 import numpy as np
@@ -129,6 +127,5 @@ SHORT |= {case for case in CASES if case[1] in ("delete", "clear")}
     ],
 )
 def test_what_was_removed_stays_removed(tmp_path: Path, layout: str, how: str, looks: str) -> None:
-    command = [sys.executable, "-c", CHILD, str(tmp_path), layout, how, looks]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+    child = ran(CHILD, tmp_path, layout, how, looks)
     assert child.returncode == 0, child.stderr[-3000:]

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -13,10 +14,19 @@ os.environ.setdefault("PYNWB_NO_CACHE_DIR", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-@pytest.fixture(params=["v2", "v3"])
+@pytest.fixture
 def profile(request: pytest.FixtureRequest) -> str:
-    """Both profiles."""
+    """Both profiles; tests that do not ask for both take turns with them in the suite."""
     return str(request.param)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    lists = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "profile" in metafunc.fixturenames and not any("profile" in names for names in lists):
+        turn = crc32(metafunc.definition.originalname.encode()) % 2
+        marks = [pytest.mark.soak if number == turn else () for number in range(2)]
+        cases = [pytest.param(name, marks=mark) for name, mark in zip(("v2", "v3"), marks, strict=True)]
+        metafunc.parametrize("profile", cases, indirect=True)
 
 
 @pytest.fixture(scope="session")

@@ -78,20 +78,19 @@ def test_a_closed_file_is_opened_again(written: Path) -> None:
     io.close()
 
 
-def test_namespaces_of_the_file(written: Path) -> None:
-    for how in ("path", "file", "io", "opened"):
-        catalog = NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
-        with HyperslabIO(written) as io:
-            found = {
-                "path": lambda catalog=catalog: HyperslabIO.load_namespaces(catalog, written),
-                "file": lambda catalog=catalog, io=io: io.load_namespaces(catalog, file=io._file),
-                "io": lambda catalog=catalog, io=io: HyperslabIO.load_namespaces(catalog, io=io),
-                "opened": lambda catalog=catalog, io=io: io.load_namespaces_io(
-                    catalog, namespaces=["core", "hdmf-common"]
-                ),
-            }[how]()
-        assert {"core", "hdmf-common"} <= set(found)
-        assert catalog.get_namespace("core").get_spec("TimeSeries").doc.startswith("General purpose time series")
+@pytest.mark.covering
+@pytest.mark.parametrize("how", ["path", "file", "io", "opened"])
+def test_namespaces_of_the_file(written: Path, how: str) -> None:
+    catalog = NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
+    with HyperslabIO(written) as io:
+        found = {
+            "path": lambda: HyperslabIO.load_namespaces(catalog, written),
+            "file": lambda: io.load_namespaces(catalog, file=io._file),
+            "io": lambda: HyperslabIO.load_namespaces(catalog, io=io),
+            "opened": lambda: io.load_namespaces_io(catalog, namespaces=["core", "hdmf-common"]),
+        }[how]()
+    assert {"core", "hdmf-common"} <= set(found)
+    assert catalog.get_namespace("core").get_spec("TimeSeries").doc.startswith("General purpose time series")
 
 
 def test_without_cached_schemas(tmp_path: Path, profile: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from pynwb import NWBHDF5IO, NWBFile, validate
 from hyperslab.hdmf import HyperslabIO
 
 COPY = {"link_data": False}
+in_both_profiles = pytest.mark.parametrize("profile", ["v2", "v3"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with NWBHDF5IO(path, "w") as io:
         io.write(rich_file())
     return path
+
+
+@pytest.fixture(scope="module")
+def wanted(original: Path) -> Any:
+    """What it holds."""
+    with NWBHDF5IO(original, "r") as io:
+        return tree_of(io.read_builder())
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +49,10 @@ def exported(exports: dict[str, Path], profile: str) -> Path:
     return exports[profile]
 
 
-def test_from_hdf5_and_back(original: Path, exported: Path, tmp_path: Path) -> None:
+@in_both_profiles
+def test_from_hdf5_and_back(wanted: Any, exported: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.nwb"
-    with NWBHDF5IO(original, "r") as source, HyperslabIO(exported) as io:
-        wanted = tree_of(source.read_builder())
+    with HyperslabIO(exported) as io:
         assert tree_of(io.read_builder()) == wanted
     with HyperslabIO(exported) as source, NWBHDF5IO(back, "w") as io:
         io.export(source, write_args=dict(COPY))
@@ -52,26 +61,25 @@ def test_from_hdf5_and_back(original: Path, exported: Path, tmp_path: Path) -> N
         assert tree_of(io.read_builder()) == wanted
 
 
+@in_both_profiles
 def test_ours_is_valid(exported: Path) -> None:
     with HyperslabIO(exported) as io:
         assert validate(io=io) == []
 
 
-def test_the_same_without_containers(original: Path, tmp_path: Path, profile: str) -> None:
+def test_the_same_without_containers(original: Path, wanted: Any, tmp_path: Path, profile: str) -> None:
     """Builders that were read are written as they are."""
     path = tmp_path / "builders.nwb.zarr"
     with NWBHDF5IO(original, "r") as source, HyperslabIO(path, "w", profile=profile) as io:
         io.export(source)
-        wanted = tree_of(source.read_builder())
     with HyperslabIO(path) as io:
         assert tree_of(io.read_builder()) == wanted
 
 
-def test_from_ours_to_ours(exported: Path, tmp_path: Path, profile: str) -> None:
+def test_from_ours_to_ours(exported: Path, wanted: Any, tmp_path: Path, profile: str) -> None:
     other = tmp_path / "other.nwb.zarr"
     with HyperslabIO(exported) as source, HyperslabIO(other, "w", profile="v2" if profile == "v3" else "v3") as io:
         io.export(source, write_args=dict(COPY))
-        wanted = tree_of(source.read_builder())
     with HyperslabIO(other) as io:
         assert tree_of(io.read_builder()) == wanted
         assert validate(io=io) == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ import hyperslab as hs
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.b2nd import FORMAT, document
 from hyperslab.stores.location import Location, Probe
+from programs import ran
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "b2nd"
 OPENER = """
@@ -39,25 +38,25 @@ def outcomes(folder: Path, variants: list[bytes]) -> list[str]:
     paths = [folder / f"{number}.b2nd" for number in range(len(variants))]
     for path, raw in zip(paths, variants, strict=True):
         path.write_bytes(raw)
-    done = subprocess.run(
-        [sys.executable, "-c", OPENER], input="\n".join(map(str, paths)), capture_output=True, text=True, check=False
-    )
+    done = ran(OPENER, given="\n".join(map(str, paths)).encode())
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return done.stdout.split()
 
 
 @pytest.mark.parametrize("name", ["f4_2d", "struct", "full_special"])
-def test_every_truncation_is_an_error_of_ours(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("count", [30, pytest.param(150, marks=pytest.mark.soak)])
+def test_every_truncation_is_an_error_of_ours(tmp_path: Path, name: str, count: int) -> None:
     raw = (GOLDEN / f"{name}.b2nd").read_bytes()
-    cuts = range(0, len(raw), max(1, len(raw) // 150))
+    cuts = range(0, len(raw), max(1, len(raw) // count))
     assert set(outcomes(tmp_path, [raw[:cut] for cut in cuts])) == {"FormatError"}
 
 
 @pytest.mark.parametrize("name", ["f4_2d", "struct", "full_special"])
-def test_changed_bytes_never_end_the_process(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.soak)])
+def test_changed_bytes_never_end_the_process(tmp_path: Path, name: str, count: int) -> None:
     raw, rng = (GOLDEN / f"{name}.b2nd").read_bytes(), random.Random(1)
     variants = []
-    for _ in range(200):
+    for _ in range(count):
         changed = bytearray(raw)
         changed[rng.randrange(len(raw))] = rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])
         variants.append(bytes(changed))

@@ -21,6 +21,7 @@ from hypothesis.strategies import booleans, data, integers, lists, sampled_from
 from spec_reader import read
 
 import hyperslab as hs
+from examples import at_most
 
 NESTED = np.dtype([("a", "<i2"), ("b", [("c", "<f4", (2,)), ("d", "S3")])])
 _MOST = 60
@@ -156,6 +157,4 @@ class BcolzDirectory(Directory):
 
 @pytest.mark.parametrize("machine", [Directory, BcolzDirectory])
 def test_machine(machine: type) -> None:
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=min(settings.default.max_examples, 40), stateful_step_count=25)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=at_most(12, 40), stateful_step_count=25))

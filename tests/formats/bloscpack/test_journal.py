@@ -116,10 +116,13 @@ def test_a_failure_at_any_call_leaves_the_old_bytes(
 
 @FORKS
 @CASES
-def test_killed_before_any_call(path: Path, changes: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    number, states = 0, []
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
+def test_killed_before_any_call(
+    path: Path, changes: Any, size: int, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, states = 1 - step, []
     while True:
-        number += 1
+        number += step
         path.write_bytes(OLD)
         if not killed_at(number, lambda: patch(path, changes, size), monkeypatch):
             break

@@ -16,26 +16,20 @@ from numpy.testing import assert_array_equal
 
 import hyperslab as hs
 from hyperslab.errors import Conflict
-from programs import Program
+from programs import Program, ran
 
 HERE = Path(__file__).parent
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 
 
 def run(program: str, *arguments: Any) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(HERE / program), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
+    done = ran(HERE / program, *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
 @FORKS
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_call_may_be_the_last(tmp_path: Path, step: int) -> None:
     counts = run("killed.py", "calls", tmp_path, step)
     print(counts)
@@ -44,7 +38,7 @@ def test_each_call_may_be_the_last(tmp_path: Path, step: int) -> None:
 
 
 @FORKS
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_call_may_fail(tmp_path: Path, step: int) -> None:
     counts = run("killed.py", "fail", tmp_path, step)
     assert len(counts) == 11

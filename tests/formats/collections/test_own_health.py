@@ -130,7 +130,7 @@ def test_arrays_that_are_being_made(holding: OwnCollectionStore) -> None:
 
 def test_repairs_beside_a_creation_of_many_arrays(tmp_path: Path) -> None:
     holding = made(Location.of(tmp_path))
-    wanted = [record(number) for number in range(1500)]
+    wanted = [record(number) for number in range(400)]
     with ThreadPoolExecutor(1) as pool:
         made_all = pool.submit(holding.create, wanted)
         while not made_all.done():

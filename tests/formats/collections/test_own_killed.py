@@ -90,7 +90,7 @@ from hyperslab.model.schemas import AttributeSchema, Record
 from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores.location import Location
 
-folder, name = sys.argv[2], sys.argv[3]
+folder, name, step = sys.argv[2], sys.argv[3], int(sys.argv[4])
 SOUND, PLACE = os.path.join(folder, "sound"), os.path.join(folder, "x")
 OLD = [record(number, note="old") for number in range(3)]
 NEW = [record(number) for number in range(10, 13)]
@@ -158,9 +158,9 @@ def is_there(holding, id):
 change = globals()[name]
 sound = made(Location.of(SOUND))
 sound.create(OLD)
-number, left = 0, set()
+number, left = 1 - step, set()
 while True:
-    number += 1
+    number += step
     shutil.rmtree(PLACE, ignore_errors=True)
     shutil.copytree(SOUND, PLACE)
     holding = opened(Location.of(PLACE))
@@ -191,10 +191,11 @@ print(json.dumps({"steps": number, "left": sorted(left)}))
 '''
 
 
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ["create", "create_many", "update", "remove", "clear"])
-def test_killed_between_any_two_steps(tmp_path: Path, name: str) -> None:
+def test_killed_between_any_two_steps(tmp_path: Path, name: str, step: int) -> None:
     """Each array is there or not, old or new; nothing hides from an index; the rest is told and taken away."""
-    done = ran(KILLED, HERE, tmp_path, name)
+    done = ran(KILLED, HERE, tmp_path, name, step)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["steps"] > 5

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+from programs import ran
+
 CHILD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -53,6 +51,5 @@ assert {(alone, count, count) for alone in (True, False) for count in (0, COUNT,
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_acknowledged_creation_survives_a_power_cut(tmp_path: Path, count: int) -> None:
     """At any time a key entry leads to a whole document in a part that is listed."""
-    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(tmp_path), str(count)]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+    child = ran(CHILD, Path(__file__).parent, tmp_path, count)
     assert child.returncode == 0, child.stderr[-3000:]

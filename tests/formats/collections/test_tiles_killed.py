@@ -135,7 +135,7 @@ def run(code: str, *arguments: Any) -> Program:
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the children are forked")
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("durable", ["durable", "not durable"])
 def test_each_call_may_be_the_last(tmp_path: Path, durable: str, step: int) -> None:
     """Old or new for whoever reads, a writer waits for nobody, and its write leaves nothing aside."""

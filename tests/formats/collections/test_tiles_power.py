@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+from programs import ran
+
 CHILD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -72,7 +70,6 @@ def test_a_power_cut_after_any_call(tmp_path: Path) -> None:
     """Old or new at any time; what was acknowledged is there, also when one of the tiles is written again."""
     tests = str(Path(__file__).parents[1])
     for change in ("whole", "cleared"):
-        command = [sys.executable, "-c", CHILD, tests, str(tmp_path / change), change]
         (tmp_path / change).mkdir()
-        child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+        child = ran(CHILD, tests, tmp_path / change, change)
         assert child.returncode == 0, child.stderr[-3000:]

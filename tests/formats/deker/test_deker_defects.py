@@ -79,10 +79,10 @@ def test_2_a_killed_update_leaves_the_old_or_the_new_record(tmp_path: Path, tile
     id = new(holding, {"dt": START} if tiled else {"k": 1}, {"note": "0"})
     other = new(holding, {"dt": START + timedelta(1)} if tiled else {"k": 2})
     last = 0
-    for turn in range(6):
+    for turn in range(3):
         child = Program(_UPDATES, tmp_path, id)
         child.stdout.readline()
-        time.sleep(0.02 * turn)
+        time.sleep(0.03 * turn)
         child.kill()
         child.communicate()
         note = holding.record(id).custom["note"]
@@ -106,10 +106,10 @@ written_forever(Path(sys.argv[1]), sys.argv[2])
 def test_3_a_killed_writer_keeps_nobody_from_reading_or_writing(tmp_path: Path, tiled: bool) -> None:
     holding = make(tmp_path, TILED) if tiled else make(tmp_path)
     id = new(holding, {"dt": START} if tiled else {"k": 1})
-    for turn in range(6):
+    for turn in range(3):
         child = Program(_WRITES, tmp_path, id)
         child.stdout.readline()
-        time.sleep(0.02 * turn)
+        time.sleep(0.03 * turn)
         child.kill()
         child.communicate()
         found = read(reopen(tmp_path), id)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
 import json
 import pickle
 import random
@@ -13,6 +14,7 @@ import resource
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ POISONED = {
     "evil_spec": "specifications/core/2.0.0/namespace",
     "evil_link_escape": "",
 }
+TARGETS: list[dict[str, Any]] = [{"format": "zarr3"}, {"format": "hdmf", "profile": "v3"}, {"format": "hdmf"}]
 PEERS = """
 import builtins
 class ZarrReference(dict):
@@ -42,6 +45,8 @@ class ZarrReference(dict):
     def __setstate__(self, state): builtins.HDMF_PWNED = "state"
 """
 LONGEST = 20
+_ARENAS = -8
+"""M_ARENA_MAX of glibc's mallopt."""
 wrong: list[str] = []
 raised: dict[str, list[str]] = {}
 
@@ -109,12 +114,12 @@ def looked_at(place: Path, said: str) -> None:
 # -- causes -----------------------------------------------------------------------------------------------------------
 
 
-def stores(source: Path, folder: Path) -> None:
-    """Each store through each entry point."""
+def stores(source: Path, folder: Path, targets: int) -> None:
+    """Each store through each entry point, and into so many formats."""
     sound = read(source / "hz060_builders_pickle.zarr", "sound")
     if len(sound) < 40 or None in sound.values():
         wrong.append(f"the sound store is not read: {sorted(sound)}")
-    for name, poison in POISONED.items():
+    for turn, (name, poison) in enumerate(POISONED.items()):
         place = folder / f"{name}.zarr"
         shutil.copytree(source / place.name, place)
         before = {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
@@ -129,11 +134,10 @@ def stores(source: Path, folder: Path) -> None:
         looked_at(place, name)
         if before != {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}:
             wrong.append(f"{name}: it was changed")
-        for number, options in enumerate(
-            ({"format": "zarr3"}, {"format": "hdmf", "profile": "v3"}, {"format": "hdmf"})
-        ):
-            target = folder / f"{name}-{number}.zarr"
-            tried(f"{name} convert", lambda t=target, o=options, p=place: hs.convert(p, t, **o))
+        for number, options in enumerate(TARGETS):
+            if (number - turn) % len(TARGETS) < targets:
+                target = folder / f"{name}-{number}.zarr"
+                tried(f"{name} convert", lambda t=target, o=options, p=place: hs.convert(p, t, **o))
         tried(f"{name} mend", lambda p=place: list(hs.repair(p, dry_run=False, drop_links=True)))
         tried(f"{name} mended", lambda p=place: hs.check(p, deep=True))
 
@@ -272,7 +276,7 @@ def pickles(source: Path, folder: Path) -> None:
 
 
 def main(cause: str, source: Path, folder: Path, share: str = "") -> None:
-    """The cases of one cause, or a part of them: one of every ``share``."""
+    """The cases of one cause, or a part of them: one of every ``share``, or as many targets."""
     fake = folder / "fake" / "hdmf_zarr"
     fake.mkdir(parents=True)
     (fake / "__init__.py").write_text("from . import utils")
@@ -282,6 +286,10 @@ def main(cause: str, source: Path, folder: Path, share: str = "") -> None:
 
     assert hdmf_zarr.utils.ZarrReference
     sys.addaudithook(no_pickles)
+    # What is limited is room of addresses, of which each thread's arena takes 64 MiB and its stack 8: with as many as
+    # there may be under load no thread could start any more.
+    ctypes.CDLL(None).mallopt(_ARENAS, 2)
+    threading.stack_size(1 << 20)
     with open("/proc/self/statm") as statm:
         mapped = int(statm.read().split()[0]) * resource.getpagesize() + (1 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (mapped, mapped))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from servers.mongo import Mongo
 
 PROCESSES = 6
-FEW = [pytest.param(4, id="few"), pytest.param(50, id="many", marks=pytest.mark.soak)]
+FEW = [pytest.param(2, id="few"), pytest.param(50, id="many", marks=pytest.mark.soak)]
 PROGRAM = """
 import json, sys
 import numpy as np

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from servers.mongo import Mongo
 
-STEPS = 12
+STEPS = 8
 NAME = "o"
 SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(4, 330))]
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from examples import at_most
 from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenString, describe, numpy_dtype
 from hyperslab.testing.samples import cells, same_cells
 
@@ -46,7 +47,7 @@ def different(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("dialect", "dtype"), CASES, ids=lambda value: value if isinstance(value, str) else describe(value)
 )
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=at_most(4, 8), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(key=st.tuples(*map(hyperslab, SHAPE)), other=st.tuples(*map(hyperslab, SHAPE)))
 def test_as_numpy(tmp_path: Path, dialect: str, dtype: DataType, key: Any, other: Any) -> None:
     """What is read and written is what NumPy reads and writes."""

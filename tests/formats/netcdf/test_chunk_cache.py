@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from programs import ran
 
 CHILD = """
 import sys
@@ -41,9 +41,9 @@ with hs.create(sys.argv[1], cache_bytes=int(sys.argv[2])) as root:
 @pytest.mark.parametrize("cache", [0, 32 << 20])
 def test_what_the_library_keeps_of_chunks_is_bounded(tmp_path: Path, cache: int) -> None:
     """Of 128 MiB in 8 variables no more than the cache has room for, and 16 MiB."""
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "a.nc"), str(cache)]
-    kept = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert kept <= cache + (16 << 20)
+    done = ran(CHILD, tmp_path / "a.nc", cache)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= cache + (16 << 20)
 
 
 def test_a_variable_that_is_called_like_a_dimension_gets_its_own_cells(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ What may bring the library down runs in another process with a limit on its memo
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, NotFound
 from hyperslab.formats.netcdf import FORMAT, classic
 from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.stores.location import Location, Probe
+from programs import ran
 
 OPENER = """
 import resource, sys, warnings
@@ -60,14 +59,7 @@ def open_in_another_process(paths: list[Path], limit: int = 2 << 30) -> list[str
     """What became of each file: ``fine``, the name of our error, or ``died`` where the library ended its process."""
     outcome: list[str] = []
     while len(outcome) < len(paths):
-        done = subprocess.run(
-            [sys.executable, "-c", OPENER, str(limit)],
-            input="\n".join(map(str, paths[len(outcome) :])),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = ran(OPENER, limit, given="\n".join(map(str, paths[len(outcome) :])).encode())
         outcome += done.stdout.split()
         if done.returncode < 0 and len(outcome) < len(paths):
             outcome.append("died")
@@ -311,7 +303,7 @@ def test_a_chunk_shorter_than_its_checksum_ends_no_process(tmp_path: Path, name:
     at = data.rindex(key, 0, data.index(struct.pack("<Q", info.byte_offset)))
     path.write_bytes(data[:at] + struct.pack("<I", length) + data[at + 4 :])
     assert open_in_another_process([path]) == ["CorruptChunk"]
-    done = subprocess.run([sys.executable, "-c", EDITOR, name, path], capture_output=True, text=True)
+    done = ran(EDITOR, name, path)
     kept = ["numbers", "rows", "sound"]
     kept.remove(name)
     where = (str(path), name)

@@ -16,6 +16,7 @@ import xarray as xr
 import hyperslab as hs
 from cdl.compiling import NEEDS_NCGEN, compiled, ncdump
 from hyperslab.errors import FormatError, Invalid, Unsupported
+from programs import COMMAND, ran
 
 
 def classic(path: Path, names: list[str]) -> Path:
@@ -109,7 +110,7 @@ def test_three_dimensions_of_one_name_are_told_apart(tmp_path: Path) -> None:
         assert root["g/h/s"][:, 0].tolist() == ["a", "d", "g", "j"]
         assert [root[group].dims["dim"].size for group in ("g", "g/h")] == [2, 3]
     assert not hs.check(made, deep=True)
-    dumped = subprocess.run([sys.executable, "-m", "hyperslab", "dump", str(made)], capture_output=True, text=True)
+    dumped = ran(COMMAND, "dump", made)
     (tmp_path / "b.cdl").write_text(dumped.stdout)
     assert ncdump(compiled(tmp_path / "b.cdl", tmp_path / "b.nc")) == ncdump(made)
     for suffix in (".nc", ".zarr"):
@@ -150,7 +151,7 @@ def test_what_the_library_opens_no_file_with_is_read_through_h5py(
         assert root["h/v" if "h" in root else "v"][...].tobytes() == np.array(cells, "i4").tobytes()
     assert not hs.check(made, deep=True)
     assert len(hs.convert(made, tmp_path / "a.zarr", allow_loss=True, verify=True).losses) == ("types" in cdl)
-    dumped = subprocess.run([sys.executable, "-m", "hyperslab", "dump", str(made)], capture_output=True, text=True)
+    dumped = ran(COMMAND, "dump", made)
     (tmp_path / "b.cdl").write_text(dumped.stdout)
     assert not hs.diff(made, compiled(tmp_path / "b.cdl", tmp_path / "b.nc"))
     with pytest.raises(Unsupported, match=said):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 import hyperslab as hs
 from cdl.compiling import NEEDS_NCGEN, compiled, ncdump
 from hyperslab.errors import Unsupported
+from programs import COMMAND, ran
 
 ROWS = """netcdf rows {
 types:
@@ -155,7 +155,7 @@ def test_all_that_is_shown_is_kept(tmp_path: Path, how: str) -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "hyperslab", *arguments], capture_output=True, text=True, check=False)
+    return ran(COMMAND, *arguments)
 
 
 @NEEDS_NCGEN
