@@ -140,10 +140,11 @@ def test_what_was_fetched_is_let_go(store: Any, monkeypatch: pytest.MonkeyPatch)
             made.append(self)
 
     monkeypatch.setattr(execute, "_SharedFetch", Seen)
+    threads = threading.active_count()  # other tests of this process leave pools
     array = hs.open_array(store, path="a", cache_bytes=0, workers=3)
     np.testing.assert_array_equal(array[...], CELLS)
     assert [each._fetched for each in made] == [None, None]
-    assert threading.active_count() < 50
+    assert threading.active_count() - threads < 20
 
 
 def test_a_damaged_shard_names_its_key(store: Any) -> None:

@@ -24,7 +24,7 @@ from planting import CASES, CELLS, LAYOUTS, Dataset, sound
 import hyperslab as hs
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.reference_pickle import pickled
-from hyperslab.codecs.sharding import ShardIndex
+from hyperslab.codecs.registry import shard_index
 from hyperslab.errors import Conflict, ReadOnly, StorageError
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import Zarr3
@@ -491,7 +491,7 @@ def test_a_pickle_that_would_run_something_is_taken_out_of_its_shard_also_under_
     chain = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
     sound_one = pickled([["a", "b"]], np.dtype(object), (2,))
     parts = [data + crc32c(data).to_bytes(4, "little") for data in (sound_one, pickle.dumps(_Runs()))]
-    (place / "s/c/0").write_bytes(ShardIndex.of((2,), chain, "end").join(parts))
+    (place / "s/c/0").write_bytes(shard_index((2,), chain, "end").join(parts))
     assert [problem.kind for problem in hs.check(place, deep=True)] == ["unsafe-pickle"]
     assert [mend.done for mend in hs.repair(place, dry_run=False) if isinstance(mend, Mend)] == [True]
     assert not hs.check(place, deep=True)

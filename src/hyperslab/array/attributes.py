@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from hyperslab.array import references
-from hyperslab.array.missing import require_fill_value
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Reader
@@ -70,8 +69,6 @@ class Attributes(MutableMapping[str, Any]):
             spec = self._spec(writer)
             attrs = {name: value for name, value in spec.attrs.items() if name not in gone}
             attrs |= references.attrs_from(self._session, new)
-            if spec.is_array:
-                require_fill_value(new, spec.dtype)
             writer.put(self._path, spec.evolve(attrs=attrs))
 
     def __repr__(self) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 
 from hyperslab.array import references
 from hyperslab.array.coerce import as_given
-from hyperslab.array.missing import require_fill_value
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.sparse_io import is_sparse
 from hyperslab.chunks.auto import auto_shards
@@ -126,7 +125,7 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
         layout=layout if wish.checksum is None else layout | {"checksum": wish.checksum},
     )
     try:
-        made = writer.new_array(spec)  # first, since a format may say better what is wrong
+        return writer.new_array(spec)  # first, since a format may say better what is wrong
     except (TypeError, OverflowError):
         try:
             to_fill_cell(spec.fill_value, dtype)
@@ -134,8 +133,6 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
             message = f"fill_value={spec.fill_value!r:.60} is no cell of type {describe(dtype)}"
             raise Invalid(message, remedy="give a cell of this type, or make the array of another dtype") from None
         raise
-    require_fill_value(attrs, dtype)
-    return made
 
 
 def room_for_text(session: OpenDataset, dtype: DataType, data: object) -> dict[str, Any]:

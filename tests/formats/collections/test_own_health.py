@@ -153,7 +153,9 @@ def test_two_arrays_of_one_key(holding: OwnCollectionStore) -> None:
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("said", [b"", b"\0" * 36, b"../../x", b"ffffffff-ffff-ffff-ffff-ffffffffffff", "other"])
+@pytest.mark.parametrize(
+    "said", [b"", b"no id of anything", b"\0" * 36, b"../../x", b"ffffffff-ffff-ffff-ffff-ffffffffffff", "other"]
+)
 def test_a_key_entry_that_leads_elsewhere(holding: OwnCollectionStore, said: bytes | str) -> None:
     """It is led to its array again; no cell of that is lost."""
     old = holding.record(first(holding))

@@ -438,9 +438,10 @@ def entry_value(id: str, txn: str | None) -> bytes:
 
 
 def read_entry(value: bytes) -> tuple[str, str | None]:
-    """Return the id that the value of a key entry names, and the batch that it was made in."""
+    """Return the id that the value of a key entry names, and the batch that it was made in; a value that makes no
+    sense names no array, and no batch."""
     id, _, txn = value.decode("ascii", "replace").partition(" ")
-    return id, txn or None
+    return (id, txn or None) if is_id(id) and (not txn or is_id(txn)) else ("", None)
 
 
 class BatchCommits:
@@ -460,7 +461,7 @@ class BatchCommits:
             id, txn = (None, None) if value is None else read_entry(value)
             if txn is not None and txn not in committed:
                 committed[txn] = self._is_committed(txn)
-            found.append(id if txn is None or committed[txn] else None)
+            found.append(id if id and (txn is None or committed[txn]) else None)
         return found
 
     def _is_committed(self, txn: str) -> bool:
