@@ -10,6 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from typing import Any
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
@@ -26,6 +27,9 @@ class Serialized:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return self._application(environ, start_response)
+        # Read before the lock is taken: a client that is slow to send, or stopped, holds up nobody else.
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = BytesIO(body)
         with self._lock:
             return list(self._application(environ, start_response))
 

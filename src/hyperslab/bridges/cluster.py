@@ -4,6 +4,7 @@ one of them fails.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -131,4 +132,9 @@ def each_computed_in_pool(arrays: list[Any], store: Callable[[Placed], None]) ->
 def on_every_worker(client: Any, work: Callable[..., Any], *arguments: Any) -> None:
     """Call ``work(*arguments)`` once in each worker process, as far as they can be reached."""
     with suppress(Exception):
-        client.run(work, *arguments)
+        client.run(_call_in_thread, work, *arguments)
+
+
+async def _call_in_thread(work: Callable[..., Any], *arguments: Any) -> None:
+    # A worker whose event loop waits for a lock or for storage sends no sign of life, and is taken for dead.
+    await asyncio.to_thread(work, *arguments)

@@ -10,6 +10,7 @@ from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToByt
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, misordered, reverse
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import describe
 
@@ -98,7 +99,7 @@ def _order(value: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim)) if value == "C" else tuple(reversed(range(ndim)))
     if (
         not isinstance(value, list | tuple)
-        or not all(isinstance(axis, int) and not isinstance(axis, bool) for axis in value)
+        or not all(map(is_whole_number, value))
         or sorted(value) != list(range(ndim))
     ):
         raise Invalid(f"codec 'transpose': order={value!r}", remedy=f"a permutation of the axes 0 to {ndim - 1}")

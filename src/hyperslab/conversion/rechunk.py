@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards
+from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards, longest_chunk
 from hyperslab.conversion.losses import Features
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import Invalid
@@ -53,12 +53,7 @@ def refit_chunks(spec: ArraySpec, picked: ArraySelection) -> Chunks:
     """Return the source's chunks, of one length per axis where cells are selected: varying ones no longer fit."""
     if picked.is_all(spec.shape):
         return spec.chunks
-    return _regular_lengths(spec.chunks)
-
-
-def _regular_lengths(chunks: Chunks) -> tuple[int, ...]:
-    """Return one length per axis: of varying lengths the longest."""
-    return tuple(cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks)
+    return longest_chunk(spec.chunks)
 
 
 def choose_chunks(
@@ -70,19 +65,19 @@ def choose_chunks(
     auto = auto_chunks(shape, itemsize)
     current: Chunks = spec.inner_chunks or spec.chunks
     untouched = encoding.chunks is None and encoding.shards is None and picked.is_all(spec.shape)
-    if untouched and (Feature.VARYING_CHUNKS in features or current == _regular_lengths(current)):
+    if untouched and (Feature.VARYING_CHUNKS in features or current == longest_chunk(current)):
         kept: Chunks = current
     else:
-        kept = tuple(_regular_lengths(current)[axis] for axis in picked.kept)
+        kept = tuple(longest_chunk(current)[axis] for axis in picked.kept)
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
     shards = _source_shards(spec, picked, kept) if encoding.chunks is None and Feature.SHARDS in features else None
     if encoding.chunks == "auto" or not _is_suitable(kept, shards or kept, shape, spec):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
-        kept = _requested_lengths(encoding.chunks, dims, shape, _regular_lengths(kept))
+        kept = _requested_lengths(encoding.chunks, dims, shape, longest_chunk(kept))
     if encoding.shards is None:
         return kept, None if kept is auto else shards
-    inner = _regular_lengths(kept)
+    inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
         _require_whole_chunks(encoding, dims, inner)
@@ -93,10 +88,10 @@ def choose_chunks(
 
 def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> tuple[int, ...] | None:
     """Return the source's shards around the same chunks, clipped to the selection; None when either changed."""
-    inner, outer = spec.inner_chunks, _regular_lengths(spec.chunks)
-    if inner is None or tuple(_regular_lengths(inner)[axis] for axis in picked.kept) != chunks:
+    inner, outer = spec.inner_chunks, longest_chunk(spec.chunks)
+    if inner is None or tuple(longest_chunk(inner)[axis] for axis in picked.kept) != chunks:
         return None
-    lengths = zip((outer[axis] for axis in picked.kept), picked.shape, _regular_lengths(chunks), strict=True)
+    lengths = zip((outer[axis] for axis in picked.kept), picked.shape, longest_chunk(chunks), strict=True)
     return tuple(-(-min(size, max(length, 1)) // cut) * cut for size, length, cut in lengths)
 
 
@@ -127,12 +122,12 @@ def _is_suitable(chunks: Chunks, stored: Chunks, shape: tuple[int, ...], spec: A
     nbytes = _nbytes(chunks, spec)
     if not spec.codecs and nbytes > CHUNK_BYTES:
         return False
-    count = prod(-(-length // size) for length, size in zip(shape, _regular_lengths(stored), strict=True))
+    count = prod(-(-length // size) for length, size in zip(shape, longest_chunk(stored), strict=True))
     return nbytes <= _LARGE and (_nbytes(stored, spec) >= _SMALL or count <= _MANY)
 
 
 def _nbytes(chunks: Chunks, spec: ArraySpec) -> int:
-    return max(spec.numpy_dtype.itemsize, 1) * prod(_regular_lengths(chunks))
+    return max(spec.numpy_dtype.itemsize, 1) * prod(longest_chunk(chunks))
 
 
 def _requested_lengths(

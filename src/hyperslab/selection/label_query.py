@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperslab.errors import LabelError, WrongType
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.calendars import DAY, REAL, RESOLUTIONS, Moment, calendar_name, date_of, parse_moment
 from hyperslab.model.dtypes import NumpyDType
 
@@ -57,8 +58,7 @@ def seek(label: Any, calendar: str | None, dim: str) -> LabelQuery:
             )
         stop = None if moment.resolution == "instant" else moment.stop(calendar)
         return LabelQuery(first, stop, RESOLUTIONS.index(moment.resolution))
-    whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.timedelta64)
-    if whole and abs(int(label)) < _LARGEST:
+    if is_whole_number(label) and not isinstance(label, np.timedelta64) and abs(int(label)) < _LARGEST:
         return LabelQuery(int(label))
     raise LabelError(f"{dim} has numbers, {label!r} is none of them", remedy="give a finite number")
 

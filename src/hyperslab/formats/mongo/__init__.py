@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 
@@ -179,7 +180,7 @@ def _limits(chunk_size: Any, embedded: Any) -> EmbeddingLimits:
     from hyperslab.formats.mongo.writer import EmbeddingLimits
 
     for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_CHUNK_SIZE:
+        if not is_whole_number(value) or not least <= value <= LARGEST_CHUNK_SIZE:
             raise Invalid(
                 f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {LARGEST_CHUNK_SIZE}"
             )

@@ -15,6 +15,7 @@ from pymongo.collection import Collection
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.metadata_json import attributes
 from hyperslab.formats.mongo.errors import CorruptDocument
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.attrs import Attrs, equal, find_deep
 from hyperslab.model.coo import Numbers
 
@@ -266,4 +267,4 @@ def _numbers(value: object, code: object) -> Any:
         return [_numbers(part, code) for part in value]
     if isinstance(code, str) and isinstance(value, str) and code.partition("[")[0].endswith("u8") and value.isdigit():
         return int(value)
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return int(value) if is_whole_number(value) else value
