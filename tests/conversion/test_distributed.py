@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import signal
@@ -117,7 +118,7 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
         assert held() == most + 1
         np.testing.assert_array_equal(sides.copy.source.read((0,)), np.arange(6))
     assert before < held() == most
-    distributed.close_tasks("one")
+    asyncio.run(distributed.close_tasks("one"))
     assert held() == before
     root = hs.open_group(target)
     assert all((root[name][...] == np.arange(6)).all() for name in names[1:])

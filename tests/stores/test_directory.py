@@ -207,6 +207,23 @@ def test_folder_that_goes_as_soon_as_it_is_seen(tmp_path: Path, monkeypatch: pyt
     assert store.get("a/x") == b"1"
 
 
+@pytest.mark.parametrize("lock", ["lock_node", "lock_chunks"])
+def test_a_lock_in_a_folder_whose_parent_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
+    """Another one removes the parent, as empty, before the folder is made in it."""
+    store = DirectoryStore(tmp_path)
+    make, goes = os.mkdir, [tmp_path / "a"]
+
+    def mkdir(path: str, *mode: int) -> None:
+        if path.endswith("/b/") and goes:
+            os.rmdir(goes.pop())
+        make(path, *mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with store.lock_node("a/b", 0) if lock == "lock_node" else store.lock_chunks("a/b", [1], 0):
+        assert (tmp_path / "a/b").is_dir()
+    assert not goes
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
 def test_touching_what_is_no_value(tmp_path: Path) -> None:
     """A pipe or link in place of a value is replaced; nothing waits for its other end, or is written behind it."""

@@ -4,8 +4,7 @@ one of them fails.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -129,12 +128,7 @@ def each_computed_in_pool(arrays: list[Any], store: Callable[[Placed], None]) ->
     base.persist(*arrays, callbacks=[*callbacks.Callback.active, (None, None, None, done, None)])
 
 
-def on_every_worker(client: Any, work: Callable[..., Any], *arguments: Any) -> None:
-    """Call ``work(*arguments)`` once in each worker process, as far as they can be reached."""
+def on_every_worker(client: Any, work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    """Await ``work(*arguments)`` once in the event loop of each worker process, as far as they can be reached."""
     with suppress(Exception):
-        client.run(_call_in_thread, work, *arguments)
-
-
-async def _call_in_thread(work: Callable[..., Any], *arguments: Any) -> None:
-    # A worker whose event loop waits for a lock or for storage sends no sign of life, and is taken for dead.
-    await asyncio.to_thread(work, *arguments)
+        client.run(work, *arguments)

@@ -6,6 +6,7 @@ file, a store or a password. Each worker process opens both sides once per conve
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -188,8 +189,13 @@ def _use_open_task(task: CopyTask) -> Iterator[_OpenTask]:
             sides.leave()
 
 
-def close_tasks(name: str) -> None:
+async def close_tasks(name: str) -> None:
     """Close what a conversion left open on a worker."""
+    # A worker whose event loop waits for the lock, or for storage, sends no sign of life and is taken for dead.
+    await asyncio.to_thread(_close_tasks, name)
+
+
+def _close_tasks(name: str) -> None:
     with _lock:
         for key in [key for key in _open_tasks if key.startswith(name)]:
             _open_tasks.pop(key).retire()

@@ -33,7 +33,7 @@ from hyperslab.stores.files import (
     sync_file,
     write_error,
 )
-from hyperslab.stores.folders import Folders
+from hyperslab.stores.folders import ATTEMPTS, Folders
 from hyperslab.stores.keys import LOCK, check_key, check_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
 from hyperslab.stores.requests import threads
@@ -49,8 +49,6 @@ from hyperslab.stores.unexpected_files import expel
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-# Times that a folder is made anew which another writer removes.
-_ATTEMPTS = 8
 # Files that are flushed by other threads and are not closed yet, at most: a process may have few open files.
 FILES_FLUSHED_AT_ONCE = 128
 # Which wait for the medium while the next values are written.
@@ -149,7 +147,7 @@ class Commit:
             self._wait()
 
     def _create(self, folder: str, name: str, value: Buffer) -> tuple[str, int]:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 temporary = self._folders.make(folder) + name
                 return temporary, create(temporary, value)
@@ -461,7 +459,7 @@ class DirectoryStore(FolderReader):
                     self._move_value(source, target, flushed=durable)
 
     def _move_value(self, source: str, target: str, *, flushed: bool) -> None:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             above, _, name = source.rpartition("/")
             folder, _, new = target.rpartition("/")
             try:

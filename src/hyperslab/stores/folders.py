@@ -19,6 +19,8 @@ from hyperslab.stores.files import open_folder, real_path, sync_folder
 FOLDERS_REMEMBERED = 1 << 16
 # Folders that are open at once while they are flushed, for a process may open few files (ulimit -n); others follow.
 FOLDERS_OPEN_AT_ONCE = 64
+# Times that a folder is made anew which another writer removes, as empty or with its node.
+ATTEMPTS = 8
 _SHALLOW = 64  # folders above one that are looked at one by one
 
 
@@ -87,10 +89,18 @@ class Folders:
         return StorageError("a symbolic link leads out of the dataset", url=self.url, key=key, remedy=remedy)
 
     def make(self, folder: str) -> str:
-        """Return the folder's path; it and its parents are made where missing."""
+        """Return the folder's path; it and its parents are made where missing, again where others remove them."""
         known = self.known.get(folder)
         if known is not None:
             return known
+        for _ in range(ATTEMPTS):
+            try:
+                return self._make_missing(folder)
+            except FileNotFoundError:
+                self.forget_all()
+        return self._make_missing(folder)
+
+    def _make_missing(self, folder: str) -> str:
         if folder and folder.rpartition("/")[0] in self.known:
             return self._make_one(folder)
         path = self.find(folder)
