@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from covering import find_left_out, find_out_of_turn
+from covering import find_left_out, find_not_sampled, find_out_of_turn
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo
@@ -37,7 +37,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 # Few, the same on every run: new examples, and thousands, are the soak's.
 settings.register_profile(
-    "ci", deadline=None, max_examples=30, derandomize=True, database=None, suppress_health_check=_SLOW
+    "ci", deadline=None, max_examples=20, derandomize=True, database=None, suppress_health_check=_SLOW
 )
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -76,13 +76,14 @@ _LONGEST = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: of the processes that share the files, none is left alone with one at the end.
 
-    What covering tests repeat is left out but in the soak, and where a test is named on the command line.
+    What covering and sampled tests repeat is left out but in the soak, and where a test is named on the command line.
     """
     tests = Path(__file__).parent
     ranks = {tests / name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     if os.environ.get("HYPOTHESIS_PROFILE") != "soak" and not any("::" in argument for argument in config.args):
         left_out = find_left_out(items) | find_out_of_turn(items, tests)
+        left_out |= find_not_sampled(item for item in items if item not in left_out)
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 

@@ -4,6 +4,9 @@ An axis is what one ``parametrize``, or the ``params`` of one fixture, gives. A 
 cases: the soak runs them all, the suite 14 in which each format and each fault appears. Where one ``parametrize`` lists
 pairs, ``covering("format", "fault")`` names the arguments whose values are the axes.
 
+A test that is marked ``sampled(n)`` shows the same promise by many dear cases, such as real files: the suite runs every
+n-th of them, after what covering leaves out, and the soak all.
+
 Where all tests of a file run in the same two ways (:data:`IN_TURN`), these take turns: the suite runs each test in one
 of them, and each of them with a half of the tests.
 """
@@ -39,6 +42,21 @@ def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
         if has_cases and item.get_closest_marker("covering") and not item.get_closest_marker("soak"):
             cases[item.nodeid.removesuffix(f"[{item.callspec.id}]")].append(item)
     return {case for name, of_test in cases.items() for case in _find_repeating(name, of_test)}
+
+
+def find_not_sampled(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return the cases of sampled tests that only the soak runs; which case is the first goes by the test's name."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("soak"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    left = set[pytest.Item]()
+    for name, of_test in cases.items():
+        mark = of_test[0].get_closest_marker("sampled")
+        assert mark is not None
+        step = min(mark.args[0], len(of_test))
+        left.update(item for number, item in enumerate(of_test, crc32(name.encode())) if number % step)
+    return left
 
 
 def find_out_of_turn(items: Iterable[pytest.Item], folder: Path) -> set[pytest.Item]:

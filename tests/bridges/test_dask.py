@@ -29,6 +29,8 @@ from hyperslab.stores import MemoryStore
 from hyperslab.stores.base import Store
 from hyperslab.testing.selections import random_grid, random_key, random_shape
 
+pytestmark = pytest.mark.sampled(2)
+
 
 class Plain(Store):
     """A store that can do no more than it must: no locks, no versions, one call per key."""
@@ -821,6 +823,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.soak
 def test_query_planning(tmp_path):
     """It is settled for a process when dask.array is imported."""
     pytest.importorskip("dask.array._array_expr")

@@ -21,6 +21,8 @@ from html_pages import check
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from servers.mongo import Mongo
 
+pytestmark = pytest.mark.sampled(3)
+
 every = pytest.mark.parametrize("name", VARIANTS)
 
 
@@ -117,6 +119,7 @@ def test_in_processes(stored: dict[str, str], places: Places, processes: Any) ->
     schedules(stored, places, processes)
 
 
+@pytest.mark.soak
 def test_on_a_cluster(stored: dict[str, str], places: Places) -> None:
     with cluster(1) as client:
         schedules(stored, places, client)

@@ -24,6 +24,8 @@ from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.stores import MemoryStore
 from programs import side_by_side
 
+pytestmark = pytest.mark.sampled(2)
+
 FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 DECODING = {"decoded": {}, "stored": {"decode_cf": False}}
 
@@ -58,6 +60,7 @@ def opened(url: object, **options: object) -> xr.Dataset:
     return xr.open_dataset(str(url), engine="hyperslab", **options)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.covering
 @pytest.mark.parametrize("decoding", DECODING)
 @pytest.mark.parametrize(("name", "format"), [("a.zarr", None), ("b.zip", "zarr3"), ("c.zarr", "zarr2")])

@@ -52,6 +52,7 @@ def processes(environment: None) -> Iterator[Any]:
         yield partial(dask.multiprocessing.get, pool=started)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("decode", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["decoded", "stored"])
 @pytest.mark.parametrize(
     "file",
@@ -79,6 +80,7 @@ def test_a_pool_of_its_own(tmp_path: Path) -> None:
         assert_identical(lazy.compute(scheduler="processes", num_workers=1), source)
 
 
+@pytest.mark.soak
 def test_trees(tmp_path: Path, s3: S3, cluster: Any, processes: Any) -> None:
     with xr.open_dataset(FILES[0]) as whole:
         source = whole.isel(time=slice(6))  # each step is a chunk

@@ -33,6 +33,8 @@ from cli.every_format import (
 )
 from hyperslab.cli import main
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:

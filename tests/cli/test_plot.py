@@ -22,6 +22,8 @@ from hyperslab.cli.commands import plot
 from hyperslab.cli.tour.runner import sample
 from hyperslab.stores import MemoryStore
 
+pytestmark = pytest.mark.sampled(2)
+
 PAYLOADS = ["$\\frac{$", "<script>alert(1)</script>", "\x00\x1b[31m\u202e", "\\input{/etc/passwd}", "漢字 🦉", "%s{}"]
 
 
@@ -229,6 +231,7 @@ def test_a_picture_is_complete_or_what_was_there_before(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.covering
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -45,6 +45,7 @@ def fill(value: Any, dtype: DataType) -> Any:
     return np.zeros((), dtype)[()] if not isinstance(value, int | float) else np.array(value).astype(dtype)[()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CHUNKS)
 def test_decodes(name: str) -> None:
     entry = CHUNKS[name]

@@ -20,6 +20,8 @@ from conversion.targets import CELLS, IN_PLACE, KINDS, LOCAL, ONE, Target, damag
 from hyperslab.cli import main
 from hyperslab.errors import AlreadyExists, CorruptChunk, FormatError, Invalid, Unsupported
 
+pytestmark = pytest.mark.sampled(2)
+
 ALL = pytest.mark.parametrize("kind", KINDS)
 
 

@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from formats import golden_deker
 from servers.s3 import S3
 
+pytestmark = pytest.mark.sampled(2)
+
 FEW = ("weather_small", "tiles_i64", "tiles_f32_arrays_shape", "attrs_all", "comp_gzip_9", "comp_lzf")
 
 

@@ -60,6 +60,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_same_bytes(route: str, client: Any, source: Path, tmp_path: Path) -> None:
     options = {**ROUTES[route], "memory": MEMORY, "select": {"x": slice(None, None, -1)}}
@@ -133,6 +134,7 @@ def _stop(now: Progress) -> None:
         raise Stop
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("resume", [False, True])
 def test_interrupted(resume: bool, client: Any, source: Path, tmp_path: Path) -> None:
     options = {**ROUTES["sharded"], "memory": MEMORY, "scheduler": client, "resume": resume}

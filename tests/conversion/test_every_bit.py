@@ -25,6 +25,8 @@ from hyperslab.errors import HyperslabError
 from hyperslab.formats import get_format
 from hyperslab.stores.location import Location
 
+pytestmark = pytest.mark.sampled(2)
+
 PER_FILE = 4
 KINDS: dict[str, dict[str, Any]] = {
     "zarr2": {"format": "zarr2"},
@@ -95,6 +97,7 @@ def _unseen(kind: str, folder: Path, per_file: int | None) -> tuple[list[str], i
     return unseen, flips
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bit_of_each_file(kind: str, tmp_path: Path) -> None:
     unseen, flips = _unseen(kind, tmp_path, PER_FILE)

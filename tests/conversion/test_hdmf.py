@@ -13,6 +13,8 @@ import hyperslab as hs
 from hyperslab.errors import Unsupported
 from hyperslab.model.dtypes import ObjectRef, VlenString, tagged
 
+pytestmark = pytest.mark.sampled(2)
+
 CELLS = np.arange(24.0).reshape(4, 6)
 OBJECT = np.dtype(object)
 ROW = np.dtype([("id", "i4"), ("label", tagged(OBJECT, VlenString())), ("ref", tagged(OBJECT, ObjectRef()))])

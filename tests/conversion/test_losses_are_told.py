@@ -15,6 +15,8 @@ from hyperslab.conversion.losses import Loss
 from hyperslab.errors import Problem, Unsupported
 from hyperslab.model.dtypes import Char, Enum, Opaque, VlenArray, VlenBytes, numpy_dtype
 
+pytestmark = pytest.mark.sampled(2)
+
 PAIRS = [pair for pair in permutations(TREES, 2) if set(pair) != {"nczarr", "draft"}]
 """The two dialects of NCZarr call dimensions without names otherwise, and refuse each other's."""
 FEW = [pair for pair in PAIRS if set(pair) <= {"zarr3", "zarr2", "netcdf", "nczarr", "hdmf"}]

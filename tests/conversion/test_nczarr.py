@@ -16,6 +16,8 @@ import hyperslab as hs
 from cdl.compiling import FOLDER, NAMES, NEEDS_NCGEN, case, every_sixth, ncdump
 from hyperslab.errors import Unsupported
 
+pytestmark = pytest.mark.sampled(2)
+
 _SPEC = find_spec("iris_sample_data")
 FILES = sorted(Path(str(_SPEC.origin)).parent.glob("sample_data/*.nc")) if _SPEC else []
 TYPED = [name for name in NAMES if "types:" in (FOLDER / f"{name}.cdl").read_text("utf-8")]
@@ -52,6 +54,7 @@ def test_the_current_dialect_holds_all_but_user_types(tmp_path: Path, name: str)
     assert ncdump(back(tmp_path / "a.nczarr", tmp_path)) == ncdump(made)
 
 
+@pytest.mark.sampled(4)
 @NEEDS_NCGEN
 @pytest.mark.parametrize("name", TYPED)
 def test_user_types_are_an_announced_loss_in_the_current_dialect(tmp_path: Path, name: str) -> None:
@@ -78,6 +81,7 @@ def test_vlen_is_an_announced_loss(tmp_path: Path, dialect: str) -> None:
         assert list(root) == ["plain"]
 
 
+@pytest.mark.sampled(3)
 @NEEDS_NCGEN
 @pytest.mark.parametrize(("dialect", "name"), every_sixth(BETWEEN, 0))
 def test_plain_zarr_between_keeps_all_but_the_order(tmp_path: Path, name: str, dialect: str) -> None:
@@ -88,6 +92,7 @@ def test_plain_zarr_between_keeps_all_but_the_order(tmp_path: Path, name: str, d
     assert sorted(ncdump(back(tmp_path / "c.nczarr", tmp_path))) == sorted(ncdump(made))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.covering
 @NEEDS_NCGEN
 @pytest.mark.parametrize("dialect", ["current", "draft"])

@@ -23,6 +23,8 @@ import hyperslab as hs
 from hyperslab.conversion import convert
 from programs import COMMAND, ran
 
+pytestmark = pytest.mark.sampled(2)
+
 _SPEC = find_spec("iris_sample_data")
 FILES = sorted(Path(str(_SPEC.origin)).parent.glob("sample_data/*.nc")) if _SPEC else []
 ROUTES: dict[str, dict[str, Any]] = {
@@ -83,6 +85,7 @@ def _assert_same_file(before: Path, after: Path) -> None:
                 assert _same_bits(variable[...], twin[...]), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.covering
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -20,6 +20,8 @@ from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore
 from programs import COMMAND, ran
 
+pytestmark = pytest.mark.sampled(2)
+
 KILLS = 2
 ROUTES: dict[str, dict[str, Any]] = {
     "zarr2": {"format": "zarr2", "chunks": {"x": 7, "y": 40}},
@@ -123,6 +125,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(60 * KILLS, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("route", ROUTES)
 def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path) -> None:

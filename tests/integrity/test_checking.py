@@ -28,6 +28,8 @@ from hyperslab.integrity.stored_chunks import Shards, open_objects
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.stores.memory import MemoryStore
 
+pytestmark = pytest.mark.sampled(2)
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 

@@ -14,6 +14,8 @@ import pytest
 import hyperslab as hs
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema, VArraySchema
 
+pytestmark = pytest.mark.sampled(2)
+
 Document = dict[str, Any]
 Edit = Callable[[Document], Any]
 CELLS = np.arange(1, 49, dtype="<i4").reshape(6, 8)
@@ -126,6 +128,7 @@ OF_ARRAYS: dict[str, Edit] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.covering
 @pytest.mark.parametrize("case", OF_ARRAYS)
 @pytest.mark.parametrize("flavour", FLAVOURS)

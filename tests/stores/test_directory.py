@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -344,10 +345,14 @@ def test_an_unpublished_place_has_no_names_in_between(tmp_path: Path) -> None:
     assert not [name for name in os.listdir(store.url) if name.endswith(".tmp")]
 
 
-def test_a_new_value_where_no_link_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_value_where_no_link_can_be_had(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """A file that has all the names that the file system allows gets the new one nonetheless, if that is free; without
     the call of Linux that renames to a free name alone."""
     monkeypatch.setattr(files, "_libc", lambda: None)
+    # On a disk: in memory a file may have any number of names.
+    folder = TemporaryDirectory(dir="/var/tmp" if os.path.isdir("/var/tmp") else None)
+    request.addfinalizer(folder.cleanup)
+    tmp_path = Path(folder.name)
     value, taken = tmp_path / "value", tmp_path / "taken"
     value.write_bytes(b"1")
     taken.write_bytes(b"0")

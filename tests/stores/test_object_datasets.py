@@ -21,6 +21,8 @@ from hyperslab.stores.location import Location
 from programs import side_by_side
 from servers.s3 import S3
 
+pytestmark = pytest.mark.sampled(2)
+
 zarr = pytest.importorskip("zarr")
 
 LAYOUTS: list[Any] = [
@@ -45,6 +47,7 @@ def theirs(url: str, s3: S3) -> Any:
         return zarr.open_group(zarr.storage.ObjectStore(store), mode="r+")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("format", "layout"), LAYOUTS)
 def test_round_trip(s3: S3, format: str, layout: dict[str, Any]) -> None:
     """Written, changed in part, appended to, shrunk and grown as NumPy would; zarr-python reads the same."""
@@ -101,6 +104,7 @@ def test_what_others_wrote(s3: S3) -> None:
         np.testing.assert_array_equal(root[name][3:12, 5], cells[3:12, 5])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("format", "requests"), [("zarr2", 2), ("nczarr", 2), ("hdmf", 2), ("zarr3", 1)])
 def test_opening_a_consolidated_tree(s3: S3, format: str, requests: int) -> None:
     """At most two requests, whatever its size, and the whole tree is known."""
@@ -195,6 +199,7 @@ def test_another_process_takes_its_own_credentials(s3: S3, monkeypatch: pytest.M
 # -- many writers -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("format", "layout"), WRITTEN)
 def test_many_writers(s3: S3, format: str, layout: dict[str, Any]) -> None:
     """Two processes of two threads each write interleaved cells of the same chunks; all of them are there."""
@@ -209,6 +214,7 @@ def test_many_writers(s3: S3, format: str, layout: dict[str, Any]) -> None:
     assert len(root["a"].attrs) == 4 * 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("consolidated", [False, True])
 def test_many_appenders(s3: S3, consolidated: bool) -> None:
     """Every row of every appender is there once, in rows that stayed together; attributes of all of them, too."""

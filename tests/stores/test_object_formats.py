@@ -12,6 +12,8 @@ from hyperslab.stores.location import Location
 from hyperslab.testing.formats import FormatTests
 from servers.s3 import S3
 
+pytestmark = pytest.mark.sampled(3)
+
 
 class InABucket(FormatTests):
     """A prefix of a bucket of its own."""

@@ -24,6 +24,8 @@ from hyperslab.testing.store_machine import store_machine
 from hyperslab.testing.stores import ODD_KEYS, StoreTests
 from servers.s3 import S3, SECRET
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def new_store(s3: S3, prefix: str = "some/x.zarr") -> ObjectStore:
     """An empty store in a bucket of its own."""

@@ -158,6 +158,7 @@ def _is_whole(array: Any, by: int) -> bool:
     return array.attrs["by"] == by and np.array_equal(array[...], np.full((2 + by, 3), by + 1, "f4"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("names", FEW)
 @pytest.mark.parametrize(("layout", "how"), CASES)
 def test_one_process_makes_a_name(tmp_path: Path, layout: str, how: str, names: int) -> None:
@@ -204,6 +205,7 @@ def test_one_process_makes_a_link_or_the_group(tmp_path: Path, layout: str, name
         assert (links[name].target == f"/source{maker}") if maker % 2 else root[name].attrs["by"] == maker
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("names", FEW)
 @pytest.mark.parametrize("form", ALONE)
 def test_one_process_makes_a_dataset(tmp_path: Path, form: str, names: int) -> None:

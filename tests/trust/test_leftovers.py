@@ -98,6 +98,7 @@ def unfinished(names: list[str]) -> list[str]:
     return [name for name in names if re.search(r"\.[0-9a-f]{16}\.tmp|\.partial-", name)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.covering
 @pytest.mark.parametrize("kills", SUITE)
 @pytest.mark.parametrize("what", ["cells", "append", "anew"])
@@ -119,6 +120,7 @@ def test_nothing_is_left_after_a_repair(tmp_path: Path, name: str, what: str, ki
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["a.nc", "a.blp", "a.b2nd", "a.zarr.zip"])
 def test_the_next_writer_removes_whole_copies(tmp_path: Path, name: str) -> None:
     path = make(tmp_path, name)

@@ -73,6 +73,7 @@ def ours(step: Callable[[], Any]) -> Any:
         return None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", ["zarr2", "zarr3", "shards", "nczarr", "draft", "hdmf2", "hdmf3", "blaze", "bcolz"])

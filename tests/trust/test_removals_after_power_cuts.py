@@ -119,6 +119,7 @@ SHORT = {("shards", "fill"), ("zarr3", "resize"), ("zarr2", "array"), ("nczarr-d
 SHORT |= {case for case in CASES if case[1] in ("delete", "clear")}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("layout", "how", "looks"),
     [

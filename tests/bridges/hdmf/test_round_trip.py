@@ -13,6 +13,8 @@ from pynwb import NWBHDF5IO, NWBFile, validate
 
 from hyperslab.hdmf import HyperslabIO
 
+pytestmark = pytest.mark.sampled(2)
+
 COPY = {"link_data": False}
 in_both_profiles = pytest.mark.parametrize("profile", ["v2", "v3"], indirect=True)
 
@@ -49,6 +51,7 @@ def exported(exports: dict[str, Path], profile: str) -> Path:
     return exports[profile]
 
 
+@pytest.mark.sampled(2)
 @in_both_profiles
 def test_from_hdf5_and_back(wanted: Any, exported: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.nwb"

@@ -18,6 +18,8 @@ import hyperslab as hs
 from hyperslab.errors import HyperslabError, NotFound, Unsupported
 from hyperslab.mongo import XarrayMongoDB
 
+pytestmark = pytest.mark.sampled(2)
+
 if TYPE_CHECKING:
     from servers.mongo import Mongo
 

@@ -20,6 +20,8 @@ import hyperslab as hs
 from hyperslab.errors import Conflict, Invalid, NotFound, WrongType
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
+pytestmark = pytest.mark.sampled(2)
+
 if TYPE_CHECKING:
     from servers.mongo import Mongo
 

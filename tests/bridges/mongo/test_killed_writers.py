@@ -48,6 +48,7 @@ def database(server: Mongo) -> Iterator[str]:
         client.drop_database(name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.soak) for name in CHANGES]
 )

@@ -59,6 +59,7 @@ def workers() -> Iterator[distributed.Client]:
 # -- connections ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("layout", [pytest.param("compatible", marks=pytest.mark.soak), "extended"])
 @pytest.mark.parametrize("chunks", [200, pytest.param(1000, marks=pytest.mark.soak)])
 def test_connections_do_not_grow_with_chunks(
@@ -151,6 +152,7 @@ def check_secret(*things: Any) -> None:
             assert SECRET.encode() not in cloudpickle.dumps(task)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("how", "layout"),
     [

@@ -27,6 +27,8 @@ from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 from programs import forking
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def is_empty(xdb: XarrayMongoDB) -> bool:
     return xdb.meta.count_documents({}) == 0 and xdb.chunks.count_documents({}) == 0

@@ -16,6 +16,8 @@ from hyperslab.stores.location import Location
 from hyperslab.testing.formats import FormatTests
 from servers.s3 import S3
 
+pytestmark = pytest.mark.sampled(3)
+
 NESTED = np.dtype([("a", "<i2"), ("b", [("c", "<f4")])])
 
 

@@ -17,6 +17,8 @@ from hyperslab.errors import CorruptChunk, NotFound
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from servers.files import serving
 
+pytestmark = pytest.mark.sampled(3)
+
 CELLS = np.random.default_rng(0).random((1000, 1001))
 
 

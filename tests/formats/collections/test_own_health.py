@@ -22,6 +22,8 @@ from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.location import Location
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture(params=["folder", "memory", "bucket"])
 def holding(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnCollectionStore]:

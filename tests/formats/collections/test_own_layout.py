@@ -23,6 +23,8 @@ from hyperslab.stores import MemoryStore
 from hyperslab.stores.location import Location
 from servers.s3 import S3
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture(params=["folder", "memory", "bucket"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:

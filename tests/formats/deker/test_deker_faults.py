@@ -77,6 +77,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WORK)
 def test_a_database(root: Path, name: str) -> None:
     def work(place: Path, medium: Medium) -> None:
@@ -88,6 +89,7 @@ def test_a_database(root: Path, name: str) -> None:
     _fail_each(root, work)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["tree", "check", "repair", "write"])
 def test_a_dataset(root: Path, name: str) -> None:
     def work(place: Path, medium: Medium) -> None:

@@ -15,6 +15,8 @@ from hyperslab.formats.mongo.completeness import MISSING_SEGMENT, ObjectSurvey, 
 from hyperslab.formats.mongo.document import load_meta
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 
+pytestmark = pytest.mark.sampled(2)
+
 CASES = [*golden.cases(golden.REAL), *golden.cases(golden.SPECIFIED)]
 D = "__DataArray__"
 MISSING = {

@@ -19,6 +19,8 @@ from hyperslab.formats.mongo import FORMAT
 from hyperslab.stores.location import Location
 from hyperslab.testing.sources import SourceTests
 
+pytestmark = pytest.mark.sampled(2)
+
 if TYPE_CHECKING:
     from pymongo.database import Database
 

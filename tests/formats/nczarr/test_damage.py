@@ -19,6 +19,8 @@ from plain_stores import STORES, A, T, edit, write, zarray
 import hyperslab as hs
 from hyperslab.model.dims import Dimension
 
+pytestmark = pytest.mark.sampled(2)
+
 Plant = Callable[[Path], Any]
 
 
@@ -348,6 +350,7 @@ EXPECTED = {
 DOUBLES = {"empty_unlimited", "unlimited", "groups", "scalar", "types"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_damage_of_netcdf_c_is_named_and_mended(version: str, tmp_path: Path) -> None:
     """What the README of the golden stores lists, and the fill values of doubles that nobody gave; nothing else."""

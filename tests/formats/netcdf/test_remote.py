@@ -20,6 +20,8 @@ from hyperslab.errors import Conflict, CorruptChunk, FormatError, NotFound, Unsu
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from servers.files import Spans, round_trips, serving
 
+pytestmark = pytest.mark.sampled(2)
+
 FILES = sorted(Path(iris_sample_data.path).rglob("*.nc"))
 
 
@@ -38,6 +40,7 @@ def web(folder: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.covering
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("decode", [True, False])
@@ -62,6 +65,7 @@ def write_large(path: Path, **options: object) -> np.ndarray:
     return cells
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", ["NETCDF4", "NETCDF3_64BIT_OFFSET"])
 def test_only_what_is_needed_is_read(folder: Path, web: str, model: str) -> None:
     name = f"{model}.nc"

@@ -62,6 +62,7 @@ def test_all_are_there():
     assert len(arrays(NAME)) == 513
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", arrays(NAME))
 def test_array(reader, path):
     said = truth(NAME)[path]
