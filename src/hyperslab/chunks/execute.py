@@ -7,6 +7,7 @@ its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.engine import Box, EngineRead, can_read, make_read
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, outer_chunks
@@ -115,6 +117,8 @@ SMALL_CHUNK_BYTES = MEBIBYTE // 4
 BATCH_BYTES = 4 * MEBIBYTE
 # The same where a writer waits for the medium after each batch: many, so that it waits seldom.
 DURABLE_BATCH_BYTES = 64 * MEBIBYTE
+# The same for the engine, which needs no Python between chunks.
+ENGINE_BATCH_BYTES = 16 * MEBIBYTE
 # Decoded bytes of neighbouring chunks that are copied into the result together: they stay in the processor's cache.
 STRIP_BYTES = MEBIBYTE
 # Chunks that are copied together: more of them would not make the copy cheaper.
@@ -155,7 +159,9 @@ def read(
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
-    if count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
+    files = source.stored_files()
+    engine = make_read(files, plan, out, fill, whole_only=reader.stamp is not None) if can_read(files, plan, out) else None
+    if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (
         min(settings.threads, count)
@@ -167,6 +173,9 @@ def read(
         workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())
     if counting.traces:
         counting.count(chunks=count)
+    if engine is not None:
+        _read_by_engine(*engine, reader, count, nbytes, workers)
+        return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
         work = counting.telling(work, out.nbytes / count)
@@ -176,6 +185,23 @@ def read(
     size = max(1, min(CHUNKS_PER_BATCH, BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
     groups = batches(plan, size, CHUNKS_PER_BATCH, across=traits.fetches_across)
     each_batch(work if errors is None else errors.collect(work), groups, workers)
+
+
+def _read_by_engine(
+    engine: EngineRead, folder: int, reader: _BatchReader, count: int, nbytes: int, workers: int
+) -> None:
+    """Read the plan's chunks by the engine, and what that leaves by the source."""
+
+    def work(box: Box) -> None:
+        if left := engine.run(box):
+            reader.read_batch(left)
+
+    try:
+        size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
+        told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
+        each_batch(told, engine.boxes(size), workers)
+    finally:
+        os.close(folder)
 
 
 def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Settings = DEFAULTS) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.engine import StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo
@@ -233,6 +234,10 @@ class ChunkSource(ChunkReader):
     def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
         """Return the array as if its cells had this field alone, with chunks that read nothing else; None where the
         fields of a cell are stored together."""
+        return None
+
+    def stored_files(self) -> StoredFiles | None:
+        """Return how the chunks lie in files, where the engine in C reads them; None where it does not."""
         return None
 
     # -- lists of cells (``writes_sparse``) -------------------------------------------------------------------------

@@ -75,10 +75,12 @@ class ArrayToBytes(ABC):
 
 
 class BytesToBytes(ABC):
-    """bytes -> bytes. ``can_decode_into``: True if :meth:`decode_into` makes no bytes besides."""
+    """bytes -> bytes. ``can_decode_into``: True if :meth:`decode_into` makes no bytes besides. ``engine_name``: by what
+    name the engine in C decodes it (``chunks/engine.py``); None where it does not."""
 
     __slots__ = ()
     can_decode_into: ClassVar[bool] = False
+    engine_name: str | None = None
 
     def encoded_size(self, size: int) -> int | None:
         """Return the encoded size of ``size`` bytes where it is fixed (checksums, shuffle), else None."""

@@ -192,6 +192,7 @@ class Blosc(BytesToBytes):
     """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
 
     can_decode_into = True
+    engine_name = "blosc"
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("blosc", config, "cname", "clevel", "shuffle", "typesize", "blocksize")

@@ -95,6 +95,14 @@ class Chain:
         self._final_decoder = first if plain is not None and first is not None and first.can_decode_into else None
         self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
         self._fills = serial if serial.can_fill_array and not arrays else None
+        names = [codec.engine_name for codec in tail]
+        is_plain = plain is not None and plain.as_in_memory
+        self.engine_codecs = (
+            (names[0] if names and names[0] != "crc32c" else None, "crc32c" in names)
+            if is_plain and names in ([], ["crc32c"], *([name, *end] for name in ("blosc", "zstd", "lz4") for end in ([], ["crc32c"])))
+            else None
+        )
+        """The compressor, None for none, and True for CRC-32C behind it, where the engine in C reads such chunks."""
 
     def encode(self, block: Values) -> Buffer:
         """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""

@@ -19,6 +19,7 @@ class Lz4(BytesToBytes):
     """LZ4 block; a higher ``acceleration`` is faster and compresses less."""
 
     can_decode_into = True
+    engine_name = "lz4"
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("lz4", config, "acceleration")

@@ -24,6 +24,7 @@ class Zstd(BytesToBytes):
     """Zstandard at ``level`` -131072 to 22 (0: the library's default, 3), with or without a checksum of the content."""
 
     can_decode_into = True
+    engine_name = "zstd"
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zstd", config, "level", "checksum")

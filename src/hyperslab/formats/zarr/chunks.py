@@ -20,6 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
+from hyperslab.chunks.engine import StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
@@ -114,6 +115,10 @@ class ChunkKeys:
         coords = numbers[len(numbers) - ndim :]
         return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
 
+    def open_folder(self) -> int | None:
+        """Return the array's folder, open; None where there is none, or the store has no folders."""
+        return self.store.open_folder(self.folder)
+
     def exists(self, key: str) -> bool:
         """Return True where something is stored under the key."""
         return self.size(key) is not None
@@ -206,6 +211,13 @@ class KeyedChunks(StoredChunks):
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
+
+    def stored_files(self) -> StoredFiles | None:
+        """Return how the chunks lie in files, where the engine reads them."""
+        keys, chain = self._keys, self._chain
+        if chain is None or chain.engine_codecs is None or chain.most_stored is None:
+            return None
+        return StoredFiles(keys.open_folder, keys.key_of, *chain.engine_codecs, chain.most_stored)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""

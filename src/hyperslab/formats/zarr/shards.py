@@ -21,6 +21,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from hyperslab.chunks.engine import ShardLayout, StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
@@ -277,6 +278,18 @@ class ShardedChunks(StoredChunks):
             return self._index.parse(data, total)
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
+
+    def stored_files(self) -> StoredFiles | None:
+        """Return how the shards lie in files, where the engine reads them."""
+        keys, chain, index = self._keys, self._chain, self._index
+        names = [(codec.name, dict(codec.config)) for codec in index.codecs]
+        plain = [("bytes", {"endian": "little"})]
+        if names not in (plain, [*plain, ("crc32c", {})]) or self._most is None:
+            return None
+        if chain.engine_codecs is None or chain.most_stored is None:
+            return None
+        layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
+        return StoredFiles(keys.open_folder, keys.key_of, *chain.engine_codecs, chain.most_stored, layout)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
