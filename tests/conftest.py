@@ -83,7 +83,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     if os.environ.get("HYPOTHESIS_PROFILE") != "soak" and not any("::" in argument for argument in config.args):
         left_out = find_left_out(items) | find_out_of_turn(items, tests)
-        left_out |= find_not_sampled(item for item in items if item not in left_out)
+        if "not interop" in config.option.markexpr:
+            here = [item for item in items if item not in left_out and not item.get_closest_marker("soak")]
+            left_out |= find_not_sampled(here, rest=os.environ.get("HYPERSLAB_TESTS") == "rest")
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 

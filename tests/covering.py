@@ -5,7 +5,8 @@ cases: the soak runs them all, the suite 14 in which each format and each fault 
 pairs, ``covering("format", "fault")`` names the arguments whose values are the axes.
 
 A test that is marked ``sampled(n)`` shows the same promise by many dear cases, such as real files: the suite runs every
-n-th of them, after what covering leaves out, and the soak all.
+n-th of them, after what covering leaves out, and the soak all. Of every other test of four cases or more ``make test``
+runs every second one, and ``make test-rest``, as CI does, the others; ``sampled(1)``: all are wanted at each change.
 
 Where all tests of a file run in the same two ways (:data:`IN_TURN`), these take turns: the suite runs each test in one
 of them, and each of them with a half of the tests.
@@ -21,6 +22,8 @@ from zlib import crc32
 
 import pytest
 
+MANY_CASES = 4
+"""From so many cases on every second one waits for ``make test-rest``."""
 IN_TURN = {
     "cli/test_db_collections.py": {"root"},
     "conversion/test_hdmf.py": {"profile"},
@@ -44,18 +47,23 @@ def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     return {case for name, of_test in cases.items() for case in _find_repeating(name, of_test)}
 
 
-def find_not_sampled(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Return the cases of sampled tests that only the soak runs; which case is the first goes by the test's name."""
+def find_not_sampled(items: Iterable[pytest.Item], *, rest: bool = False) -> set[pytest.Item]:
+    """Return the cases that ``make test`` leaves out of sampled tests, and of all of many cases.
+
+    ``rest``: those that ``make test-rest`` leaves out, which are all that ``make test`` runs, or the soak alone.
+    """
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled") and not item.get_closest_marker("soak"):
-            cases[item.nodeid.partition("[")[0]].append(item)
+        cases[item.nodeid.partition("[")[0]].append(item)
     left = set[pytest.Item]()
     for name, of_test in cases.items():
         mark = of_test[0].get_closest_marker("sampled")
-        assert mark is not None
-        step = min(mark.args[0], len(of_test))
-        left.update(item for number, item in enumerate(of_test, crc32(name.encode())) if number % step)
+        step = mark.args[0] if mark else 2 if len(of_test) >= MANY_CASES else 1
+        numbered = enumerate(of_test, crc32(name.encode()))  # which case is the first goes by the test's name
+        if rest:
+            left.update(item for number, item in numbered if mark or step == 1 or number % step == 0)
+        else:
+            left.update(item for number, item in numbered if number % min(step, len(of_test)))
     return left
 
 

@@ -110,6 +110,7 @@ def check(counts: dict[str, int], one: int, further: int) -> None:
         assert (counts["all"] - counts["one"]) / 399 <= further
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", WITHIN)
 def test_within_the_budget(counted: Counts, name: str) -> None:
     check(counted[name], ONE, FURTHER)

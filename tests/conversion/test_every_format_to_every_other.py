@@ -54,6 +54,7 @@ def _convert(shelf: Shelf, name: str, source: str, target: str) -> None:
         assert matrix.unexpected(there, place, lost) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.covering("source", "target")
 @pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a} to {b}" for a, b in PAIRS])
 def test_every_pair(shelf: Shelf, source: str, target: str) -> None:

@@ -43,6 +43,7 @@ def test_sound_is_sound(layout: str, tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.covering("name", "layout")
 @pytest.mark.parametrize(("name", "layout"), PLANTED, ids=lambda value: str(value).replace(" ", "-"))
 def test_found_and_mended(name: str, layout: str, tmp_path: Path) -> None:

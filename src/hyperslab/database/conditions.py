@@ -202,9 +202,7 @@ def _value(attribute: AttributeSchema, wanted: object) -> object:
     try:
         return check_sought(attribute, wanted)
     except SchemaError as error:
-        named = error.message.startswith("attribute")
-        message = error.message if named else f"attribute {attribute.name!r}: {error.message}"
-        raise SchemaError(f"in a query {message}", remedy=error.remedy) from None
+        raise SchemaError(f"in a query {error.message}", remedy=error.remedy) from None
 
 
 def is_ordered(attribute: AttributeSchema) -> bool:

@@ -132,6 +132,7 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         lists = _web_lists(url, given, from_url) if url.startswith("http") else None
         return ObjectStore(from_url(url, **given), redact(url), read_only=read_only, lists=lists)
     except UnknownConfigurationKeyError as error:
+        # obstore names the option in its message alone, which quotes its value too.
         name = str(error).partition("'")[2].partition("'")[0]
         remedy = "see the configuration keys of obstore"
         raise Invalid(f"no storage option {name!r} of this kind of store", url=redact(url), remedy=remedy) from None

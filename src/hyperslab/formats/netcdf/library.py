@@ -133,6 +133,7 @@ def _open_failure(message: str, url: str) -> FormatError:
 
 def _limit_of(error: Exception) -> str | None:
     """Return what a sound file has that netCDF4 opens no file with; None for any other failure."""
+    # Python's own errors, raised by netCDF4 without a code: only their text tells these two from damage.
     match error:
         case TypeError() if "nested structured dtype arrays" in str(error):
             return "a compound type has a field that is an array of compounds"
