@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from math import prod
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -138,13 +138,6 @@ class EngineRead:
         return Piece(coords, within, out, False not in whole)
 
 
-def can_read(files: StoredFiles | None, plan: Plan, out: np.ndarray) -> bool:
-    """Return True where the engine reads such chunks into such a result."""
-    if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
-        return False
-    return out.flags.c_contiguous and (files.compressor is None or load_library() is not None)
-
-
 def _along(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:
     """Return the entries of one axis in numbers (see Entry in ``_engine.c``), and the step from cell to cell of the
     result."""
@@ -185,12 +178,17 @@ def _cut(spans: Sequence[tuple[int, int]], size: int) -> Iterator[Box]:
 
 
 def make_read(
-    files: StoredFiles, plan: Plan, out: np.ndarray, fill: np.ndarray, *, whole_only: bool
+    files: StoredFiles | None, plan: Plan, out: np.ndarray, fill: np.ndarray, *, whole_only: bool
 ) -> tuple[EngineRead, int] | None:
-    """Return what reads the plan, and the descriptor of the folder, to be closed behind it; None without a folder.
+    """Return what reads the plan, and the descriptor of the folder, to be closed behind it; None where the engine does
+    not read such chunks into such a result.
 
     ``whole_only``: chunks that are wanted in part are left, since they may be in the cache.
     """
+    if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
+        return None
+    if not out.flags.c_contiguous or (files.compressor is not None and load_library() is None):
+        return None
     folder = files.open_folder()
     if folder is None:
         return None
@@ -199,6 +197,3 @@ def make_read(
     except BaseException:
         os.close(folder)
         raise
-
-
-__all__: Any = ["EngineRead", "ShardLayout", "StoredFiles", "can_read", "load_engine", "make_read"]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
-from hyperslab.chunks.engine import Box, EngineRead, can_read, make_read
+from hyperslab.chunks.engine import Box, EngineRead, make_read
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, outer_chunks
@@ -159,8 +159,10 @@ def read(
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
-    files = source.stored_files()
-    engine = make_read(files, plan, out, fill, whole_only=reader.stamp is not None) if can_read(files, plan, out) else None
+    # One chunk alone takes less by the source than the engine takes to be told of it.
+    engine = None
+    if traits.in_files and count > 1:
+        engine = make_read(source.stored_files(), plan, out, fill, whole_only=reader.stamp is not None)
     if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (

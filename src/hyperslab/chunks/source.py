@@ -62,6 +62,8 @@ class SourceTraits:
     """``read_coo``: it works."""
     writes_sparse: bool = False
     """``write_coo``: it works."""
+    in_files: bool = False
+    """``stored_files``: the engine in C may read its chunks."""
     lists_chunks: bool = False
     """``stored_coords``: it yields only chunks that were written."""
 

@@ -62,6 +62,7 @@ class ChunkKeys:
             stamped=traits.stamped,
             locks=traits.locks_chunks,
             lists_chunks=True,
+            in_files=traits.descriptors,
         )
         """What the store makes of a source of these chunks, whatever they are."""
 
