@@ -264,23 +264,38 @@ def _edit_links(survey: HdmfSurvey, path: str, edit: Callable[[Entries], None]) 
 
 def _update_link(name: str, correction: Mapping[str, object], entries: Entries) -> None:
     """Update the entry of a link; of several with the name the first one counts."""
-    number = _number_entries(entries)[name]
+    number = _link_index(entries, name)
     entries[number] = {**entries[number], **correction}
 
 
 def _remove_link(name: str, entries: Entries) -> None:
-    del entries[_number_entries(entries)[name]]
+    del entries[_link_index(entries, name)]
 
 
 def _number_entries(entries: Entries) -> dict[str, int]:
-    """Return, for the name of each link, the index of the entry that counts: entries that are no links may have it."""
+    """Return, for the name of each link, the index of the entry that counts."""
     numbers: dict[str, int] = {}
     for number, entry in enumerate(entries):
-        match entry:
-            case {"name": str(name), "path": str(), "source": str()}:
-                if all(isinstance(entry.get(key), str | None) for key in ID_KEYS):
-                    numbers.setdefault(name, number)
+        if _is_link(entry):
+            numbers.setdefault(entry["name"], number)
     return numbers
+
+
+def _link_index(entries: Entries, name: str) -> int:
+    """Return the index of the entry of a link that counts."""
+    for number, entry in enumerate(entries):
+        # the name first: a repair of thousands of links looks for each of them among all
+        if isinstance(entry, dict) and entry.get("name") == name and _is_link(entry):
+            return number
+    raise KeyError(name)
+
+
+def _is_link(entry: Any) -> bool:
+    """Return True for an entry that is a link: others may have its name."""
+    match entry:
+        case {"name": str(), "path": str(), "source": str()}:
+            return all(isinstance(entry.get(key), str | None) for key in ID_KEYS)
+    return False
 
 
 def _remove_entry(entry: object, entries: Entries) -> None:
