@@ -55,6 +55,7 @@ class Timer:
 
     def __init__(self, tree: Path, family: str, side: int) -> None:
         environment = os.environ | {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
+        environment.pop("HDF5_PLUGIN_PATH", None)  # netCDF4 sets it as it is imported, to filters of another library
         command = [sys.executable, "-P", str(Path(__file__)), "--rows", family, "--side", str(side)]
         self._process = subprocess.Popen(
             command, cwd=tree, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

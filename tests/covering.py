@@ -4,9 +4,9 @@ An axis is what one ``parametrize``, or the ``params`` of one fixture, gives. A 
 cases: the soak runs them all, the suite 14 in which each format and each fault appears. Where one ``parametrize`` lists
 pairs, ``covering("format", "fault")`` names the arguments whose values are the axes.
 
-A test that is marked ``sampled(n)`` shows the same promise by many dear cases, such as real files: the suite runs every
-n-th of them, after what covering leaves out, and the soak all. Of every other test of four cases or more ``make test``
-runs every second one, and ``make test-rest``, as CI does, the others; ``sampled(1)``: all are wanted at each change.
+Of what is left, ``make test`` runs every n-th case of a test that is marked ``sampled(n)``, since many dear cases such
+as real files show the same promise (``sampled(0)``: none), and every second one of any other test of four cases or more
+(``sampled(1)``: all). ``make test-rest`` runs the others, as CI does.
 
 Where all tests of a file run in the same two ways (:data:`IN_TURN`), these take turns: the suite runs each test in one
 of them, and each of them with a half of the tests.
@@ -48,10 +48,7 @@ def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 
 def find_not_sampled(items: Iterable[pytest.Item], *, rest: bool = False) -> set[pytest.Item]:
-    """Return the cases that ``make test`` leaves out of sampled tests, and of all of many cases.
-
-    ``rest``: those that ``make test-rest`` leaves out, which are all that ``make test`` runs, or the soak alone.
-    """
+    """Return the cases that ``make test`` leaves to ``make test-rest``; ``rest``: all others."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
@@ -59,11 +56,9 @@ def find_not_sampled(items: Iterable[pytest.Item], *, rest: bool = False) -> set
     for name, of_test in cases.items():
         mark = of_test[0].get_closest_marker("sampled")
         step = mark.args[0] if mark else 2 if len(of_test) >= MANY_CASES else 1
-        numbered = enumerate(of_test, crc32(name.encode()))  # which case is the first goes by the test's name
-        if rest:
-            left.update(item for number, item in numbered if mark or step == 1 or number % step == 0)
-        else:
-            left.update(item for number, item in numbered if number % min(step, len(of_test)))
+        for number, item in enumerate(of_test, crc32(name.encode())):  # which case is the first goes by the test's name
+            if (step > 0 and number % min(step, len(of_test)) == 0) == rest:
+                left.add(item)
     return left
 
 

@@ -17,10 +17,10 @@ from hyperslab.array.origin import DatasetRef
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Mode, Variant
-from hyperslab.formats.opening import check_free, check_mode, check_option_names, choose_format
+from hyperslab.formats.opening import FormatChoice, check_free, check_mode, check_option_names, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -58,17 +58,13 @@ def open(
     """
     settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
     where = Location.of(url, storage_options)
-    try:
-        node = _open(where, mode, format, path, settings, options)
-    except ReadOnly:  # so are parts of an NCZarr dataset, unless they are changed as such
-        if mode not in ("r+", "a"):
-            raise
-        part = _open(where, "r", format, path, settings, options)
-        node = _in_its_group(part, "r+", format, settings, options)
-        if node is part:
-            raise
-        return node
-    return _in_its_group(node, "r" if mode == "r" else "r+", format, settings, options)
+    check_mode(mode)
+    choice = choose_format(where, mode, format)
+    if not normalize(path):
+        array = _open_in_its_group(where, choice, format, settings, options)
+        if array is not None:
+            return array
+    return _open(where, choice, path, settings, options)
 
 
 _COMMON_OPTIONS = tuple(name for name in signature(open).parameters if name not in ("url", "options"))
@@ -85,22 +81,23 @@ def open_alone(
 ) -> Group | Array:
     """:func:`open`, but for an array that is opened by its own place: that is the whole of its dataset."""
     settings = Settings(**{field.name: options.pop(field.name) for field in fields(Settings) if field.name in options})
-    return _open(Location.of(url, storage_options), mode, format, path, settings, options)
+    check_mode(mode)
+    where = Location.of(url, storage_options)
+    return _open(where, choose_format(where, mode, format), path, settings, options)
 
 
 def _open(
-    where: Location, mode: Mode, format: str | None, path: str, settings: Settings, options: Mapping[str, object]
+    where: Location, choice: FormatChoice, path: str, settings: Settings, options: Mapping[str, object]
 ) -> Group | Array:
     """Open the dataset at a place, and return its root or the node at ``path``."""
-    check_mode(mode)
-    chosen, mode, remembered = choose_format(where, mode, format)
+    chosen, mode, remembered = choice
     node = normalize(path)
     if node and mode in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
     check_option_names(chosen, options, _COMMON_OPTIONS, where.url)
     origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
-    known = {"remembered": remembered} if remembered else {}
+    known = {"remembered": remembered} if remembered and mode == "r" else {}  # another writer may have come since
     try:
         reader = chosen.open(where, mode, settings=settings, **options, **known)
     except HyperslabError as error:
@@ -116,27 +113,38 @@ def _open(
     return Array(target, place, spec) if spec.is_array else Group(target, place)
 
 
-def _in_its_group(
-    node: Group | Array, mode: Mode, format: str | None, settings: Settings, options: Mapping[str, object]
-) -> Group | Array:
-    """Return an array that was opened by its own place as one of the dataset around it, whose other arrays label it
-    and whose consolidated metadata follows its changes; as it is where it stands alone."""
-    session = node._session
-    if isinstance(node, Group) or node.path or session.origin is None or not isinstance(session.format, ZarrFormat):
-        return node
-    *_, document = session.format.metadata_dialect.nodes  # that of a group
-    where, root = session.origin.where, None
-    while (above := (root or where).above()) is not None and _is_there(above, document):
-        root = above
-    if root is None:
-        return node
-    with suppress(HyperslabError):  # of a dataset that is damaged elsewhere, say
-        found = _open(root, mode, format, root.way_to(where), settings, options)
-        if isinstance(found, Array) and (found.shape, found.dtype) == (node.shape, node.dtype):
-            node.close()
+def _open_in_its_group(
+    where: Location, choice: FormatChoice, format: str | None, settings: Settings, options: Mapping[str, object]
+) -> Array | None:
+    """Open an array by its own place as one of the dataset around it, whose other arrays label it and whose
+    consolidated metadata follows its changes; None for what is no such array.
+
+    ``format``: the name that the user gave, if any: what is around an array may be of another format than it alone.
+    """
+    chosen, mode, remembered = choice
+    if mode in ("w", "x") or not isinstance(chosen, ZarrFormat):
+        return None
+    dialect = chosen.metadata_dialect
+    array_name, group_name = dialect.nodes[0], dialect.nodes[-1]
+    with suppress(HyperslabError):  # of a dataset that is damaged elsewhere, say: the array opens alone
+        # nothing is remembered where the user named the format
+        document = remembered.get(array_name) if remembered else where.store(read_only=True).get(array_name)
+        if document is None or not dialect.is_array_document(document):
+            return None
+        root = None
+        while (above := (root or where).above()) is not None and _is_there(above, group_name):
+            root = above
+        if root is None:
+            return None
+        way = root.way_to(where)
+        around, mode, known = choose_format(root, mode, format)
+        # what was read of the array is newer than a copy of it
+        known = {**known, **{f"{way}/{name}": value for name, value in remembered.items()}}
+        found = _open(root, (around, mode, known), way, settings, options)
+        if isinstance(found, Array):
             return found
         found.close()
-    return node
+    return None
 
 
 def _is_there(where: Location, key: str) -> bool:

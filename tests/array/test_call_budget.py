@@ -33,6 +33,10 @@ KEYS = {"one": (0, 0), "part": (slice(1, 3), slice(1, 3)), "ten": (slice(0, 4), 
 
 def count(array, key):
     array[key]  # imports and tables made on first use are not part of a read
+    # pymongo looks after its connections when its time comes, in any thread: that is in one count alone.
+    return min(count_once(array, key), count_once(array, key))
+
+def count_once(array, key):
     pool._pools.forget()  # threads are counted only when they start under the profile
     calls = []
     threading.setprofile(lambda frame, event, argument: calls.append(event) if event == "call" else None)

@@ -823,7 +823,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 def test_query_planning(tmp_path):
     """It is settled for a process when dask.array is imported."""
     pytest.importorskip("dask.array._array_expr")

@@ -64,7 +64,7 @@ def test_writing(client, tmp_path):
     np.testing.assert_array_equal(array[...], OTHER)
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 def test_each_change_is_seen(client, tmp_path):
     """Workers keep datasets open; what a graph was made of later is never older there."""
     root = hs.create(tmp_path / "a.zarr")
@@ -284,7 +284,7 @@ def test_a_killed_worker_s_blocks_are_written_by_another(mortal, tmp_path):
     np.testing.assert_array_equal(array[...], cells)
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 def test_all_workers_killed(mortal, tmp_path):
     """What was being written is old or new, nothing is held, and the same write can be made again."""
     cells = np.arange(1, 120 * 500 + 1).reshape(120, 500)

@@ -119,7 +119,7 @@ def test_in_processes(stored: dict[str, str], places: Places, processes: Any) ->
     schedules(stored, places, processes)
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 def test_on_a_cluster(stored: dict[str, str], places: Places) -> None:
     with cluster(1) as client:
         schedules(stored, places, client)

@@ -80,7 +80,7 @@ def test_a_pool_of_its_own(tmp_path: Path) -> None:
         assert_identical(lazy.compute(scheduler="processes", num_workers=1), source)
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 def test_trees(tmp_path: Path, s3: S3, cluster: Any, processes: Any) -> None:
     with xr.open_dataset(FILES[0]) as whole:
         source = whole.isel(time=slice(6))  # each step is a chunk

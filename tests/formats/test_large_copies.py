@@ -44,7 +44,7 @@ def fill(root: Path, format: str, *, consolidated: bool) -> None:
             dataset.create_array(name, shape=(2,), dtype="i4", attrs={"numbers": NUMBERS})
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("format", ["zarr2", pytest.param("zarr3", marks=pytest.mark.soak)])
 def test_what_is_not_read_is_not_written(tmp_path: Path, format: str) -> None:
     """The copy that grows past the limit goes, with a warning; all that was written is read."""

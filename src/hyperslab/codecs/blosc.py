@@ -19,7 +19,7 @@ import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
 from hyperslab.model.dtypes import NumpyDType
@@ -224,6 +224,7 @@ class Blosc(BytesToBytes):
         numcodecs_blosc = numcodecs_module("blosc")
         if self._cname not in numcodecs_blosc.list_compressors():
             raise Unsupported(f"blosc: this build of numcodecs cannot write {self._cname}", remedy="lz4 or zstd")
+        reuse_freed_memory(size)
         shape = (self._word, self._clevel, self._shuffle, self._blocksize)
         compress = numcodecs_blosc.compress
         try:

@@ -6,7 +6,7 @@ import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 from hyperslab.errors import CorruptChunk, Invalid
 
@@ -30,6 +30,7 @@ class Lz4(BytesToBytes):
         """Return size and block; Invalid beyond 2,113,929,216 bytes (LZ4_MAX_INPUT_SIZE)."""
         if len(data) > _MAX:
             raise Invalid(f"lz4: a chunk of {len(data)} bytes", remedy="smaller chunks, or another codec")
+        reuse_freed_memory(len(data))
         stored: bytes = numcodecs_module("lz4").compress(data, self._acceleration)
         return stored
 

@@ -283,11 +283,14 @@ def shard_index(counts: tuple[int, ...], codecs: Sequence[Codec], location: str,
     return ShardIndex(counts, tuple(codecs), chain, "start" if location == "start" else "end", most)
 
 
+_OF_ARRAYS = names_of_kind(ArrayToArray)
 _WITHOUT_SHARDS = {name: make for name, make in MAKERS.items() if name != "sharding_indexed"}
 
 
 def type_after(codec: Codec, dtype: DataType) -> DataType:
     """Return the type that a codec on cells gives; that of the cells where the codec cannot work on them."""
+    if canonical(codec.name) not in _OF_ARRAYS:  # made for nothing: each opening asks for every codec
+        return dtype
     try:
         made = _make(codec, ChunkLayout(dtype, (1,)), MAKERS)
     except HyperslabError:

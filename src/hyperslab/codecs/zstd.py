@@ -12,7 +12,7 @@ import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, room, wrong_size
+from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.errors import CorruptChunk, Unsupported
 
@@ -34,6 +34,7 @@ class Zstd(BytesToBytes):
 
     def encode(self, data: Buffer) -> Buffer:
         """Return one frame that declares its content size."""
+        reuse_freed_memory(len(data))
         frame: bytes = numcodecs_module("zstd").compress(data, self._level, self._checksum)
         return frame
 

@@ -36,7 +36,11 @@ def check_mode(mode: str) -> None:
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(MODES)}")
 
 
-def choose_format(where: Location, mode: Mode, name: str | None) -> tuple[Format, Mode, Mapping[str, bytes | None]]:
+FormatChoice = tuple[Format, Mode, Mapping[str, bytes | None]]
+"""The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
+
+
+def choose_format(where: Location, mode: Mode, name: str | None) -> FormatChoice:
     """Return the format to open with, the mode with ``a`` decided, and what was read by key to find out.
 
     ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
@@ -45,7 +49,7 @@ def choose_format(where: Location, mode: Mode, name: str | None) -> tuple[Format
         if not where.exists():
             raise nothing_at(where)
         found, read = (get_format(name), {}) if name else detect_format(where)
-        return found, ("r" if mode == "r" else "r+"), (read if mode == "r" else {})
+        return found, ("r" if mode == "r" else "r+"), read
     occupied = is_occupied(where)
     if mode == "x" and occupied:
         raise already_exists(where.url, _REPLACE_EVERYWHERE)

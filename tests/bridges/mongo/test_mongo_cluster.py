@@ -59,7 +59,7 @@ def workers() -> Iterator[distributed.Client]:
 # -- connections ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.soak
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("layout", [pytest.param("compatible", marks=pytest.mark.soak), "extended"])
 @pytest.mark.parametrize("chunks", [200, pytest.param(1000, marks=pytest.mark.soak)])
 def test_connections_do_not_grow_with_chunks(

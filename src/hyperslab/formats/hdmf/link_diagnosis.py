@@ -160,7 +160,10 @@ def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
     spec = survey.spec(path)
     if spec is None or not spec.is_group:
         return
-    for name, link in survey.links(path).items():
+    links = survey.links(path)
+    entries = stored_attributes(survey.docs(path))[survey.profile.links_name] if links else []
+    numbers = _number_entries(entries)
+    for name, link in links.items():
         node = child(path, name)
         drop = partial(_edit_links, survey, path, partial(_remove_link, name))
         target = diagnose_pointer(survey, link)
@@ -172,7 +175,7 @@ def find_link_damage(survey: HdmfSurvey, path: str) -> Iterator[Finding]:
             change = partial(_edit_links, survey, path, partial(_update_link, name, diagnosis.correction))
             yield _correctable(Problem(node, kind, message), name, diagnosis, change)
         if target.node is not None:
-            yield from _find_missing_ids(survey, path, name, target)
+            yield from _find_missing_ids(survey, path, name, entries[numbers[name]], target)
         if survey.has(node):
             message = f"the link {name!r} and a node have one name: the link counts, the node is hidden"
             yield _removable(node, "link-hides-node", message, name, drop)
@@ -209,11 +212,10 @@ def _removable(node: str, kind: str, message: str, about: str, change: Callable[
     return document_finding(problem, about, "take the link out", change, part=LINKS, wish=DROP_LINKS)
 
 
-def _find_missing_ids(survey: HdmfSurvey, path: str, name: str, target: LinkTarget) -> Iterator[Finding]:
+def _find_missing_ids(
+    survey: HdmfSurvey, path: str, name: str, entry: Mapping[str, object], target: LinkTarget
+) -> Iterator[Finding]:
     """Find ids of the target that an entry lacks; profile v3 leaves out those that are not known."""
-    word = survey.profile.links_name
-    entries = stored_attributes(survey.docs(path))[word]
-    entry = entries[_link_index(entries, name)]
     root_id = None if target.dataset is None else target.dataset.object_id_at("")
     every = survey.profile.name == "v2"
     correction = {
@@ -270,14 +272,30 @@ def _remove_link(name: str, entries: Entries) -> None:
     del entries[_link_index(entries, name)]
 
 
-def _link_index(entries: Entries, name: str) -> int:
-    """Return the index of the entry that counts: entries that are no links may have its name."""
+def _number_entries(entries: Entries) -> dict[str, int]:
+    """Return, for the name of each link, the index of the entry that counts."""
+    numbers: dict[str, int] = {}
     for number, entry in enumerate(entries):
-        match entry:
-            case {"name": str(each), "path": str(), "source": str()} if each == name:
-                if all(isinstance(entry.get(key), str | None) for key in ID_KEYS):
-                    return number
+        if _is_link(entry):
+            numbers.setdefault(entry["name"], number)
+    return numbers
+
+
+def _link_index(entries: Entries, name: str) -> int:
+    """Return the index of the entry of a link that counts."""
+    for number, entry in enumerate(entries):
+        # the name first: a repair of thousands of links looks for each of them among all
+        if isinstance(entry, dict) and entry.get("name") == name and _is_link(entry):
+            return number
     raise KeyError(name)
+
+
+def _is_link(entry: Any) -> bool:
+    """Return True for an entry that is a link: others may have its name."""
+    match entry:
+        case {"name": str(), "path": str(), "source": str()}:
+            return all(isinstance(entry.get(key), str | None) for key in ID_KEYS)
+    return False
 
 
 def _remove_entry(entry: object, entries: Entries) -> None:

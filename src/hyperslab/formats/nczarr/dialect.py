@@ -144,6 +144,10 @@ class NczarrDialect(MetadataDialect):
         """Return True where there is a ``.zarray``."""
         return document.ZARRAY in docs
 
+    def is_array_document(self, data: bytes) -> bool:
+        """Return True: a ``.zarray`` makes an array."""
+        return True
+
     def key_of(self, spec: ArraySpec) -> KeyOf:
         """Return ``0.1`` or ``0/1``; of a scalar ``0``."""
         return document.chunk_keys(spec)

@@ -69,6 +69,10 @@ class MetadataDialect(ABC):
         """Return True for the documents of an array, whatever else is wrong with them."""
 
     @abstractmethod
+    def is_array_document(self, data: bytes) -> bool:
+        """Return True for the bytes of the first of ``nodes`` where they make an array; nothing more is decoded."""
+
+    @abstractmethod
     def key_of(self, spec: ArraySpec) -> KeyOf:
         """Return the key of a chunk, relative to the array's folder."""
 

@@ -105,8 +105,9 @@ class ZarrReader(Reader):
             raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def _docs(self, path: str) -> Docs | None:
-        """Return the documents of a node, from a copy where one has it."""
-        if path not in self._without_copy_paths:
+        """Return the documents of a node, from a copy where one has it; what is remembered of it is newer."""
+        is_remembered = any(self._remembered.get(child(path, name)) for name in self._dialect.nodes) and path != ""
+        if path not in self._without_copy_paths and not is_remembered:
             self._look_for_consolidated()
             copied = self._consolidated_docs(path)
             if copied is not None:

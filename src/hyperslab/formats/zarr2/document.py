@@ -435,6 +435,10 @@ class Zarr2(MetadataDialect):
         """Return True where there is a ``.zarray``."""
         return ZARRAY in docs
 
+    def is_array_document(self, data: bytes) -> bool:
+        """Return True: a ``.zarray`` makes an array."""
+        return True
+
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return ``{"metadata": {key: document}}``; None when damaged. Keys that are none of a node's are passed
         over."""

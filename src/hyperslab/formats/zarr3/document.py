@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from hyperslab.codecs.registry import INDEX_CODECS, try_chain, type_after
@@ -420,6 +421,15 @@ def _sharding_codec(codecs: Sequence[Codec], chunks: Chunks, shards: Sequence[in
 _EMPTY_CONSOLIDATED = {"kind": "inline", "must_understand": False, "metadata": {}}
 
 
+class _Kind(msgspec.Struct):
+    """The kind of node that a document makes; all else in it is skipped."""
+
+    node_type: str = ""
+
+
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+
+
 class Zarr3(MetadataDialect):
     """The :class:`~hyperslab.formats.zarr.dialect.MetadataDialect` of Zarr v3."""
 
@@ -438,6 +448,13 @@ class Zarr3(MetadataDialect):
     def is_array(self, docs: Docs) -> bool:
         """Return True where its ``node_type`` is ``array``."""
         return docs[NAME].get("node_type") == "array"
+
+    def is_array_document(self, data: bytes) -> bool:
+        """Return True where the ``node_type`` is ``array``."""
+        try:
+            return _decode_kind(data).node_type == "array"
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return False
 
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
         """Return the inline ``consolidated_metadata`` of a group; None when damaged. Paths of no node are passed
