@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,29 @@
 #define GAP (64 << 10)
 /* Bytes of a shard that are read at a time: they stay in the processor's cache until they are decoded. */
 #define WINDOW (4 << 20)
+/* The same for a chunk that is not compressed, which is copied from there. To read its rows into the result by one
+   preadv took a fifth more: the kernel copies short parts slowly. */
+#define ROWS_WINDOW (256 << 10)
 
 enum { PLAIN, BLOSC, ZSTD, LZ4 };
 
-typedef int (*blosc_function)(void *context, const void *source, int32_t size, void *target, int32_t room);
-typedef size_t (*zstd_function)(void *context, void *target, size_t room, const void *source, size_t size);
-typedef int (*lz4_function)(const void *source, void *target, int size, int room);
+/* The functions of libblosc2, set once before any job is made. */
+static struct {
+    int (*decode_blosc)(void *context, const void *source, int32_t size, void *target, int32_t room);
+    int (*decode_items)(void *context, const void *source, int32_t size, int first, int count, void *target, int32_t room);
+    size_t (*decode_zstd)(void *context, void *target, size_t room, const void *source, size_t size);
+    int (*decode_lz4)(const void *source, void *target, int size, int room);
+    int32_t (*shuffle)(int32_t typesize, int32_t size, const void *source, void *target);
+    int32_t (*bitshuffle)(int32_t typesize, int32_t size, const void *source, void *target);
+    int (*encode_lz4)(const void *source, void *target, int size, int room, int acceleration);
+    int (*encode_lz4hc)(const void *source, void *target, int size, int room, int level);
+    size_t (*encode_zstd)(void *context, void *target, size_t room, const void *source, size_t size, int level);
+    void *(*make_zstd)(void);
+    size_t (*free_zstd)(void *context);
+} library;
+
+#define FUNCTIONS 11
+_Static_assert(sizeof library == FUNCTIONS * sizeof(uint64_t), "addresses of 64 bits");
 
 /* The part of a read along one axis that one chunk has. */
 typedef struct {
@@ -42,6 +60,17 @@ typedef struct {
     int64_t place; /* bytes from the start of the result */
     int64_t whole;
 } Entry;
+
+/* Memory that one call of run uses again for each chunk, and the next call of the same read after it: fresh memory of
+   the system costs a page fault for each 4 KiB. */
+typedef struct Work {
+    uint8_t *stored, *cells, *shuffled, *index;
+    size_t room;
+    void *blosc, *zstd; /* contexts of the thread's, for decoding */
+    void *zstd_encoder;
+    int64_t files, bytes;
+    struct Work *next;
+} Work;
 
 typedef struct {
     PyObject_HEAD
@@ -61,21 +90,14 @@ typedef struct {
     int64_t most_in_shard;
     int index_first, index_checksum;
     unsigned readable; /* bits: Blosc's compressors that the library has */
-    blosc_function blosc;
-    zstd_function zstd;
-    lz4_function lz4;
+    int level; /* of the compressor, or LZ4's acceleration */
+    uint8_t header[16]; /* of the chunks that are written by Blosc, but for their stored size */
     uint8_t *fill;
     Py_buffer out;
     int has_out;
+    pthread_mutex_t mutex; /* of unused */
+    Work *unused;
 } Job;
-
-/* Memory that one call of run uses again for each chunk. */
-typedef struct {
-    uint8_t *stored, *cells, *index;
-    size_t room;
-    void *blosc, *zstd;
-    int64_t files, bytes;
-} Work;
 
 /* -- CRC-32C (RFC 3720), by the processor where it can ------------------------------------------------------------ */
 
@@ -104,16 +126,47 @@ static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t size) {
 }
 
 #if defined(__x86_64__)
+/* The instruction gives its result after three cycles, and can begin each cycle: three lanes of so many bytes are summed
+   at once, and joined by the table of what so many zeros make of a sum. */
+#define LANE 1024
+static uint32_t after_lane[4][256];
+
+static uint32_t skip_lane(uint32_t crc) {
+    return after_lane[0][crc & 255] ^ after_lane[1][crc >> 8 & 255] ^ after_lane[2][crc >> 16 & 255] ^ after_lane[3][crc >> 24];
+}
+
 __attribute__((target("sse4.2"))) static uint32_t crc_by_processor(uint32_t crc, const uint8_t *data, size_t size) {
-    uint64_t wide = crc;
+    uint64_t one = crc;
+    for (; size >= 3 * LANE; size -= 3 * LANE, data += 3 * LANE) {
+        uint64_t two = 0, three = 0;
+        for (size_t i = 0; i < LANE; i += 8) {
+            uint64_t words[3];
+            memcpy(words, data + i, 8);
+            memcpy(words + 1, data + i + LANE, 8);
+            memcpy(words + 2, data + i + 2 * LANE, 8);
+            one = __builtin_ia32_crc32di(one, words[0]);
+            two = __builtin_ia32_crc32di(two, words[1]);
+            three = __builtin_ia32_crc32di(three, words[2]);
+        }
+        one = skip_lane(skip_lane((uint32_t)one) ^ (uint32_t)two) ^ (uint32_t)three;
+    }
     for (; size >= 8; size -= 8, data += 8) {
         uint64_t word;
         memcpy(&word, data, 8);
-        wide = __builtin_ia32_crc32di(wide, word);
+        one = __builtin_ia32_crc32di(one, word);
     }
-    crc = (uint32_t)wide;
+    crc = (uint32_t)one;
     while (size--) crc = __builtin_ia32_crc32qi(crc, *data++);
     return crc;
+}
+
+static void make_lane_table(void) {
+    static const uint8_t zeros[LANE];
+    for (int byte = 0; byte < 4; byte++)
+        for (int bit = 0; bit < 8; bit++) {
+            const uint32_t after = crc_by_table(1u << (8 * byte + bit), zeros, LANE);
+            for (int low = 0; low < 1 << bit; low++) after_lane[byte][1 << bit | low] = after_lane[byte][low] ^ after;
+        }
 }
 #endif
 
@@ -130,17 +183,13 @@ static uint64_t u64(const uint8_t *data) { return u32(data) | (uint64_t)u32(data
 /* -- decoding: each function returns True when target holds exactly the chunk ---------------------------------------- */
 
 /* The checks of hyperslab.codecs.blosc; what Python decodes by other means is left to it. */
-static int decode_blosc(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+static int is_sound_blosc(const Job *job, const uint8_t *data, size_t size) {
     if (size < 16 || size > INT32_MAX || job->nbytes > INT32_MAX - 16) return 0;
     const uint8_t version = data[0], flags = data[2], typesize = data[3];
     const uint64_t nbytes = u32(data + 4), blocksize = u32(data + 8), stored = u32(data + 12);
     if (version != 2 || !typesize || flags & 8 || (flags & 5) == 5 || nbytes != (uint64_t)job->nbytes || !nbytes) return 0;
     if (stored != size || !blocksize || blocksize > nbytes) return 0;
-    if (flags & 2) {
-        if (stored != nbytes + 16) return 0;
-        memcpy(target, data + 16, nbytes);
-        return 1;
-    }
+    if (flags & 2) return stored == nbytes + 16;
     if (!(job->readable >> (flags >> 5) & 1)) return 0;
     const unsigned items = flags & 16 ? 0 : typesize;
     if (items > 16 || blocksize < 128 * items) return 0;
@@ -150,14 +199,27 @@ static int decode_blosc(const Job *job, Work *work, const uint8_t *data, size_t 
         const uint32_t offset = u32(data + 16 + 4 * block);
         if (offset < first || offset > stored - 4) return 0;
     }
-    return job->blosc(work->blosc, data, (int32_t)size, target, (int32_t)nbytes) == (int)nbytes;
+    return 1;
+}
+
+static int decode_blosc(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+    if (!is_sound_blosc(job, data, size)) return 0;
+    if (data[2] & 2) {
+        memcpy(target, data + 16, job->nbytes);
+        return 1;
+    }
+    return library.decode_blosc(work->blosc, data, (int32_t)size, target, (int32_t)job->nbytes) == (int)job->nbytes;
+}
+
+/* Take the checksum off a chunk; True when it fits. */
+static int check_sum(const Job *job, const uint8_t *data, size_t *size) {
+    if (!job->checksum) return 1;
+    if (*size < 4 || crc32c(data, *size - 4) != u32(data + *size - 4)) return 0;
+    *size -= 4;
+    return 1;
 }
 
 static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
-    if (job->checksum) {
-        if (size < 4 || crc32c(data, size - 4) != u32(data + size - 4)) return 0;
-        size -= 4;
-    }
     switch (job->compressor) {
     case PLAIN:
         if (size != (size_t)job->nbytes) return 0;
@@ -166,10 +228,10 @@ static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, 
     case BLOSC:
         return decode_blosc(job, work, data, size, target);
     case ZSTD:
-        return size && job->zstd(work->zstd, target, job->nbytes, data, size) == (size_t)job->nbytes;
+        return size && library.decode_zstd(work->zstd, target, job->nbytes, data, size) == (size_t)job->nbytes;
     case LZ4:
         if (size < 5 || size > INT32_MAX || job->nbytes > INT32_MAX || u32(data) != job->nbytes) return 0;
-        return job->lz4(data + 4, target, (int)size - 4, (int)job->nbytes) == (int)job->nbytes;
+        return library.decode_lz4(data + 4, target, (int)size - 4, (int)job->nbytes) == (int)job->nbytes;
     }
     return 0;
 }
@@ -215,18 +277,43 @@ typedef struct {
     const Entry *along[MOST_AXES];
     uint8_t *target;
     int whole; /* all its cells are wanted */
-    int direct; /* and lie in the result as in the chunk */
+    int in_rows; /* and each of its rows lies in the result as in the chunk */
+    int direct; /* and so does the whole chunk */
 } Piece;
 
 static void find_piece(const Job *job, const int64_t *numbers, Piece *piece) {
     piece->target = job->out.buf;
     piece->whole = 1;
-    piece->direct = job->contiguous;
+    int plain = 1;
     for (int axis = 0; axis < job->ndim; axis++) {
         const Entry *entry = piece->along[axis] = job->entries[axis] + numbers[axis];
         piece->target += entry->place;
         piece->whole &= (int)entry->whole;
-        piece->direct &= !entry->start && entry->count == job->shape[axis] && entry->step == 1;
+        plain &= !entry->start && entry->count == job->shape[axis] && entry->step == 1;
+    }
+    piece->in_rows = plain && job->ndim && job->out_strides[job->ndim - 1] == job->itemsize;
+    piece->direct = plain && job->contiguous;
+}
+
+/* Where row number ``row`` of a chunk in rows begins in the result. */
+static uint8_t *find_row(const Job *job, const Piece *piece, int64_t row) {
+    uint8_t *target = piece->target;
+    for (int axis = job->ndim - 2; axis >= 0; axis--) {
+        target += row % job->shape[axis] * job->out_strides[axis];
+        row /= job->shape[axis];
+    }
+    return target;
+}
+
+/* Put bytes ``start`` to ``start + size`` of a chunk in rows into the result. */
+static void put_rows(const Job *job, const Piece *piece, const uint8_t *cells, int64_t start, int64_t size) {
+    const int64_t length = job->shape[job->ndim - 1] * job->itemsize;
+    while (size) {
+        const int64_t within = start % length, part = length - within < size ? length - within : size;
+        memcpy(find_row(job, piece, start / length) + within, cells, part);
+        cells += part;
+        start += part;
+        size -= part;
     }
 }
 
@@ -248,8 +335,30 @@ static void put_fill(const Job *job, const Piece *piece) {
     copy_cells(piece->target, job->out_strides, job->fill, still, counts, job->ndim, job->itemsize);
 }
 
+/* Decode a chunk of Blosc in rows block by block, so that each is copied while it is in the processor's cache. */
+static int decode_blocks(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
+    if (!is_sound_blosc(job, data, size)) return 0;
+    if (data[2] & 2) {
+        put_rows(job, piece, data + 16, 0, job->nbytes);
+        return 1;
+    }
+    const int64_t typesize = data[3], blocksize = u32(data + 8);
+    for (int64_t start = 0; start < job->nbytes; start += blocksize) {
+        const int64_t part = job->nbytes - start < blocksize ? job->nbytes - start : blocksize;
+        if (library.decode_items(work->blosc, data, (int32_t)size, (int)(start / typesize), (int)(part / typesize), work->cells,
+                       (int32_t)part) != part)
+            return 0;
+        put_rows(job, piece, work->cells, start, part);
+    }
+    return 1;
+}
+
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
+    if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
+    if (piece->in_rows && job->compressor == BLOSC && size > 12 && u32(data + 8) < job->nbytes && data[3] &&
+        u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0)
+        return decode_blocks(job, work, piece, data, size);
     if (!decode(job, work, data, size, work->cells)) return 0;
     put(job, piece, work->cells);
     return 1;
@@ -286,13 +395,27 @@ static int read_at(int file, uint8_t *target, size_t size, int64_t place) {
     return 1;
 }
 
+/* Read a chunk in rows that is not compressed, a window at a time. */
+static int read_rows(const Job *job, Work *work, const Piece *piece, int file) {
+    uint32_t crc = ~0u;
+    for (int64_t start = 0; start < job->nbytes; start += ROWS_WINDOW) {
+        const int64_t size = job->nbytes - start < ROWS_WINDOW ? job->nbytes - start : ROWS_WINDOW;
+        if (!read_at(file, work->cells, size, start)) return 0;
+        if (job->checksum) crc = crc_function(crc, work->cells, size);
+        put_rows(job, piece, work->cells, start, size);
+    }
+    uint8_t sum[4];
+    return !job->checksum || (read_at(file, sum, 4, job->nbytes) && u32(sum) == ~crc);
+}
+
 static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) {
     struct stat status;
     if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > job->most) return 0;
     const size_t size = status.st_size;
     work->bytes += size;
-    if (piece->direct && job->compressor == PLAIN && !job->checksum)
-        return size == (size_t)job->nbytes && read_at(file, piece->target, size, 0);
+    if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
+    if (job->compressor == PLAIN && piece->direct && !job->checksum) return read_at(file, piece->target, size, 0);
+    if (job->compressor == PLAIN && piece->in_rows) return read_rows(job, work, piece, file);
     return make_room(work, size) && read_at(file, work->stored, size, 0) && decode_piece(job, work, piece, work->stored, size);
 }
 
@@ -411,6 +534,139 @@ static void run_box(const Job *job, Work *work, const char **keys, const int64_t
     }
 }
 
+/* -- writing: the chunks of a box of values, encoded one behind another ------------------------------------------------ */
+
+static void put_u32(uint8_t *target, uint32_t value) {
+    for (int i = 0; i < 4; i++) target[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* One stream of a block of Blosc; 0 where it does not fit into ``room``. */
+static int64_t encode_stream(const Job *job, Work *work, const uint8_t *source, int64_t size, uint8_t *target, int64_t room) {
+    int64_t found = 0;
+    switch (job->header[2] >> 5) {
+    case 1:
+        found = job->level < 0 ? library.encode_lz4hc(source, target, (int)size, (int)room, -job->level)
+                               : library.encode_lz4(source, target, (int)size, (int)room, job->level);
+        break;
+    case 4:
+        found = (int64_t)library.encode_zstd(work->zstd_encoder, target, room, source, size, job->level);
+    }
+    return found > 0 && found <= room ? found : 0;
+}
+
+/* A container of Blosc 1, as C-Blosc writes it: a header, where each block begins, and the streams of each block, which
+   has one for each byte of an item where it is split. What would not become smaller is stored as it is. */
+static int64_t encode_blosc(const Job *job, Work *work, const uint8_t *cells, uint8_t *target) {
+    const uint8_t flags = job->header[2], typesize = job->header[3];
+    const int64_t blocksize = u32(job->header + 8), blocks = (job->nbytes + blocksize - 1) / blocksize;
+    const int64_t most = job->nbytes + 16;
+    int64_t size = 16 + 4 * blocks;
+    memcpy(target, job->header, 16);
+    if (flags & 2) goto store;
+    for (int64_t block = 0; block < blocks; block++) {
+        const uint8_t *source = cells + block * blocksize;
+        const int64_t rest = job->nbytes - block * blocksize, length = rest < blocksize ? rest : blocksize;
+        const int streams = flags & 16 || length < blocksize ? 1 : typesize;
+        if (flags & 1 && typesize > 1) {
+            if (library.shuffle(typesize, (int32_t)length, source, work->shuffled) < 0) return 0;
+            source = work->shuffled;
+        } else if (flags & 4 && blocksize >= typesize) {
+            if (library.bitshuffle(typesize, (int32_t)length, source, work->shuffled) < 0) return 0;
+            source = work->shuffled;
+        }
+        put_u32(target + 16 + 4 * block, (uint32_t)size);
+        for (int stream = 0; stream < streams; stream++) {
+            const int64_t part = length / streams;
+            size += 4;
+            const int64_t room = most - size < part ? most - size : part;
+            if (room <= 0) goto store;
+            int64_t stored = encode_stream(job, work, source + stream * part, part, target + size, room);
+            if (!stored || stored == part) {
+                if (size + part > most) goto store;
+                memcpy(target + size, source + stream * part, part);
+                stored = part;
+            }
+            put_u32(target + size - 4, (uint32_t)stored);
+            size += stored;
+        }
+    }
+    put_u32(target + 12, (uint32_t)size);
+    return size;
+store:
+    target[2] |= 2;
+    put_u32(target + 12, (uint32_t)most);
+    memcpy(target + 16, cells, job->nbytes);
+    return most;
+}
+
+/* Encode a chunk into ``room`` bytes; 0 where Python has to. */
+static int64_t encode(const Job *job, Work *work, const uint8_t *cells, uint8_t *target, int64_t room) {
+    int64_t size = 0;
+    switch (job->compressor) {
+    case PLAIN:
+        size = job->nbytes;
+        memcpy(target, cells, size);
+        break;
+    case BLOSC:
+        size = encode_blosc(job, work, cells, target);
+        break;
+    case ZSTD:
+        size = (int64_t)library.encode_zstd(work->zstd_encoder, target, room - 4, cells, job->nbytes, job->level);
+        break;
+    case LZ4:
+        put_u32(target, (uint32_t)job->nbytes);
+        size = library.encode_lz4(cells, target + 4, (int)job->nbytes, (int)room - 8, job->level);
+        size += size > 0 ? 4 : 0;
+    }
+    if (size <= 0 || size > room - 4) return 0;
+    if (job->checksum) {
+        put_u32(target + size, crc32c(target, size));
+        size += 4;
+    }
+    return size;
+}
+
+/* Gather the cells of a chunk from the values; cells that lie behind the array's end are fill values. */
+static const uint8_t *gather(const Job *job, Work *work, const Piece *piece) {
+    int64_t from[MOST_AXES], counts[MOST_AXES];
+    int full = 1;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        counts[axis] = piece->along[axis]->count;
+        full &= counts[axis] == job->shape[axis];
+    }
+    if (piece->direct) return piece->target;
+    if (!full) {
+        memset(from, 0, sizeof from);
+        copy_cells(work->cells, job->strides, job->fill, from, job->shape, job->ndim, job->itemsize);
+    }
+    copy_cells(work->cells, job->strides, piece->target, job->out_strides, counts, job->ndim, job->itemsize);
+    return work->cells;
+}
+
+static int is_filled(const Job *job, const uint8_t *cells) {
+    const int64_t item = job->itemsize, last = job->nbytes - item;
+    return !memcmp(cells, job->fill, item) && !memcmp(cells + last, job->fill, item) && !memcmp(cells, cells + item, last);
+}
+
+/* Encode the chunks of a box one behind another into ``target``, which has ``room`` bytes for each. stops[number]: where
+   a chunk ends there; -1: it holds nothing but fill values; -2: it is left. */
+static void encode_box(const Job *job, Work *work, const int64_t *low, const int64_t *extent, int64_t count,
+                       uint8_t *target, int64_t room, int64_t *stops) {
+    int64_t stop = 0;
+    for (int64_t number = 0; number < count; number++) {
+        int64_t numbers[MOST_AXES];
+        Piece piece;
+        find_numbers(low, extent, job->ndim, number, numbers);
+        find_piece(job, numbers, &piece);
+        const uint8_t *cells = gather(job, work, &piece);
+        stops[number] = -1;
+        if (is_filled(job, cells)) continue;
+        const int64_t size = encode(job, work, cells, target + stop, room);
+        stop += size;
+        stops[number] = size ? stop : -2;
+    }
+}
+
 /* -- Python ------------------------------------------------------------------------------------------------------------ */
 
 static int parse_numbers(PyObject *tuple, int64_t *numbers, int ndim, const char *what) {
@@ -481,7 +737,37 @@ static int check_places(const Job *job) {
     return 0;
 }
 
+static Work *take_work(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Work *work = job->unused;
+    if (work) job->unused = work->next;
+    pthread_mutex_unlock(&job->mutex);
+    if (work) return work;
+    work = calloc(1, sizeof *work);
+    if (work) work->cells = malloc(job->nbytes);
+    if (work && work->cells) return work;
+    free(work);
+    return NULL;
+}
+
+static void give_back(Job *job, Work *work) {
+    pthread_mutex_lock(&job->mutex);
+    work->next = job->unused;
+    job->unused = work;
+    pthread_mutex_unlock(&job->mutex);
+}
+
 static void job_dealloc(Job *job) {
+    for (Work *work = job->unused, *next; work; work = next) {
+        next = work->next;
+        free(work->cells);
+        free(work->stored);
+        free(work->shuffled);
+        free(work->index);
+        if (work->zstd_encoder) library.free_zstd(work->zstd_encoder);
+        free(work);
+    }
+    pthread_mutex_destroy(&job->mutex);
     for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
     free(job->fill);
     if (job->has_out) PyBuffer_Release(&job->out);
@@ -489,23 +775,24 @@ static void job_dealloc(Job *job) {
 }
 
 static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
-    static char *names[] = {"groups",     "shape",    "out",           "out_strides", "fill",           "whole_only",
-                            "folder",     "nested",   "compressor",    "checksum",    "most",           "members",
-                            "most_in_shard", "index_first", "index_checksum", "readable", "blosc",      "zstd",
-                            "lz4",        NULL};
+    static char *names[] = {"groups", "shape", "out", "out_strides", "fill", "whole_only", "folder", "nested",
+                            "compressor", "checksum", "most", "members", "most_in_shard", "index_first", "index_checksum",
+                            "readable", "level", "header", NULL};
     PyObject *groups, *shape, *out, *out_strides, *members;
     Py_buffer fill;
+    const char *header = NULL;
+    Py_ssize_t header_size = 0;
     long long most, most_in_shard;
-    unsigned long long blosc, zstd, lz4;
-    int whole_only, folder, nested, compressor, checksum, index_first, index_checksum;
+    int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, level = 0;
     unsigned readable;
-    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIKKK", names, &groups, &shape, &out,
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppI|iy#", names, &groups, &shape, &out,
                                      &out_strides, &fill, &whole_only, &folder, &nested, &compressor, &checksum, &most,
-                                     &members, &most_in_shard, &index_first, &index_checksum, &readable, &blosc, &zstd,
-                                     &lz4))
+                                     &members, &most_in_shard, &index_first, &index_checksum, &readable, &level, &header,
+                                     &header_size))
         return NULL;
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
+    pthread_mutex_init(&job->mutex, NULL);
     const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : -1;
     if (ndim < 0 || ndim > MOST_AXES || fill.len < 1) {
         PyErr_SetString(PyExc_ValueError, "a shape of at most 32 axes and a fill cell are needed");
@@ -522,7 +809,8 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     if (!parse_numbers(shape, job->shape, job->ndim, "shape")) goto failed;
     if (!parse_numbers(out_strides, job->out_strides, job->ndim, "out_strides")) goto failed;
     if (members != Py_None && !parse_numbers(members, job->members, job->ndim, "members")) goto failed;
-    if (PyObject_GetBuffer(out, &job->out, PyBUF_WRITABLE)) goto failed;
+    /* folder -1: the memory is that of values, which are written */
+    if (PyObject_GetBuffer(out, &job->out, folder < 0 ? PyBUF_SIMPLE : PyBUF_WRITABLE)) goto failed;
     job->has_out = 1;
     job->contiguous = 1;
     job->nbytes = job->itemsize;
@@ -552,9 +840,14 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     job->index_first = index_first;
     job->index_checksum = index_checksum;
     job->readable = readable;
-    job->blosc = (blosc_function)(uintptr_t)blosc;
-    job->zstd = (zstd_function)(uintptr_t)zstd;
-    job->lz4 = (lz4_function)(uintptr_t)lz4;
+    job->level = level;
+    if (header_size == 16) memcpy(job->header, header, 16);
+    const int64_t blocksize = u32(job->header + 8);
+    if (header_size && (header_size != 16 || !job->header[3] || blocksize < 1 || blocksize > job->nbytes ||
+                        u32(job->header + 4) != job->nbytes)) {
+        PyErr_SetString(PyExc_ValueError, "a header of Blosc is needed");
+        goto failed;
+    }
     PyBuffer_Release(&fill);
     return (PyObject *)job;
 failed:
@@ -582,57 +875,103 @@ static PyObject *list_left(const Job *job, const int64_t *low, const int64_t *ex
     return left;
 }
 
+static int parse_box(const Job *job, PyObject *low_tuple, PyObject *high_tuple, int64_t *low, int64_t *extent,
+                     int64_t *count) {
+    *count = 1;
+    if (!parse_numbers(low_tuple, low, job->ndim, "low") || !parse_numbers(high_tuple, extent, job->ndim, "high")) return 0;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        if (low[axis] < 0 || extent[axis] <= low[axis] || extent[axis] > job->counts[axis]) {
+            PyErr_SetString(PyExc_ValueError, "a box outside the read");
+            return 0;
+        }
+        extent[axis] -= low[axis];
+        if (__builtin_mul_overflow(*count, extent[axis], count) || *count > INT32_MAX) {
+            PyErr_SetString(PyExc_ValueError, "a box of too many chunks");
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static PyObject *job_run(Job *job, PyObject *arguments) {
     PyObject *low_tuple, *high_tuple, *key_list, *result = NULL, *left = NULL;
     unsigned long long blosc, zstd;
     if (!PyArg_ParseTuple(arguments, "OOO!KK", &low_tuple, &high_tuple, &PyList_Type, &key_list, &blosc, &zstd)) return NULL;
-    int64_t low[MOST_AXES], extent[MOST_AXES], count = 1;
-    if (!parse_numbers(low_tuple, low, job->ndim, "low") || !parse_numbers(high_tuple, extent, job->ndim, "high")) return NULL;
-    for (int axis = 0; axis < job->ndim; axis++) {
-        if (low[axis] < 0 || extent[axis] <= low[axis] || extent[axis] > job->counts[axis]) {
-            PyErr_SetString(PyExc_ValueError, "a box outside the read");
-            return NULL;
-        }
-        extent[axis] -= low[axis];
-        if (__builtin_mul_overflow(count, extent[axis], &count) || count > INT32_MAX) {
-            PyErr_SetString(PyExc_ValueError, "a box of too many chunks");
-            return NULL;
-        }
-    }
+    int64_t low[MOST_AXES], extent[MOST_AXES], count;
+    if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) return NULL;
     const Py_ssize_t needed = job->all_members ? 1 : count;
     if (PyList_GET_SIZE(key_list) != needed) {
         PyErr_SetString(PyExc_ValueError, "a key for each file is needed");
         return NULL;
     }
-    Work work = {.blosc = (void *)(uintptr_t)blosc, .zstd = (void *)(uintptr_t)zstd};
     const char **keys = malloc(needed * sizeof *keys);
     uint8_t *done = calloc(count, 1);
-    work.cells = malloc(job->nbytes);
-    PyObject *held = PyList_GetSlice(key_list, 0, needed); /* the texts live as long as they are read */
-    if (!keys || !done || !work.cells || !held) {
+    PyObject *texts = PyList_GetSlice(key_list, 0, needed); /* they live as long as they are read */
+    Work *work = take_work(job);
+    if (!keys || !done || !work || !texts) {
         if (!PyErr_Occurred()) PyErr_NoMemory();
         goto end;
     }
     for (Py_ssize_t i = 0; i < needed; i++) {
-        keys[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(held, i));
+        keys[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(texts, i));
         if (!keys[i]) goto end;
     }
+    work->blosc = (void *)(uintptr_t)blosc;
+    work->zstd = (void *)(uintptr_t)zstd;
+    work->files = work->bytes = 0;
     Py_BEGIN_ALLOW_THREADS
-    run_box(job, &work, keys, low, extent, count, done);
+    run_box(job, work, keys, low, extent, count, done);
     Py_END_ALLOW_THREADS
     left = list_left(job, low, extent, count, done);
-    if (left) result = Py_BuildValue("LLN", (long long)work.files, (long long)work.bytes, left);
+    if (left) result = Py_BuildValue("LLN", (long long)work->files, (long long)work->bytes, left);
 end:
-    Py_XDECREF(held);
+    Py_XDECREF(texts);
     free(keys);
     free(done);
-    free(work.cells);
-    free(work.stored);
-    free(work.index);
+    if (work) give_back(job, work);
+    return result;
+}
+
+static PyObject *job_encode(Job *job, PyObject *arguments) {
+    PyObject *low_tuple, *high_tuple, *result = NULL;
+    Py_buffer target;
+    int64_t low[MOST_AXES], extent[MOST_AXES], count;
+    if (!PyArg_ParseTuple(arguments, "OOw*", &low_tuple, &high_tuple, &target)) return NULL;
+    int64_t *stops = NULL;
+    Work *work = NULL;
+    if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) goto end;
+    const int64_t room = target.len / count;
+    if (room < job->nbytes + 20) {
+        PyErr_SetString(PyExc_ValueError, "more room is needed");
+        goto end;
+    }
+    stops = calloc(count, sizeof *stops);
+    work = take_work(job);
+    if (work && !work->shuffled) work->shuffled = malloc(job->nbytes);
+    if (work && !work->zstd_encoder && library.make_zstd) work->zstd_encoder = library.make_zstd();
+    if (!stops || !work || !work->shuffled || (library.make_zstd && !work->zstd_encoder)) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    encode_box(job, work, low, extent, count, target.buf, room, stops);
+    Py_END_ALLOW_THREADS
+    result = PyList_New(count);
+    for (int64_t i = 0; result && i < count; i++) {
+        PyObject *stop = PyLong_FromLongLong(stops[i]);
+        if (stop) PyList_SET_ITEM(result, i, stop);
+        else Py_CLEAR(result);
+    }
+end:
+    PyBuffer_Release(&target);
+    free(stops);
+    if (work) give_back(job, work);
     return result;
 }
 
 static PyMethodDef job_methods[] = {
+    {"encode", (PyCFunction)job_encode, METH_VARARGS,
+     "Encode the chunks of a box into a buffer; where each ends, -1 for one of fill values alone, -2 for one left."},
     {"run", (PyCFunction)job_run, METH_VARARGS, "Read the chunks of a box of entries; (files, bytes, entries left)."},
     {NULL},
 };
@@ -647,14 +986,36 @@ static PyTypeObject job_type = {
     .tp_methods = job_methods,
 };
 
+static PyObject *use_library(PyObject *self, PyObject *addresses) {
+    uint64_t found[FUNCTIONS];
+    if (!PyTuple_Check(addresses) || PyTuple_GET_SIZE(addresses) != FUNCTIONS) {
+        PyErr_Format(PyExc_ValueError, "a tuple of %d addresses is needed", FUNCTIONS);
+        return NULL;
+    }
+    for (int i = 0; i < FUNCTIONS; i++) {
+        found[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(addresses, i));
+        if (PyErr_Occurred()) return NULL;
+    }
+    memcpy(&library, found, sizeof library);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"use_library", use_library, METH_O, "Take the addresses of the functions of libblosc2; once, before any job."},
+    {NULL},
+};
+
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "_engine", .m_doc = "Chunks read without Python's lock.", .m_size = -1};
+    PyModuleDef_HEAD_INIT, .m_name = "_engine", .m_doc = "Chunks read without Python's lock.", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__engine(void) {
     make_table();
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("sse4.2")) crc_function = crc_by_processor;
+    if (__builtin_cpu_supports("sse4.2")) {
+        make_lane_table();
+        crc_function = crc_by_processor;
+    }
 #endif
     if (PyType_Ready(&job_type)) return NULL;
     PyObject *made = PyModule_Create(&module);

@@ -1,7 +1,7 @@
-"""Reads of chunks that lie in files, by the engine in C (``_engine.c``): with the lock of Python released.
+"""Reads and writes of chunks that lie in files, by the engine in C (``_engine.c``): with the lock of Python released.
 
 It is used where it was built, for chunks of one size whose codecs it knows and which lie in a folder of this machine.
-What it cannot read, whatever the cause, the executor reads again by the source, whose errors are those that users see.
+What it cannot do, whatever the cause, the executor does by the source, whose errors are those that users see.
 ``HYPERSLAB_NATIVE=0`` turns it off.
 """
 
@@ -20,8 +20,10 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import Entry, Piece, Plan
+from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.libblosc2 import load_library
 from hyperslab.stores import counting
+from hyperslab.stores.base import Scratch
 
 Numbers: TypeAlias = tuple[int, ...]
 Box: TypeAlias = tuple[Numbers, Numbers]
@@ -30,6 +32,8 @@ Box: TypeAlias = tuple[Numbers, Numbers]
 _CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3}
 # Of Blosc's compressors those whose chunks the library decodes: all but Snappy, which is number 2.
 _FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
+# In place of a place: of a chunk of nothing but fill values, and of one that Python is to encode.
+_FILLED, _LEFT = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,7 @@ class StoredFiles:
     """Open the folder; the caller closes the descriptor. None where there is none."""
     key_of: Callable[[Coords], str]
     """The path of a chunk, or of a shard, below the folder."""
-    compressor: str | None
-    checksum: bool
-    """CRC-32C behind the chunk."""
-    most: int
-    """Bytes that no sound chunk exceeds."""
+    chain: Chain
     shard: ShardLayout | None = None
 
 
@@ -66,76 +66,118 @@ def load_engine() -> ModuleType | None:
     if os.environ.get("HYPERSLAB_NATIVE") == "0":
         return None
     try:
-        from hyperslab.chunks import _engine
+        import hyperslab.chunks._engine as _engine
     except ImportError:
         return None
+    if (library := load_library()) is not None:
+        _engine.use_library(library.addresses)
     module: ModuleType = _engine
     return module
 
 
-class EngineRead:
-    """One read: its boxes, which several threads may run."""
+class EngineJob:
+    """One read into ``memory``, or one write of what it holds: its boxes, which several threads may do.
 
-    def __init__(self, files: StoredFiles, folder: int, plan: Plan, out: np.ndarray, fill: np.ndarray, whole: bool):
+    ``folder``: the descriptor of the folder that is read; -1 for a write.
+    """
+
+    def __init__(
+        self, files: StoredFiles, plan: Plan, memory: np.ndarray, fill: np.ndarray, folder: int, *, whole_only: bool
+    ):
         engine, library, shape = load_engine(), load_library(), plan.grid.fixed
-        assert engine is not None and shape is not None
-        shard = files.shard
-        self._plan = plan
+        codecs, shard, encoder = files.chain.engine_codecs, files.shard, None
+        assert engine is not None and shape is not None and codecs is not None
+        if folder < 0:
+            encoder = files.chain.engine_encoder
+        self._groups = plan.groups
         self._key_of = files.key_of
         self._members = None if shard is None else shard.members
         self._contexts = None if library is None else library.contexts
-        entries, strides = zip(*map(_along, plan.groups, out.strides), strict=True)
-        addresses = (0, 0, 0) if library is None else library.addresses
+        self._scratch = Scratch()
+        # A chunk that does not become smaller takes a little more than its cells.
+        self._room = files.chain.cells.nbytes or 0
+        self._room += self._room // 128 + 1024
+        entries, strides = zip(*map(_along, plan.groups, memory.strides), strict=True)
         names = frozenset() if library is None else library.compressors
         self._job = engine.Job(
             entries,
             shape,
-            out.reshape(-1).view(np.uint8),
+            memory.reshape(-1).view(np.uint8),
             strides,
             fill.tobytes(),
-            whole,
+            whole_only,
             folder,
             "/" in files.key_of((0,) * len(shape)),
-            _CODES[files.compressor],
-            files.checksum,
-            files.most,
+            _CODES[codecs.compressor],
+            codecs.checksum,
+            files.chain.most_stored,
             self._members,
             0 if shard is None else shard.most,
             shard is not None and shard.index_first,
             shard is not None and shard.index_checksum,
             sum(1 << number for name, number in _FORMATS.items() if name in names),
-            *addresses,
+            0 if encoder is None else encoder.level,
+            b"" if encoder is None else encoder.header,
         )
 
     def boxes(self, size: int) -> Iterator[Box]:
         """Yield boxes of up to ``size`` chunks that are all of the plan; none reaches over two shards."""
-        groups, members = self._plan.groups, self._members
+        groups, members = self._groups, self._members
         if members is None:
             yield from _cut([(0, len(group)) for group in groups], size)
             return
         for runs in product(*map(_runs, groups, members)):
             yield from _cut(runs, size)
 
-    def run(self, box: Box) -> list[Piece]:
+    def read(self, box: Box) -> list[Piece]:
         """Read the chunks of a box; return those that are left."""
         low, high = box
-        groups, members = self._plan.groups, self._members
-        if members is None:
-            numbers = product(*[[entry[0] for entry in group[a:b]] for group, a, b in zip(groups, low, high, strict=True)])
-            keys = list(map(self._key_of, numbers))
+        if self._members is None:
+            keys = list(map(self._key_of, self.coords(box)))
         else:
-            keys = [self._key_of(tuple(g[a][0] // m for g, a, m in zip(groups, low, members, strict=True)))]
+            first = (group[number][0] for group, number in zip(self._groups, low, strict=True))
+            keys = [self._key_of(tuple(map(_floordiv, first, self._members)))]
         contexts = self._contexts
         addresses = (0, 0) if contexts is None else (contexts.blosc, contexts.zstd)
         files, nbytes, left = self._job.run(low, high, keys, *addresses)
         if counting.traces:
             counting.count(files, read=nbytes)
-        return [self._piece(each) for each in left]
+        return list(map(self._piece, left))
+
+    def encode(self, box: Box) -> tuple[dict[Coords, memoryview | None], list[Piece]]:
+        """Encode the chunks of a box: their stored bytes, valid until this thread encodes again, None for one of
+        nothing but fill values; and those that are left."""
+        low, high = box
+        count = prod(stop - start for start, stop in zip(low, high, strict=True))
+        buffer = self._scratch.reserve(count * self._room)
+        encoded: dict[Coords, memoryview | None] = {}
+        left: list[Piece] = []
+        start = 0
+        numbers = product(*map(range, low, high))
+        stops = self._job.encode(low, high, buffer[: count * self._room])
+        for coords, stop, number in zip(self.coords(box), stops, numbers, strict=True):
+            if stop == _LEFT:
+                left.append(self._piece(number))
+            elif stop == _FILLED:
+                encoded[coords] = None
+            else:
+                encoded[coords] = buffer[start:stop]
+                start = stop
+        return encoded, left
+
+    def coords(self, box: Box) -> Iterator[Coords]:
+        """Yield the coordinates of the chunks of a box."""
+        along = zip(self._groups, *box, strict=True)
+        return product(*[[entry[0] for entry in group[start:stop]] for group, start, stop in along])
 
     def _piece(self, numbers: Numbers) -> Piece:
-        entries = [group[number] for group, number in zip(self._plan.groups, numbers, strict=True)]
+        entries = [group[number] for group, number in zip(self._groups, numbers, strict=True)]
         coords, within, out, whole = zip(*entries, strict=True)
         return Piece(coords, within, out, False not in whole)
+
+
+def _floordiv(number: int, members: int) -> int:
+    return number // members
 
 
 def _along(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:
@@ -177,23 +219,40 @@ def _cut(spans: Sequence[tuple[int, int]], size: int) -> Iterator[Box]:
             yield low, high
 
 
+def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
+    """Return True where the engine can move cells between such files and such memory."""
+    if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
+        return False
+    codecs = files.chain.engine_codecs
+    if codecs is None or files.chain.most_stored is None or memory.dtype != files.chain.cells.numpy_dtype:
+        return False
+    return memory.flags.c_contiguous and (codecs.compressor is None or load_library() is not None)
+
+
 def make_read(
     files: StoredFiles | None, plan: Plan, out: np.ndarray, fill: np.ndarray, *, whole_only: bool
-) -> tuple[EngineRead, int] | None:
+) -> tuple[EngineJob, int] | None:
     """Return what reads the plan, and the descriptor of the folder, to be closed behind it; None where the engine does
     not read such chunks into such a result.
 
     ``whole_only``: chunks that are wanted in part are left, since they may be in the cache.
     """
-    if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
-        return None
-    if not out.flags.c_contiguous or (files.compressor is not None and load_library() is None):
+    if files is None or not _fits(files, plan, out):
         return None
     folder = files.open_folder()
     if folder is None:
         return None
     try:
-        return EngineRead(files, folder, plan, out, fill, whole_only), folder
+        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only), folder
     except BaseException:
         os.close(folder)
         raise
+
+
+def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: np.ndarray) -> EngineJob | None:
+    """Return what encodes the plan's chunks; None where the engine does not, or some chunk is not covered whole."""
+    if files is None or not _fits(files, plan, values) or files.chain.engine_encoder is None:
+        return None
+    if not all(entry[3] and entry[2].step is None for group in plan.groups for entry in group):
+        return None
+    return EngineJob(files, plan, values, fill, -1, whole_only=False)

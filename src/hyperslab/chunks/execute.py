@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
-from hyperslab.chunks.engine import Box, EngineRead, make_read
+from hyperslab.chunks.engine import Box, EngineJob, make_read, make_write
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, outer_chunks
@@ -190,12 +190,12 @@ def read(
 
 
 def _read_by_engine(
-    engine: EngineRead, folder: int, reader: _BatchReader, count: int, nbytes: int, workers: int
+    engine: EngineJob, folder: int, reader: _BatchReader, count: int, nbytes: int, workers: int
 ) -> None:
     """Read the plan's chunks by the engine, and what that leaves by the source."""
 
     def work(box: Box) -> None:
-        if left := engine.run(box):
+        if left := engine.read(box):
             reader.read_batch(left)
 
     try:
@@ -516,9 +516,40 @@ def write(
             each_batch(work, batches(plan, size, count), workers)
             errors.raise_if_any("written, so that nothing of this write shows")
         return
+    # One chunk alone takes less by the source than the engine takes to be told of it.
+    if traits.in_files and traits.locks and count > 1 and fields is None:
+        engine = make_write(source.stored_files(), plan, values, fill)
+        if engine is not None:
+            _write_by_engine(engine, source, plan, values, fill, settings, size, workers)
+            return
     with source.transaction(settings.lock_timeout):
         work = _work(source, plan, values, fill, settings, fields)
         each_batch(work, batches(plan, size, count), workers)
+
+
+def _write_by_engine(
+    engine: EngineJob,
+    source: ChunkSource,
+    plan: Plan,
+    values: Block,
+    fill: Block,
+    settings: Settings,
+    size: int,
+    workers: int,
+) -> None:
+    """Encode the plan's chunks, which the values cover, by the engine; the source stores them box by box."""
+
+    def work(box: Box) -> None:
+        with source.lock(list(engine.coords(box)), settings.lock_timeout):
+            encoded, left = engine.encode(box)
+            source.write_encoded(encoded, durable=settings.durable)
+            if left:
+                pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, None)) for piece in left)
+                source.write_batch(pairs, durable=settings.durable)
+
+    told = counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
+    # A shard is written whole: by one box.
+    each_batch(told, engine.boxes(size if plan.grid.outer is None else len(plan)), workers)
 
 
 def _work(

@@ -7,7 +7,7 @@ The executor calls the methods; which of them are worth their while it reads fro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -241,6 +241,13 @@ class ChunkSource(ChunkReader):
     def stored_files(self) -> StoredFiles | None:
         """Return how the chunks lie in files, where the engine in C reads them; None where it does not."""
         return None
+
+    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+        """Store chunks as the engine encoded them, None for those of nothing but fill values; their locks are held.
+
+        With an outer grid they are of one outer chunk.
+        """
+        raise NotImplementedError
 
     # -- lists of cells (``writes_sparse``) -------------------------------------------------------------------------
 

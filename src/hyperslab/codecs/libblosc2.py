@@ -40,6 +40,22 @@ _NAMES = ("libblosc2.so", "libblosc2.dylib")
 _ZSTD_TOO_SMALL = -70
 
 
+# In the order of ``library`` in ``chunks/_engine.c``.
+_FOR_ENGINE = (
+    "blosc2_decompress_ctx",
+    "blosc2_getitem_ctx",
+    "ZSTD_decompressDCtx",
+    "LZ4_decompress_safe",
+    "blosc2_shuffle",
+    "blosc2_bitshuffle",
+    "LZ4_compress_fast",
+    "LZ4_compress_HC",
+    "ZSTD_compressCCtx",
+    "ZSTD_createCCtx",
+    "ZSTD_freeCCtx",
+)
+
+
 class _DecompressionParameters(Structure):
     """``blosc2_dparams``, with room for what later versions add: zeros stand for their defaults."""
 
@@ -77,8 +93,8 @@ class LibBlosc2:
         self._zstd_error.argtypes = (c_size_t,)
         self._zstd_error.restype = c_char_p
         self.contexts = _Contexts(library)
-        self.addresses = tuple(cast(each, c_void_p).value or 0 for each in (self._blosc, self._zstd, self._lz4))
-        """Where the functions that decode Blosc, Zstandard and LZ4 lie, for the engine in C."""
+        self.addresses = tuple(cast(getattr(library, name), c_void_p).value or 0 for name in _FOR_ENGINE)
+        """Where the functions lie that the engine in C calls."""
         library.blosc2_init()
 
     # Addresses are found in place: a Python call costs as much as a tenth of decoding a chunk of 4 KiB.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -218,7 +218,21 @@ class KeyedChunks(StoredChunks):
         keys, chain = self._keys, self._chain
         if chain is None or chain.engine_codecs is None or chain.most_stored is None:
             return None
-        return StoredFiles(keys.open_folder, keys.key_of, *chain.engine_codecs, chain.most_stored)
+        return StoredFiles(keys.open_folder, keys.key_of, chain)
+
+    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+        """Store chunks as the engine encoded them; those of fill values as :meth:`write_batch` does."""
+        self._keys.put_many(self._with_filled(encoded), durable)
+
+    def _with_filled(self, encoded: Mapping[Coords, object]) -> Iterator[tuple[str, object]]:
+        keys = self._keys
+        for coords, data in encoded.items():
+            key = keys.prefix + keys.key_of(coords)
+            if data is not None:
+                yield key, data
+            elif self._zero is None or keys.exists(key):
+                cells = np.full(self.grid.chunk_shape(coords), self._spec.fill_cell())
+                yield key, self._chain_at(coords).encode(cells)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""

@@ -289,7 +289,7 @@ class ShardedChunks(StoredChunks):
         if chain.engine_codecs is None or chain.most_stored is None:
             return None
         layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
-        return StoredFiles(keys.open_folder, keys.key_of, *chain.engine_codecs, chain.most_stored, layout)
+        return StoredFiles(keys.open_folder, keys.key_of, chain, layout)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
@@ -299,7 +299,10 @@ class ShardedChunks(StoredChunks):
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
-        encoded = self.encoded(pairs)
+        self.write_encoded(self.encoded(pairs), durable=durable)
+
+    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+        """Replace inner chunks of one shard by one write, as they are encoded; None leaves one out."""
         if encoded:
             self._replace(list(encoded), list(encoded.values()), durable)
 
