@@ -2,7 +2,7 @@
 # remember what is installed: a second call installs nothing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help tour test test-rest test-oldest check format interop soak bench bench-compare docs clean
+.PHONY: help tour test test-rest test-oldest check format interop sanitize soak bench bench-compare docs clean
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -32,9 +32,10 @@ help: ## what there is
 	@$(PIP) install uv || echo "no uv here: pip installs, which takes longer"
 	@touch $@
 
-.venv/.with-%: .venv/.made pyproject.toml
+.venv/.with-%: .venv/.made pyproject.toml hatch_build.py src/hyperslab/chunks/_engine.c
 	@echo "installing hyperslab[$*] into .venv"
 	@$(call INSTALL,--editable '.[$*]')
+	@$(BIN)/python -c 'from hyperslab.chunks.engine import describe_engine; print("the engine in C:", describe_engine())'
 	@touch $@
 
 tour: .venv/.with-tour ## real data through every format, step by step
@@ -69,6 +70,9 @@ test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of eve
 
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
+
+sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 4,800 damaged chunks
+	@$(BIN)/python .ci/sanitize.py
 
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout 0 -m "not interop"

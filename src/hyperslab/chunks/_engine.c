@@ -570,7 +570,7 @@ static int64_t encode_blosc(const Job *job, Work *work, const uint8_t *cells, ui
         if (flags & 1 && typesize > 1) {
             if (library.shuffle(typesize, (int32_t)length, source, work->shuffled) < 0) return 0;
             source = work->shuffled;
-        } else if (flags & 4 && blocksize >= typesize) {
+        } else if (flags & 4 && blocksize >= typesize && length / typesize % 8 == 0) { /* else C-Blosc 1 leaves them */
             if (library.bitshuffle(typesize, (int32_t)length, source, work->shuffled) < 0) return 0;
             source = work->shuffled;
         }

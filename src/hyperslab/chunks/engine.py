@@ -32,6 +32,8 @@ Box: TypeAlias = tuple[Numbers, Numbers]
 _CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3}
 # Of Blosc's compressors those whose chunks the library decodes: all but Snappy, which is number 2.
 _FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
+# Chunks of a shard on average from which the engine is told of a shard: Python reads several shards of fewer at once.
+_CHUNKS_PER_SHARD = 4
 # In place of a place: of a chunk of nothing but fill values, and of one that Python is to encode.
 _FILLED, _LEFT = -1, -2
 
@@ -60,10 +62,14 @@ class StoredFiles:
     shard: ShardLayout | None = None
 
 
+def _is_turned_off() -> bool:
+    return os.environ.get("HYPERSLAB_NATIVE") == "0"
+
+
 @cache
 def load_engine() -> ModuleType | None:
     """Return the engine; None where it was not built, or is turned off."""
-    if os.environ.get("HYPERSLAB_NATIVE") == "0":
+    if _is_turned_off():
         return None
     try:
         import hyperslab.chunks._engine as _engine
@@ -73,6 +79,13 @@ def load_engine() -> ModuleType | None:
         _engine.use_library(library.addresses)
     module: ModuleType = _engine
     return module
+
+
+def describe_engine() -> str:
+    """Return in a few words whether the engine is used, and if not, why."""
+    if load_engine() is not None:
+        return "used for local files" if load_library() is not None else "used for local files that are not compressed"
+    return "turned off by HYPERSLAB_NATIVE=0" if _is_turned_off() else "not built; Python does the work, more slowly"
 
 
 class EngineJob:
@@ -219,9 +232,20 @@ def _cut(spans: Sequence[tuple[int, int]], size: int) -> Iterator[Box]:
             yield low, high
 
 
+def _has_many_in_shards(plan: Plan, members: Numbers) -> bool:
+    """Return True where the plan has enough chunks of each shard that it touches, on average."""
+    count = shards = 1
+    for group, many in zip(plan.groups, members, strict=True):
+        count *= len(group)
+        shards *= group[-1][0] // many - group[0][0] // many + 1
+    return count >= _CHUNKS_PER_SHARD * shards
+
+
 def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
     """Return True where the engine can move cells between such files and such memory."""
     if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
+        return False
+    if files.shard is not None and not _has_many_in_shards(plan, files.shard.members):
         return False
     codecs = files.chain.engine_codecs
     if codecs is None or files.chain.most_stored is None or memory.dtype != files.chain.cells.numpy_dtype:

@@ -162,7 +162,7 @@ def read(
     # One chunk alone takes less by the source than the engine takes to be told of it.
     engine = None
     if traits.in_files and count > 1:
-        engine = make_read(source.stored_files(), plan, out, fill, whole_only=reader.stamp is not None)
+        engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None)
     if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (
@@ -176,7 +176,7 @@ def read(
     if counting.traces:
         counting.count(chunks=count)
     if engine is not None:
-        _read_by_engine(*engine, reader, count, nbytes, workers)
+        _read_by_engine(*engine, reader, count, nbytes, workers, errors)
         return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
@@ -190,13 +190,20 @@ def read(
 
 
 def _read_by_engine(
-    engine: EngineJob, folder: int, reader: _BatchReader, count: int, nbytes: int, workers: int
+    engine: EngineJob,
+    folder: int,
+    reader: _BatchReader,
+    count: int,
+    nbytes: int,
+    workers: int,
+    errors: ShardErrors | None,
 ) -> None:
     """Read the plan's chunks by the engine, and what that leaves by the source."""
+    read_batch = reader.read_batch if errors is None else errors.collect(reader.read_batch)
 
     def work(box: Box) -> None:
         if left := engine.read(box):
-            reader.read_batch(left)
+            read_batch(left)
 
     try:
         size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
@@ -518,7 +525,7 @@ def write(
         return
     # One chunk alone takes less by the source than the engine takes to be told of it.
     if traits.in_files and traits.locks and count > 1 and fields is None:
-        engine = make_write(source.stored_files(), plan, values, fill)
+        engine = make_write(source.stored_files, plan, values, fill)
         if engine is not None:
             _write_by_engine(engine, source, plan, values, fill, settings, size, workers)
             return

@@ -238,8 +238,9 @@ class ChunkSource(ChunkReader):
         fields of a cell are stored together."""
         return None
 
+    @property
     def stored_files(self) -> StoredFiles | None:
-        """Return how the chunks lie in files, where the engine in C reads them; None where it does not."""
+        """How the chunks lie in files, where the engine in C reads them; None where it does not."""
         return None
 
     def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:

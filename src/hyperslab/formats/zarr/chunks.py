@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -213,8 +214,9 @@ class KeyedChunks(StoredChunks):
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
 
+    @cached_property
     def stored_files(self) -> StoredFiles | None:
-        """Return how the chunks lie in files, where the engine reads them."""
+        """How the chunks lie in files, where the engine reads them."""
         keys, chain = self._keys, self._chain
         if chain is None or chain.engine_codecs is None or chain.most_stored is None:
             return None
@@ -358,9 +360,11 @@ class UncompressedChunks(KeyedChunks):
         shape = self.grid.chunk_shape(coords)
         try:
             expected = prod(shape) * out.dtype.itemsize
-            size = os.fstat(descriptor).st_size
-            if size != expected:
-                raise _wrong_size(expected, size).locate(url=store.url, key=key)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):  # a folder is no value
+                return False
+            if status.st_size != expected:
+                raise _wrong_size(expected, status.st_size).locate(url=store.url, key=key)
             _read_slabs(descriptor, shape, within, out)
         except HyperslabError:  # some are an OSError too
             raise

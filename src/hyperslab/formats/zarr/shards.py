@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from math import prod
 from operator import floordiv
@@ -159,6 +159,7 @@ class ShardedChunks(StoredChunks):
         """Return the same shards where others lie."""
         twin = copy(self)
         twin._keys, twin._entries = keys, ShardIndexCache()
+        twin.__dict__.pop("stored_files", None)
         return twin
 
     def with_location(self, error: HyperslabError, coords: Coords) -> HyperslabError:
@@ -279,8 +280,9 @@ class ShardedChunks(StoredChunks):
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
+    @cached_property
     def stored_files(self) -> StoredFiles | None:
-        """Return how the shards lie in files, where the engine reads them."""
+        """How the shards lie in files, where the engine reads them."""
         keys, chain, index = self._keys, self._chain, self._index
         names = [(codec.name, dict(codec.config)) for codec in index.codecs]
         plain = [("bytes", {"endian": "little"})]
