@@ -46,27 +46,36 @@ def choose_format(where: Location, mode: Mode, name: str | None) -> FormatChoice
     ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
     """
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
-        if not where.exists():
-            raise nothing_at(where)
-        found, read = (get_format(name), {}) if name else detect_format(where)
-        return found, ("r" if mode == "r" else "r+"), read
+        probe = probe_place(where)
+        found = get_format(name) if name else detect_format(probe)
+        return found, ("r" if mode == "r" else "r+"), probe.remember()
     occupied = is_occupied(where)
     if mode == "x" and occupied:
         raise already_exists(where.url, _REPLACE_EVERYWHERE)
     if occupied and not is_unfinished(where):
-        detect_format(where)  # raises for what is no dataset
+        detect_format(Probe(where))  # raises for what is no dataset
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), {}
 
 
-def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
-    """Return the format that lies there, and what was read by key to find out. NotFound, FormatError."""
-    probe = Probe(where)
-    found = detect(probe)
+def probe_place(where: Location) -> Probe:
+    """Return a probe of a place where something is, which has read nothing yet. NotFound."""
+    if not where.exists():
+        raise nothing_at(where)
+    return Probe(where)
+
+
+def detect_format(probe: Probe, fallback: Callable[[Probe], Format | None] | None = None) -> Format:
+    """Return the format that lies at a place. NotFound, FormatError.
+
+    ``fallback``: returns the format of what no format recognises, a damaged dataset for one.
+    """
+    where = probe.where
+    found = detect(probe) or (None if fallback is None else fallback(probe))
     if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
         raise nothing_at(where)
     if found is None:
         raise unknown_format_error(probe, names())
-    return found, probe.remember()
+    return found
 
 
 # -- what is there ----------------------------------------------------------------------------------------------------
@@ -94,7 +103,7 @@ def check_free(where: Location, *, overwrite: bool) -> None:
     if is_occupied(where):
         if not overwrite:
             raise already_exists(where.url, _REPLACE_EVERYWHERE)
-        detect_format(where)
+        detect_format(Probe(where))
 
 
 def nothing_at(where: Location) -> NotFound:
