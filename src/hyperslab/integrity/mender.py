@@ -199,7 +199,7 @@ class KeyedRepair:
     def _plan_mends(self, store: Store, deep: bool, only: Stage | None) -> Iterator[PlannedMend]:
         """Look through the dataset, and yield a mend for each finding that is to be mended."""
         dialect = self.format.metadata_dialect
-        writer = self.format.writer(store, dialect, self.settings, self.where)
+        writer = self.format.repair_writer(store, dialect, self.settings, self.where)
         survey = KeyedSurvey(store, dialect, self.settings, deep, writer, self.format.traits)
         findings = [finding for finding in survey.run() if self._is_wanted(finding)]
         state = RepairState(survey.view, store, writer, Quarantine(store, self.folder))

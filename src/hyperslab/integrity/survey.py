@@ -92,7 +92,7 @@ def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> 
     if isinstance(format, ZarrFormat):
         dialect = format.metadata_dialect
         with closing(place.where.store(read_only=True)) as store:
-            keyed_reader = format.reader(store, dialect, settings, place.where)
+            keyed_reader = format.check_reader(store, dialect, settings, place.where)
             return KeyedSurvey(store, dialect, settings, deep, keyed_reader, format.traits).run()
     try:
         reader = format.open(place.where, "r", settings=settings)

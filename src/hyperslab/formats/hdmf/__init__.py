@@ -133,11 +133,25 @@ class HdmfFormat(ZarrFormat):
         """Return the format that follows links to these folders and URLs too, True for all."""
         return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
-    def reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
+    def writer(
+        self,
+        store: Store,
+        dialect: HdmfProfile,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = True,
+    ) -> HdmfDocuments:
+        """Return a writer of the documents, below that of the dataset."""
+        return HdmfDocuments(store, dialect, settings, remembered, consolidated=consolidated)
+
+    def check_reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
         """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""
         return HdmfCheckReader(store, dialect, settings, where, self.allow_external)
 
-    def writer(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
+    def repair_writer(
+        self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location
+    ) -> HdmfRepairWriter:
         """Return a writer of the dataset at `where` that `repair` uses."""
         return HdmfRepairWriter(store, dialect, settings, where, self.allow_external)
 
@@ -186,14 +200,7 @@ class HdmfFormat(ZarrFormat):
         variant = HdmfFormat(chosen.profile)
         dialect = _make_dialect(chosen)
         documents = open_zarr(
-            dialect,
-            where,
-            mode,
-            settings=settings,
-            consolidated=True,
-            at_once=False,
-            remembered=read,
-            writing=HdmfDocuments,
+            self, dialect, where, mode, settings=settings, consolidated=True, at_once=False, remembered=read
         )
         if isinstance(documents, HdmfDocuments):
             return HdmfWriter(documents, where, chosen, variant, dialect)

@@ -119,13 +119,27 @@ class NczarrFormat(ZarrFormat):
         """Return the format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
-    def reader(self, store: Store, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrReader:
+    def reader(
+        self,
+        store: Store,
+        dialect: NczarrDialect,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+    ) -> NczarrReader:
         """Return a reader of a dataset, which has not looked at anything yet."""
-        return NczarrReader(store, dialect, settings)
+        return NczarrReader(store, dialect, settings, remembered)
 
-    def writer(self, store: Store, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrWriter:
+    def writer(
+        self,
+        store: Store,
+        dialect: NczarrDialect,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = False,
+    ) -> NczarrWriter:
         """Return a writer of a dataset of whatever generation."""
-        return NczarrWriter(store, dialect, settings)
+        return NczarrWriter(store, dialect, settings, remembered, consolidated=consolidated)
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has metadata of NCZarr; a consolidated dataset is known by one request.
@@ -165,14 +179,7 @@ class NczarrFormat(ZarrFormat):
         nczarr_options = NCZarrOptions(**({"dialect": self.dialect} | options))
         dialect = NczarrDialect(nczarr_options, self)
         opened = open_zarr(
-            dialect,
-            where,
-            mode,
-            settings=settings,
-            consolidated=consolidated,
-            remembered=remembered,
-            reading=NczarrReader,
-            writing=NczarrWriter,
+            self, dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered
         )
         if mode != "r":
             dialect.raise_if_only_read(where.url)
