@@ -132,6 +132,9 @@ class FormatTraits:
     missing stands beside it, so that xarray keeps both."""
     native_kinds: str = ""
     """Kinds of NumPy's cells that are stored as such where CF would make numbers of them."""
+    finds_damage: bool = False
+    """``Reader.find_damage``: it finds itself what is wrong with a dataset. Else reading each node, and each cell,
+    tells all that can be."""
     netcdf_attributes: bool = False
     """Attributes are those of the netCDF library: none are mappings, text may end in NUL, and ``_NCProperties`` is its
     own."""
@@ -239,11 +242,10 @@ class Reader(ABC):
             yield from self.omitted(path)
             waiting += [child(path, name) for name in self.children(path)]
 
-    def find_damage(self, *, deep: bool, workers: int) -> Iterable[Finding] | None:
+    def find_damage(self, *, deep: bool, workers: int) -> Iterable[Finding]:
         """Return every problem of the dataset with what mends it, by rules of the format's own
-        (:mod:`hyperslab.formats.rules`); ``deep`` decodes every chunk besides. None where reading each node, and each
-        cell, tells all that can be wrong."""
-        return None
+        (:mod:`hyperslab.formats.rules`), where the format ``finds_damage``; ``deep`` decodes every chunk besides."""
+        return ()
 
     # links and references
 

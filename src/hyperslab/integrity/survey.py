@@ -97,12 +97,17 @@ def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> 
     try:
         reader = format.open(place.where, "r", settings=settings)
     except FormatError as error:
-        problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
-        return problems or [found("", "unreadable-file", error.said)]
+        return findings_of_unreadable(error)
     except HyperslabError as error:
         raise error.locate(url=place.where.url) from error.__cause__
     with closing(reader):
-        return list(_survey_reader(reader, settings, deep=deep))
+        return list(_survey_reader(reader, format.traits, settings, deep=deep))
+
+
+def findings_of_unreadable(error: FormatError) -> list[Finding]:
+    """Return the findings of a dataset that cannot be opened, by what opening it raised."""
+    problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
+    return problems or [found("", "unreadable-file", error.said)]
 
 
 # -- documents and chunks under keys ----------------------------------------------------------------------------------
@@ -147,17 +152,14 @@ class KeyedSurvey:
     def _of_format(self) -> Iterator[Finding]:
         """Yield what the format itself finds, where the root can be read."""
         reader = self._reader
-        if reader is None:
-            return
-        damage = reader.find_damage(deep=self.view.deep, workers=self.view.settings.threads)
-        if damage is None:
+        if reader is None or not self.view.traits.finds_damage:
             return
         try:
             reader.node("")
         except HyperslabError:
             return
         self.view.format_warns = True
-        for finding in damage:
+        for finding in reader.find_damage(deep=self.view.deep, workers=self.view.settings.threads):
             yield replace(finding, key=finding.key or finding.problem.node)
 
     # -- nodes ------------------------------------------------------------------------------------------------------
@@ -313,13 +315,13 @@ class ArraySurvey:
 # -- any other format, through its reader -----------------------------------------------------------------------------
 
 
-def _survey_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
+def _survey_reader(reader: Reader, traits: FormatTraits, settings: Settings, *, deep: bool) -> Iterator[Finding]:
     """Yield all that the format itself finds, or else what is wrong with each node below the root; and, in a format of
     one array, coordinates that are not as long as the dimension whose labels they are."""
-    damage = reader.find_damage(deep=deep, workers=settings.threads)
-    if damage is None:
-        damage = map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
-    yield from damage
+    if traits.finds_damage:
+        yield from reader.find_damage(deep=deep, workers=settings.threads)
+    else:
+        yield from map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
     try:  # to ask what the array is called reads the documents
         names = reader.children("") if reader.is_single_array else ()
         specs = [(name, reader.node(name)) for name in names]

@@ -68,7 +68,7 @@ class BlazeFormat(Format):
     def traits(self) -> FormatTraits:
         """The traits of the layout; bcolz has no array without dimensions, but coordinates may be such."""
         scalars = {Feature.SCALARS} if self.layout == "bcolz" else set()
-        return FormatTraits(options_cut=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
+        return FormatTraits(options_cut=True, finds_damage=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
 
     @property
     def options(self) -> tuple[str, ...]:

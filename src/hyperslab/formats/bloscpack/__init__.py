@@ -25,7 +25,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Unsupported
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions
@@ -48,6 +48,7 @@ class BloscpackFormat(Format):
 
     name: str = "bloscpack"
     features: frozenset[Feature] = FEATURES
+    traits = FormatTraits(finds_damage=True)
 
     @property
     def info(self) -> FormatInfo:

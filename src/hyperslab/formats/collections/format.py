@@ -88,7 +88,7 @@ class CollectionTreeFormat(Format):
         # A root of DEKER's collections alone is of its format; any other is of the one that has both layouts.
         return set(kinds) != {"deker"} if self.only is None else {self.only}.issuperset(kinds)
 
-    traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times")
+    traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times", finds_damage=True)
 
     def placed(self, where: Location) -> None:
         """Links of collections that were made elsewhere lead to where their files are."""

@@ -107,7 +107,9 @@ class NczarrFormat(ZarrFormat):
         """Return what the dialect can hold."""
         return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
 
-    traits = FormatTraits(dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON)
+    traits = FormatTraits(
+        dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON, finds_damage=True
+    )
     is_known_by_root = True
 
     @property
