@@ -21,8 +21,8 @@ from hyperslab.model.guessing import meant
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What the other arrays of a group tell about one: whether its characters are texts, which clock its bounds keep.
+# -- what other arrays tell about one ----------------------------------------------------------------------------------
+# Whether its characters are texts, which clock its bounds keep.
 
 
 def is_text(session: OpenDataset, path: str, spec: ArraySpec) -> bool:

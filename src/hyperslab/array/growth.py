@@ -143,8 +143,8 @@ def _blank_outside(session: OpenDataset, path: str, spec: ArraySpec, axes: list[
         blank_outside(source, batch, spec.fill_cell(), axes, session.settings)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Taking a range out of a dimension: later cells move down, box by box in bounded memory, then the array gets shorter.
+# -- remove a range ----------------------------------------------------------------------------------------------------
+# Later cells move down, box by box in bounded memory, then the array gets shorter.
 #
 # A box is moved before the one behind it, so that no cell is overwritten that is not stored elsewhere yet. A crash
 # leaves the array as long as it was: what lies behind the range is then there in part twice, and nothing of it is

@@ -24,8 +24,8 @@ from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The datasets that links and references lead to: each is opened once, kept, and closed with the first of them.
+# -- linked datasets ---------------------------------------------------------------------------------------------------
+# Those that links and references lead to: each is opened once, kept, and closed with the first of them.
 
 
 class LinkedDatasets:
