@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hyperslab import api
-from hyperslab.chunks.progress import Report, storing
+from hyperslab.chunks.progress import ProgressCallback, storing
 from hyperslab.errors import Invalid
 from hyperslab.stores.location import Location
 
@@ -21,7 +21,7 @@ def save(
     codec: object = None,
     mode: Mode | None = None,
     densify: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     **options: Any,
 ) -> object:
     """Store ``obj``: an xarray Dataset, DataArray or DataTree, an array of NumPy, dask or sparse, a Quantity of pint.

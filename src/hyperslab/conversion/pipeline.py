@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from hyperslab import api
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
-from hyperslab.chunks.progress import Progress, Report, bar, reporting
+from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns, split_rows
 from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
@@ -64,7 +64,7 @@ def convert(
     codec: object = None,
     select: Mapping[str, object] | Select | None = None,
     overwrite: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     verify: bool = False,
     resume: bool = False,
     allow_loss: bool = False,
@@ -138,7 +138,7 @@ class _Request:
     verify: bool
 
 
-def _run(request: _Request, progress: bool | Report | None, scheduler: object) -> ConversionReport:
+def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
@@ -237,7 +237,7 @@ def _collect_nodes(
 
 
 def _write_target(
-    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: object
+    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: ProgressCallback, client: object
 ) -> tuple[Progress, tuple[str, ...]]:
     """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
     with dataset_session(

@@ -19,8 +19,7 @@ from hyperslab.api import Target
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Report as Reports
-from hyperslab.chunks.progress import watching
+from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
@@ -51,7 +50,7 @@ def repair(
     links: bool = False,
     drop_links: bool = False,
     allow_external: Sequence[str] | bool = (),
-    progress: bool | Reports | None = None,
+    progress: bool | ProgressCallback | None = None,
 ) -> Report:
     """Mend what a check finds, or tell what would be mended (``dry_run``): a report of :class:`Mend`, empty when the
     dataset is sound.

@@ -17,8 +17,7 @@ from hyperslab.api import Target
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Report as Reports
-from hyperslab.chunks.progress import watching
+from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, StorageError
@@ -67,7 +66,7 @@ def check(
     storage_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
     allow_external: Sequence[str] | bool = (),
-    progress: bool | Reports | None = None,
+    progress: bool | ProgressCallback | None = None,
 ) -> Report:
     """Find every problem of the dataset at ``url``, with its node and kind; the report of a sound one is empty.
 

@@ -24,7 +24,7 @@ from hyperslab.bridges.hdmf.schemas import doc_of
 from hyperslab.bridges.hdmf.write_plan import NewDataset, NewGroup, Pointers, WritePlan
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Progress, Report
+from hyperslab.chunks.progress import Progress, ProgressCallback
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Writer
 from hyperslab.formats.hdmf.cell_types import is_object
@@ -51,7 +51,7 @@ class BuilderWriter:
         pointers: Pointers,
         mark: Callable[[Any], None],
         manager: BuildManager | None,
-        report: Report,
+        report: ProgressCallback,
     ) -> None:
         self._session = root._session
         self._writer = root._session.writer()

@@ -27,7 +27,7 @@ from hyperslab.bridges.xarray.writing import (
     write_over,
     write_region,
 )
-from hyperslab.chunks.progress import Report, storing
+from hyperslab.chunks.progress import ProgressCallback, storing
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
@@ -54,7 +54,7 @@ def save_xarray(
     unlimited_dims: str | Iterable[Hashable] | None = None,
     compute: bool = True,
     densify: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     **options: Any,
 ) -> Any:
     """Save an xarray object, as :func:`hyperslab.save` does."""
