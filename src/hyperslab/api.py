@@ -8,19 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
-from inspect import signature
+from dataclasses import replace
 from typing import Any
 
 from hyperslab.array import Array
-from hyperslab.array.origin import DatasetRef
-from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.cache import BlockCache
+from hyperslab.array.session import open_chosen
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Mode, Variant
-from hyperslab.formats.opening import FormatChoice, check_free, check_mode, check_option_names, choose_format
+from hyperslab.formats.opening import FormatChoice, check_free, check_mode, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -67,46 +64,16 @@ def open(
     return _open(where, choice, path, settings, options)
 
 
-_COMMON_OPTIONS = tuple(name for name in signature(open).parameters if name not in ("url", "options"))
-
-
-def open_alone(
-    url: Target,
-    mode: Mode = "r",
-    *,
-    format: str | None = None,
-    path: str = "",
-    storage_options: Mapping[str, object] | None = None,
-    **options: Any,
-) -> Group | Array:
-    """:func:`open`, but for an array that is opened by its own place: that is the whole of its dataset."""
-    settings = Settings(**{field.name: options.pop(field.name) for field in fields(Settings) if field.name in options})
-    check_mode(mode)
-    where = Location.of(url, storage_options)
-    return _open(where, choose_format(where, mode, format), path, settings, options)
-
-
 def _open(
     where: Location, choice: FormatChoice, path: str, settings: Settings, options: Mapping[str, object]
 ) -> Group | Array:
     """Open the dataset at a place, and return its root or the node at ``path``."""
-    chosen, mode, remembered = choice
     node = normalize(path)
-    if node and mode in ("w", "x"):  # before anything is replaced
+    if node and choice[1] in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
-    check_option_names(chosen, options, _COMMON_OPTIONS, where.url)
-    origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
-    known = {"remembered": remembered} if remembered and mode == "r" else {}  # another writer may have come since
-    try:
-        reader = chosen.open(where, mode, settings=settings, **options, **known)
-    except HyperslabError as error:
-        raise error.locate(url=where.url) from error.__cause__
-    if reader.location is not None:
-        origin = replace(origin, where=reader.location)
-    cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    session = OpenDataset(reader, reader.variant or chosen, where.url, mode != "r", settings, cache, origin)
-    target, place, spec = follow(session, node or reader.main or "")
+    session = open_chosen(where, choice, settings, options)
+    target, place, spec = follow(session, node or session.reader.main or "")
     if target is not session:  # a link led to another dataset, which is open by itself
         session.linked.keep(target)
         session.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary, finalize, ref
@@ -17,7 +17,8 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Feature, Format, Reader, Writer
+from hyperslab.formats.base import Feature, Format, Mode, Reader, Writer
+from hyperslab.formats.opening import FormatChoice, check_option_names, choose_format
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.credentials import plain_options
@@ -224,6 +225,52 @@ class OpenDataset:
         return _again, (self.origin, self.version.now, self.settings)
 
 
+def open_session(
+    where: Location, mode: Mode, format: str | None, settings: Settings, options: Mapping[str, object]
+) -> OpenDataset:
+    """Open the dataset at a place, or make it, and read its root. ``format``: None where it is to be found out.
+
+    An array that lies there is the whole of its dataset. ``options``: those of the format. Errors as for ``open``.
+    """
+    session = open_chosen(where, choose_format(where, mode, format), settings, options)
+    session.reader.node(session.reader.main or "")
+    return session
+
+
+def open_chosen(
+    where: Location,
+    choice: FormatChoice,
+    settings: Settings,
+    options: Mapping[str, object],
+    *,
+    version: DatasetVersion | None = None,
+    linked: LinkedDatasets | None = None,
+) -> OpenDataset:
+    """Open the dataset at a place in the format and the mode that are chosen.
+
+    ``version`` and ``linked``: those of the dataset, where there are some already.
+    """
+    chosen, mode, remembered = choice
+    check_option_names(chosen, options, where.url)
+    origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
+    known = {"remembered": remembered} if remembered and mode == "r" else {}  # another writer may have come since
+    try:
+        reader = chosen.open(where, mode, settings=settings, **options, **known)
+    except HyperslabError as error:
+        raise error.locate(url=where.url) from error.__cause__
+    return OpenDataset(
+        reader,
+        reader.variant or chosen,
+        where.url,
+        mode != "r",
+        settings,
+        BlockCache(settings.cache_bytes) if settings.cache_bytes else None,
+        origin if reader.location is None else replace(origin, where=reader.location),
+        version=version or DatasetVersion(),
+        linked=linked or LinkedDatasets(),
+    )
+
+
 class Closes:
     """What users hold of a session: ``with`` closes it in the end."""
 
@@ -316,23 +363,8 @@ def _close(reader: Reader, linked: LinkedDatasets, process: str) -> None:
 
 def _open_again(origin: DatasetRef, version: DatasetVersion) -> OpenDataset:
     origin.check_process()
-    where, settings = origin.where, origin.settings
-    chosen = get_format(origin.format)
-    try:
-        reader = chosen.open(where, origin.mode, settings=settings, **origin.options)
-    except HyperslabError as error:
-        raise error.locate(url=where.url) from error.__cause__
-    cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
+    choice: FormatChoice = get_format(origin.format), origin.mode, {}
     linked = LinkedDatasets()
-    finalize(version, _close, reader, linked, this_process())
-    return OpenDataset(
-        reader,
-        reader.variant or chosen,
-        where.url,
-        origin.mode != "r",
-        settings,
-        cache,
-        origin,
-        version=version,
-        linked=linked,
-    )
+    session = open_chosen(origin.where, choice, origin.settings, origin.options, version=version, linked=linked)
+    finalize(version, _close, session.reader, linked, this_process())
+    return session

@@ -42,7 +42,7 @@ class StagedTarget:
     processes; ``hides_documents``: they are held back there.
     """
 
-    place: Any
+    place: Location | UnpublishedStore
     where: Location
     journal: ConversionJournal | None = None
     has_documents: bool = False
@@ -59,7 +59,7 @@ class StagedTarget:
             ConversionJournal(self._store, UNFINISHED).documents_written(documents)
         self.has_documents = True
 
-    def reopen_place(self) -> Any:
+    def reopen_place(self) -> Location | UnpublishedStore:
         """Return what opens the target for reading, from scratch."""
         if self._store is None:
             return self.where

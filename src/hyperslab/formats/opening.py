@@ -13,7 +13,9 @@ The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and mak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 
+from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode
@@ -126,14 +128,18 @@ def replace_folder(where: Location, make: Callable[[str], object], *, durable: b
 # -- options of a format ----------------------------------------------------------------------------------------------
 
 
-def check_option_names(format: Format, options: Iterable[str], others: Sequence[str], url: str) -> None:
-    """Raise Invalid for the name of an option that the format does not have. ``others``: options of every format."""
+_COMMON_OPTIONS = ("mode", "format", "path", "storage_options", *(field.name for field in fields(Settings)))
+"""What ``open`` takes for every format."""
+
+
+def check_option_names(format: Format, options: Iterable[str], url: str) -> None:
+    """Raise Invalid for the name of an option that the format does not have."""
     known = format.options
     for name in options:
         if name not in known:
             *first, last = known or ("none",)
             there_are = f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
-            remedy = nearest(name, (*known, *others)) or there_are
+            remedy = nearest(name, (*known, *_COMMON_OPTIONS)) or there_are
             raise Invalid(f"format {format.name} has no option {name!r}", url=url, remedy=remedy)
 
 
