@@ -16,8 +16,8 @@ from hyperslab.array.session import open_chosen
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
-from hyperslab.formats.base import FormatInfo, Mode, Variant
-from hyperslab.formats.opening import FormatChoice, check_free, check_mode, choose_format
+from hyperslab.formats.base import FormatInfo, Variant
+from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -32,7 +32,7 @@ Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Stor
 
 def open(
     url: Target,
-    mode: Mode = "r",
+    mode: UserMode = "r",
     *,
     format: str | None = None,
     path: str = "",
@@ -122,7 +122,7 @@ def _is_there(where: Location, key: str) -> bool:
     return False
 
 
-def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
+def open_group(url: Target, mode: UserMode = "r", **options: Any) -> Group:
     """:func:`open`, when a group is expected; Invalid when it is an array.
 
     A dataset of one array is given as the group that holds the array and its coordinates.
@@ -135,7 +135,7 @@ def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
     return node
 
 
-def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
+def open_array(url: Target, mode: UserMode = "r", **options: Any) -> Array:
     """:func:`open`, when an array is expected; Invalid when it is a group."""
     node = open(url, mode, **options)
     if not isinstance(node, Array):
@@ -154,7 +154,7 @@ def create(url: Target, format: str | None = None, *, overwrite: bool = False, *
     return _create(url, format, "w" if overwrite else "x", **options)
 
 
-def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> Group:
+def _create(url: Any, format: str | None, mode: UserMode = "x", **options: Any) -> Group:
     """Make one as :func:`create` does; ``url`` may be a location."""
     root = open(url, mode, format=format, **options)
     if not isinstance(root, Group):

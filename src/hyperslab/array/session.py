@@ -17,8 +17,8 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
-from hyperslab.formats.base import Feature, Format, Mode, Reader, Writer
-from hyperslab.formats.opening import FormatChoice, check_option_names, choose_format
+from hyperslab.formats.base import Feature, Format, Reader, Writer
+from hyperslab.formats.opening import FormatChoice, UserMode, check_option_names, choose_format
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.credentials import plain_options
@@ -226,7 +226,7 @@ class OpenDataset:
 
 
 def open_session(
-    where: Location, mode: Mode, format: str | None, settings: Settings, options: Mapping[str, object]
+    where: Location, mode: UserMode, format: str | None, settings: Settings, options: Mapping[str, object]
 ) -> OpenDataset:
     """Open the dataset at a place, or make it, and read its root. ``format``: None where it is to be found out.
 

@@ -343,7 +343,9 @@ class Writer(Reader):
 
 # -- a format ----------------------------------------------------------------------------------------------------------
 
-Mode = Literal["r", "r+", "a", "w", "x"]
+Mode = Literal["r", "r+", "w", "x"]
+"""How a format opens a dataset: ``r`` reads, ``r+`` changes, ``w`` replaces, ``x`` makes. Which of them a user's ``a``
+is has been decided before (:func:`hyperslab.formats.opening.choose_format`)."""
 
 
 class Format(ABC):
@@ -375,7 +377,7 @@ class Format(ABC):
 
     @abstractmethod
     def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
-        """Open or make (modes ``w``, ``x``, ``a``) a dataset.
+        """Open or make (modes ``w``, ``x``) a dataset; no format gets the mode ``a``.
 
         Options, all by keyword: ``settings``; ``remembered``, what a probe has read by key (only where it read any);
         the format's own (``options``).

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from typing import Literal
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
@@ -25,6 +26,7 @@ from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe
 
+UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
 REPLACE = "choose another, or mode='w' to replace it"
 _REPLACE_EVERYWHERE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
@@ -42,7 +44,7 @@ FormatChoice = tuple[Format, Mode, Mapping[str, bytes | None]]
 """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
 
 
-def choose_format(where: Location, mode: Mode, name: str | None) -> FormatChoice:
+def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatChoice:
     """Return the format to open with, the mode with ``a`` decided, and what was read by key to find out.
 
     ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.

@@ -121,8 +121,7 @@ class BlazeFormat(Format):
         if mode == "w":
             replace_folder(where, os.mkdir, durable=settings.durable)
         store = where.store(read_only=False, create=mode != "r+")
-        taken = has_keys(store)
-        if mode == "r+" or (mode == "a" and taken):
+        if mode == "r+":
             writer = _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
             # A chunk that is new would belong in a file that nobody can tell.
             if writer.table is None and writer.folder.is_uneven:
@@ -130,9 +129,9 @@ class BlazeFormat(Format):
                 remedy = "convert it into a new dataset"
                 raise Unsupported("superchunks of different lengths are only read", url=store.url, remedy=remedy)
             return writer
-        if taken and mode != "w":
-            raise already_exists(where.url)
-        if taken:
+        if has_keys(store):
+            if mode == "x":
+                raise already_exists(where.url)
             store.delete_prefix("")
         return BlazeWriter(store, settings, chosen, new=True)
 

@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Feature, Format, Mode, Reader
-from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
+from hyperslab.formats.opening import already_exists, check_bool, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
@@ -78,7 +78,7 @@ def open_zarr(
     reading: Callable[..., ZarrReader] = ZarrReader,
     writing: Callable[..., ZarrWriter] = ZarrWriter,
 ) -> ZarrReader:
-    """Return a reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
+    """Return a reader (mode ``r``) or writer of the dataset at ``where``; ``w`` and ``x`` make it.
 
     ``consolidated``: write consolidated metadata even where there is none, of a dataset that is there ``at_once`` or
     with its first change. ``remembered``: what a probe has read.
@@ -87,7 +87,6 @@ def open_zarr(
     check_bool("consolidated", consolidated)
     if mode == "r":
         return _opened(reading(where.store(read_only=True), dialect, settings, remembered), dialect, where)
-    check_mode(mode)
 
     def make(path: str) -> None:
         open_zarr(dialect, Location.of(path), "x", settings=settings, consolidated=consolidated, writing=writing)
@@ -97,7 +96,7 @@ def open_zarr(
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
     writer = writing(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
-    if mode == "r+" or (mode == "a" and has_keys(store)):
+    if mode == "r+":
         _opened(writer, dialect, where)
         if consolidated and at_once and not writer.is_consolidated:
             writer.consolidate()
