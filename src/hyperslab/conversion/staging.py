@@ -20,7 +20,15 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, ReadOnly, 
 from hyperslab.formats import SCHEMES
 from hyperslab.stores import leases
 from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
-from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove, sync_medium
+from hyperslab.stores.building import (
+    already_exists,
+    building,
+    make_durable,
+    put_in_place,
+    refuse_taken,
+    remove,
+    sync_medium,
+)
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import UNFINISHED, below, check_key, is_temporary, split_names
 from hyperslab.stores.location import Location
@@ -280,9 +288,7 @@ def _require_free(where: Location, store: Store, journal: ConversionJournal, ove
         return
     keys, folders = store.list_dir("")
     if before is None and (keys or {*folders} - {UNFINISHED}):
-        raise AlreadyExists(
-            "the target exists", url=where.url, remedy="choose another, or overwrite=True (--overwrite)"
-        )
+        raise already_exists(where.url)
     documents = None if before is None else journal.documents()
     if documents is None:
         return

@@ -17,19 +17,17 @@ from dataclasses import fields
 from typing import Literal
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
+from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode
 from hyperslab.formats.signatures import is_unfinished, unknown_format_error
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
-from hyperslab.stores.building import building, can_build
+from hyperslab.stores.building import already_exists, building, can_build
 from hyperslab.stores.location import Location, Probe
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
-REPLACE = "choose another, or mode='w' to replace it"
-_REPLACE_EVERYWHERE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
 
 # -- modes ------------------------------------------------------------------------------------------------------------
 
@@ -56,7 +54,7 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
         return found, ("r" if mode == "r" else "r+"), read
     occupied = is_occupied(where)
     if mode == "x" and occupied:
-        raise already_exists(where.url, _REPLACE_EVERYWHERE)
+        raise already_exists(where.url)
     if occupied and not is_unfinished(where):
         detect_format(where)  # raises for what is no dataset
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), {}
@@ -97,7 +95,7 @@ def check_free(where: Location, *, overwrite: bool) -> None:
     """Raise AlreadyExists where something is, unless ``overwrite``; FormatError for what is never replaced."""
     if is_occupied(where):
         if not overwrite:
-            raise already_exists(where.url, _REPLACE_EVERYWHERE)
+            raise already_exists(where.url)
         detect_format(where)
 
 
@@ -108,11 +106,6 @@ def nothing_at(where: Location) -> NotFound:
     else:
         remedy = "check the spelling, or make it with mode='x'"
     return NotFound("there is nothing", url=where.url, remedy=remedy)
-
-
-def already_exists(url: str, remedy: str = REPLACE) -> AlreadyExists:
-    """Return the error for a place that is in use."""
-    return AlreadyExists("the target exists", url=url, remedy=remedy)
 
 
 def replace_folder(where: Location, make: Callable[[str], object], *, durable: bool) -> bool:

@@ -33,8 +33,9 @@ from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mo
 from hyperslab.formats.blaze.dataset import BlazeReader, MultiDirectoryReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
 from hyperslab.formats.blaze.writer import BlazeWriter
-from hyperslab.formats.opening import already_exists, has_keys, replace_folder
+from hyperslab.formats.opening import has_keys, replace_folder
 from hyperslab.formats.single_array.document import FEATURES, NOTES, Document
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import REMOTE, Location, Probe, Several
 
 _HOLDS = FEATURES | {Feature.SHARDS}

@@ -19,12 +19,12 @@ from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
 from hyperslab.formats.opening import (
-    already_exists,
     has_keys,
     nothing_at,
     replace_folder,
 )
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location, Probe
 
 if TYPE_CHECKING:

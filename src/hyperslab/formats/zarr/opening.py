@@ -9,13 +9,14 @@ from typing import Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Feature, Format, Mode, Reader
-from hyperslab.formats.opening import already_exists, check_bool, has_keys, nothing_at, replace_folder
+from hyperslab.formats.opening import check_bool, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location
 
 _EXTENDED = "in the attribute `_hyperslab`, which other readers pass over"
