@@ -162,20 +162,24 @@ def _create(url: Any, format: str | None, mode: UserMode = "x", **options: Any) 
     return root
 
 
-def whole_options(where: Location, format: str | None, options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a dataset that is made whole: in Zarr it ends with consolidated metadata, without which
+def add_consolidated(where: Location, format: str | None, options: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options of a new dataset that is made whole: in Zarr it ends with consolidated metadata, without which
     xarray's own engine warns at each opening, unless ``consolidated=False`` leaves it out."""
     chosen = get_format(format or format_for_new(where.url))
     return {"consolidated": True, **options} if chosen.traits.keeps_consolidated else dict(options)
 
 
 @contextmanager
-def created(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Iterator[Group]:
-    """Make a dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``.
+def build_dataset(
+    url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any
+) -> Iterator[Group]:
+    """Make a dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``; in
+    Zarr with consolidated metadata unless ``consolidated=False``.
 
     In a file system it is built beside its place, and nothing is left of it when the block fails; elsewhere it is built
     where it belongs. Errors as for :func:`create`.
     """
+    options = add_consolidated(Location.of(url), format, options)
     path = local_path(url)
     if path is None or not can_build(path):
         with create(url, format, overwrite=overwrite, **options) as root:
@@ -204,4 +208,4 @@ def list_formats() -> dict[str, FormatInfo]:
     return infos
 
 
-__all__ = ["create", "created", "list_formats", "open", "open_array", "open_group"]
+__all__ = ["build_dataset", "create", "list_formats", "open", "open_array", "open_group"]

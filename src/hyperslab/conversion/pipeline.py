@@ -106,7 +106,7 @@ def convert(
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
-        layout=api.whole_options(target, format, layout),
+        layout=api.add_consolidated(target, format, layout),
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,

@@ -105,7 +105,7 @@ class FormatTraits:
     has_collections: bool = False
     """A dataset is a root of collections of arrays that stand for themselves."""
     keeps_consolidated: bool = False
-    """``api.whole_options``: a dataset that is made whole ends with consolidated metadata."""
+    """``api.add_consolidated``: a dataset that is made whole ends with consolidated metadata."""
     dimension_scope: Literal["group", "dataset"] | None = None
     """``dimension_suffix.add_suffix``: where a name of a dimension has one length, in a group, as seen from it and
     those below, or in the whole dataset; None where dimensions are not declared. Dimensions that got another name are
