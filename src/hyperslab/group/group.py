@@ -9,7 +9,7 @@ from typing import Any
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
-from hyperslab.array.session import Closes, OpenDataset
+from hyperslab.array.session import Closable, OpenDataset
 from hyperslab.chunks.plan import grouped
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
@@ -95,7 +95,7 @@ def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dim
     if size is not None and (type(size) is not int or size < 0):
         raise Invalid(f"a dimension of length {size!r}", remedy="give a whole number, or none for an unlimited one")
     made = Dimension(check_name(name), size or 0, size is None)
-    with session.located(path), session.locked(path):
+    with session.add_place_to_errors(path), session.lock_node(path):
         session.refresh(path)
         spec = session.reader.node(path)
         if not spec.is_group:
@@ -111,7 +111,7 @@ def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
     return {dim.name: dim for dim in spec.dims} if spec.is_group else {}
 
 
-class Group(Closes, MutableMapping[str, "Group | Array"]):
+class Group(Closable, MutableMapping[str, "Group | Array"]):
     """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
 
     def __init__(self, session: OpenDataset, path: str) -> None:
@@ -301,7 +301,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         path = self._free(name)
         writer = self._session.writer()
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
-        with self._session.located(path):
+        with self._session.add_place_to_errors(path):
             spec = array_spec(wish, self._session)
         with self._making(name):
             writer.put(path, spec)
@@ -312,7 +312,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
             try:
                 array[...] = wish.data
             except BaseException:
-                with suppress(HyperslabError), self._session.locked(""):
+                with suppress(HyperslabError), self._session.lock_node(""):
                     if self._session.stamp(path) == made:  # else another writer has removed or changed it since
                         writer.drop(path)
                 raise
@@ -328,7 +328,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         self._session.require(Feature.LINKS, f"no link {name!r}")
         writer, link = self._session.writer(), link_to(self._session, target, source)
         above, _ = split(self._free(name))  # locked before the root, as by all who change a group
-        with self._session.locked(above), self._making(name) as path:
+        with self._session.lock_node(above), self._making(name) as path:
             writer.put(path, link)
 
     def move(self, source: str, target: str) -> None:
@@ -366,7 +366,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     def _making(self, name: str) -> Iterator[str]:
         """Hold the names of the dataset while a node is made, and look again: of several writers one makes it."""
         path = self._free(name)
-        with self._session.located(path), self._session.locked(""):
+        with self._session.add_place_to_errors(path), self._session.lock_node(""):
             self._session.refresh(path)
             yield self._free(name)
 

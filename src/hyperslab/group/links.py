@@ -128,7 +128,7 @@ class _Hops:
             raise BrokenLink(message, url=session.url, node=node, remedy="remove one of them")
         try:
             place = session.reader.place_of(pointer)
-            there = session if place is None else session.linked.get(session, place, _opening(session, place))
+            there = session if place is None else session.linked.get_or_open(session, place, _opening(session, place))
             path = path_within(pointer)
             found = self._at(there, path)
             if found is not None:
