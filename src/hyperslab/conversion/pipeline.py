@@ -106,7 +106,7 @@ def convert(
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
-        layout=api.whole_options(target, format, layout),
+        layout=api.add_consolidated(target, format, layout),
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,
@@ -147,7 +147,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
-        source = stack.enter_context(dataset_session(request.source, **allowed))
+        source = stack.enter_context(dataset_session(request.source, options=allowed))
         items, columns, damage = _collect_nodes(source, format, request)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
@@ -241,7 +241,7 @@ def _write_target(
 ) -> tuple[Progress, tuple[str, ...]]:
     """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
     with dataset_session(
-        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, **request.layout
+        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, options=request.layout
     ) as target:
         if not staged.has_documents:
             write_documents(target, plan.nodes)

@@ -105,7 +105,7 @@ class FormatTraits:
     has_collections: bool = False
     """A dataset is a root of collections of arrays that stand for themselves."""
     keeps_consolidated: bool = False
-    """``api.whole_options``: a dataset that is made whole ends with consolidated metadata."""
+    """``api.add_consolidated``: a dataset that is made whole ends with consolidated metadata."""
     dimension_scope: Literal["group", "dataset"] | None = None
     """``dimension_suffix.add_suffix``: where a name of a dimension has one length, in a group, as seen from it and
     those below, or in the whole dataset; None where dimensions are not declared. Dimensions that got another name are
@@ -345,7 +345,9 @@ class Writer(Reader):
 
 # -- a format ----------------------------------------------------------------------------------------------------------
 
-Mode = Literal["r", "r+", "a", "w", "x"]
+Mode = Literal["r", "r+", "w", "x"]
+"""How a format opens a dataset: ``r`` reads, ``r+`` changes, ``w`` replaces, ``x`` makes. Which of them a user's ``a``
+is has been decided before (:func:`hyperslab.formats.opening.choose_format`)."""
 
 
 class Format(ABC):
@@ -377,7 +379,7 @@ class Format(ABC):
 
     @abstractmethod
     def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
-        """Open or make (modes ``w``, ``x``, ``a``) a dataset.
+        """Open or make (modes ``w``, ``x``) a dataset; no format gets the mode ``a``.
 
         Options, all by keyword: ``settings``; ``remembered``, what a probe has read by key (only where it read any);
         the format's own (``options``).

@@ -42,7 +42,7 @@ def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dim
     if size is not None and (type(size) is not int or size < 0):
         raise Invalid(f"a dimension of length {size!r}", remedy="give a whole number, or none for an unlimited one")
     made = Dimension(check_name(name), size or 0, size is None)
-    with session.located(path), session.locked(path):
+    with session.add_place_to_errors(path), session.lock_node(path):
         session.refresh(path)
         spec = session.reader.node(path)
         if not spec.is_group:

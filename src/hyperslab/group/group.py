@@ -10,7 +10,7 @@ from typing import Any
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
-from hyperslab.array.session import Closes, OpenDataset
+from hyperslab.array.session import Closable, OpenDataset
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.base import Feature
 from hyperslab.group.copy import copy_content, raise_if_omissions
@@ -25,7 +25,7 @@ from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
-class Group(Closes, MutableMapping[str, "Group | Array"]):
+class Group(Closable, MutableMapping[str, "Group | Array"]):
     """A group of a dataset: ``group["a/b"]`` is a :class:`Group` or an :class:`Array`; nothing is read before."""
 
     def __init__(self, session: OpenDataset, path: str) -> None:
@@ -215,7 +215,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         path = self._free(name)
         writer = self._session.writer()
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
-        with self._session.located(path):
+        with self._session.add_place_to_errors(path):
             spec = array_spec(wish, self._session)
         with self._making(name):
             writer.put(path, spec)
@@ -226,7 +226,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
             try:
                 array[...] = wish.data
             except BaseException:
-                with suppress(HyperslabError), self._session.locked(""):
+                with suppress(HyperslabError), self._session.lock_node(""):
                     if self._session.stamp(path) == made:  # else another writer has removed or changed it since
                         writer.drop(path)
                 raise
@@ -242,7 +242,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
         self._session.require(Feature.LINKS, f"no link {name!r}")
         writer, link = self._session.writer(), link_to(self._session, target, source)
         above, _ = split(self._free(name))  # locked before the root, as by all who change a group
-        with self._session.locked(above), self._making(name) as path:
+        with self._session.lock_node(above), self._making(name) as path:
             writer.put(path, link)
 
     def move(self, source: str, target: str) -> None:
@@ -280,7 +280,7 @@ class Group(Closes, MutableMapping[str, "Group | Array"]):
     def _making(self, name: str) -> Iterator[str]:
         """Hold the names of the dataset while a node is made, and look again: of several writers one makes it."""
         path = self._free(name)
-        with self._session.located(path), self._session.locked(""):
+        with self._session.add_place_to_errors(path), self._session.lock_node(""):
             self._session.refresh(path)
             yield self._free(name)
 

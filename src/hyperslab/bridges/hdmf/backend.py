@@ -271,7 +271,7 @@ class HyperslabIO(HDMFIO):
             yield self.root
             return
         options = {**self._opening, **self._options_for_new}
-        with api.created(self._path, _FORMAT, overwrite=_MODES[self._mode] == "w", **options) as root:
+        with api.build_dataset(self._path, _FORMAT, overwrite=_MODES[self._mode] == "w", **options) as root:
             yield root
         self._is_new = False
         self.open()

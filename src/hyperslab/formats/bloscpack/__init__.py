@@ -18,7 +18,6 @@ record, or by a new file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -89,9 +88,9 @@ class BloscpackFormat(Format):
         if where.scheme != "file" or where.path is None:
             remedy = "write it in the local file system and copy it there, or use zarr3"
             raise Unsupported("bloscpack files are written in the local file system", url=where.url, remedy=remedy)
-        if mode == "r+" or (mode == "a" and os.path.exists(where.path)):
+        if mode == "r+":
             return BloscpackWriter(where.path, where.url, settings, chosen)
-        return BloscpackCreator(where.path, where.url, "w" if mode == "w" else "x", settings, chosen)
+        return BloscpackCreator(where.path, where.url, mode, settings, chosen)
 
 
 def _file(where: Location) -> FileBytes:

@@ -43,7 +43,6 @@ from hyperslab.formats.hdmf.rules import HdmfCheckReader, HdmfRepairWriter
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
-from hyperslab.formats.opening import has_keys
 from hyperslab.formats.zarr.opening import EXTENDED_NOTES, ZarrFormat, open_zarr
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store
@@ -195,8 +194,8 @@ class HdmfFormat(ZarrFormat):
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
         read = dict(remembered or {})
-        if mode in ("r", "r+", "a"):
-            chosen = replace(chosen, profile=_profile_at(where, read, mode) or chosen.profile)
+        if mode in ("r", "r+"):
+            chosen = replace(chosen, profile=_profile_at(where, read) or chosen.profile)
         variant = HdmfFormat(chosen.profile)
         dialect = _make_dialect(chosen)
         documents = open_zarr(
@@ -224,7 +223,7 @@ def _children_have_marks(probe: Probe) -> bool:
     return "specifications" in names or any(_has_marks(probe.get(f"{name}/.zattrs")) for name in names[:_MOST_CHILDREN])
 
 
-def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> ProfileName | None:
+def _profile_at(where: Location, read: dict[str, bytes | None]) -> ProfileName | None:
     """Return the profile of the dataset at `where`, None where there is none. Keep the document that tells it in
     `read`."""
     if _DOCUMENT_3 not in read:
@@ -233,8 +232,6 @@ def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> P
         store = where.store(read_only=True)
         try:
             read[_DOCUMENT_3] = store.get(_DOCUMENT_3)
-            if read[_DOCUMENT_3] is None and mode == "a" and not has_keys(store):
-                return None
         finally:
             store.close()
     return "v2" if read[_DOCUMENT_3] is None else "v3"

@@ -9,13 +9,14 @@ from typing import Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Feature, Format, Mode, Reader
-from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
+from hyperslab.formats.opening import check_bool, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location
 
 _EXTENDED = "in the attribute `_hyperslab`, which other readers pass over"
@@ -98,7 +99,7 @@ def open_zarr(
     at_once: bool = True,
     remembered: Mapping[str, bytes | None] | None = None,
 ) -> ZarrReader:
-    """Return the format's reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
+    """Return the format's reader (mode ``r``) or writer of the dataset at ``where``; ``w`` and ``x`` make it.
 
     ``consolidated``: write consolidated metadata even where there is none, of a dataset that is there ``at_once`` or
     with its first change. ``remembered``: what a probe has read.
@@ -106,7 +107,6 @@ def open_zarr(
     check_bool("consolidated", consolidated)
     if mode == "r":
         return _opened(format.reader(where.store(read_only=True), dialect, settings, remembered), dialect, where)
-    check_mode(mode)
 
     def make(path: str) -> None:
         open_zarr(format, dialect, Location.of(path), "x", settings=settings, consolidated=consolidated)
@@ -116,7 +116,7 @@ def open_zarr(
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
     writer = format.writer(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
-    if mode == "r+" or (mode == "a" and has_keys(store)):
+    if mode == "r+":
         _opened(writer, dialect, where)
         if consolidated and at_once and not writer.is_consolidated:
             writer.consolidate()
