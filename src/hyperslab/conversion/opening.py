@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
 
-from hyperslab import api
-from hyperslab.array.session import OpenDataset
-from hyperslab.stores.location import Location
+from hyperslab.api import Target
+from hyperslab.array.session import OpenDataset, open_session
+from hyperslab.chunks.settings import Settings
+from hyperslab.formats.base import Mode
+from hyperslab.stores.location import Location, Options
+
+NO_CACHE = Settings(cache_bytes=0)
+_SETTINGS = [field.name for field in fields(Settings)]
 
 
 @contextmanager
-def dataset_session(place: api.Target | Location, **options: Any) -> Iterator[OpenDataset]:
-    """Open a dataset's session without a cache; closed afterwards, discarded where what was written is not whole."""
-    session = open_session(place, **options)
+def dataset_session(
+    place: Target | Location,
+    mode: Mode = "r",
+    *,
+    format: str | None = None,
+    storage_options: Options = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[OpenDataset]:
+    """Open a dataset's session without a cache; closed afterwards, discarded where what was written is not whole.
+
+    ``options``: those of the format, and settings such as ``workers``.
+    """
+    mine = {name: value for name, value in options.items() if name not in _SETTINGS}
+    settings = Settings(**{**{name: options[name] for name in _SETTINGS if name in options}, "cache_bytes": 0})
+    session = open_session(Location.of(place, storage_options), mode, format, settings, mine)
     try:
         yield session
     except BaseException:
         session.reader.discard()
         raise
     session.reader.close()
-
-
-def open_session(place: api.Target | Location, **options: Any) -> OpenDataset:
-    """Return a dataset's session without a cache, to be closed by the caller."""
-    target: Any = place  # ``open`` takes a Location too, which no user has
-    return api.open_alone(target, cache_bytes=0, **options)._session

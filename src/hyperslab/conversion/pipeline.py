@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from hyperslab import api
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
-from hyperslab.chunks.progress import Progress, Report, bar, reporting
+from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns, split_rows
 from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
@@ -64,7 +64,7 @@ def convert(
     codec: object = None,
     select: Mapping[str, object] | Select | None = None,
     overwrite: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     verify: bool = False,
     resume: bool = False,
     allow_loss: bool = False,
@@ -106,7 +106,7 @@ def convert(
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
-        layout=api.whole_options(target, format, layout),
+        layout=api.add_consolidated(target, format, layout),
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,
@@ -138,7 +138,7 @@ class _Request:
     verify: bool
 
 
-def _run(request: _Request, progress: bool | Report | None, scheduler: object) -> ConversionReport:
+def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
@@ -147,7 +147,7 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: object) -
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
-        source = stack.enter_context(dataset_session(request.source, **allowed))
+        source = stack.enter_context(dataset_session(request.source, options=allowed))
         items, columns, damage = _collect_nodes(source, format, request)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
@@ -237,11 +237,11 @@ def _collect_nodes(
 
 
 def _write_target(
-    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: object
+    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: ProgressCallback, client: object
 ) -> tuple[Progress, tuple[str, ...]]:
     """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
     with dataset_session(
-        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, **request.layout
+        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, options=request.layout
     ) as target:
         if not staged.has_documents:
             write_documents(target, plan.nodes)
