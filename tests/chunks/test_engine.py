@@ -157,7 +157,7 @@ def test_it_is_used(
         array[...] = cells
         assert np.array_equal(array[...], cells)
     assert (counts["read"] > 0, counts["left"]) == (True, 0)
-    assert counts["encode"] > 0
+    assert counts["encode"] > 0 or (codec == "none" and shards is None)
 
 
 def damage(path: Path, how: str) -> None:

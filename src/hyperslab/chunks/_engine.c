@@ -667,6 +667,40 @@ static void encode_box(const Job *job, Work *work, const int64_t *low, const int
     }
 }
 
+static void put_u64(uint8_t *target, uint64_t value) {
+    put_u32(target, (uint32_t)value);
+    put_u32(target + 4, (uint32_t)(value >> 32));
+}
+
+/* Build a shard of the chunks of a box, which are all that it has, in ``target``, which has ``room`` bytes for each beside
+   the index. Return its size; 0 where all chunks hold nothing but fill values; -1 where it is left. */
+static int64_t encode_shard(const Job *job, Work *work, const int64_t *low, const int64_t *extent, int64_t count,
+                            uint8_t *target, int64_t room) {
+    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
+    const int64_t first = job->index_first ? length : 0;
+    int64_t stop = first;
+    memset(work->index, 0xFF, plain); /* missing, all of them */
+    for (int64_t number = 0; number < count; number++) {
+        int64_t numbers[MOST_AXES], inner = 0;
+        Piece piece;
+        find_numbers(low, extent, job->ndim, number, numbers);
+        find_piece(job, numbers, &piece);
+        const uint8_t *cells = gather(job, work, &piece);
+        if (is_filled(job, cells)) continue;
+        const int64_t size = encode(job, work, cells, target + stop, room);
+        if (!size) return -1;
+        for (int axis = 0; axis < job->ndim; axis++)
+            inner = inner * job->members[axis] + piece.along[axis]->chunk % job->members[axis];
+        put_u64(work->index + 16 * inner, stop);
+        put_u64(work->index + 16 * inner + 8, size);
+        stop += size;
+    }
+    if (stop == first) return 0;
+    if (job->index_checksum) put_u32(work->index + plain, crc32c(work->index, plain));
+    memcpy(target + (job->index_first ? 0 : stop), work->index, length);
+    return job->index_first ? stop : stop + length;
+}
+
 /* -- Python ------------------------------------------------------------------------------------------------------------ */
 
 static int parse_numbers(PyObject *tuple, int64_t *numbers, int ndim, const char *what) {
@@ -932,32 +966,36 @@ end:
     return result;
 }
 
-static PyObject *job_encode(Job *job, PyObject *arguments) {
+/* Encode the chunks of a box: one by one, with where each ends as a list, or as a whole shard, with its size. */
+static PyObject *encode_into(Job *job, PyObject *arguments, int as_shard) {
     PyObject *low_tuple, *high_tuple, *result = NULL;
     Py_buffer target;
-    int64_t low[MOST_AXES], extent[MOST_AXES], count;
+    int64_t low[MOST_AXES], extent[MOST_AXES], count, size = 0;
     if (!PyArg_ParseTuple(arguments, "OOw*", &low_tuple, &high_tuple, &target)) return NULL;
     int64_t *stops = NULL;
     Work *work = NULL;
     if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) goto end;
-    const int64_t room = target.len / count;
-    if (room < job->nbytes + 20) {
-        PyErr_SetString(PyExc_ValueError, "more room is needed");
+    const int64_t length = as_shard ? job->all_members * 16 + 4 * job->index_checksum : 0;
+    const int64_t room = (target.len - length) / count;
+    if (room < job->nbytes + 20 || (as_shard && count != job->all_members)) {
+        PyErr_SetString(PyExc_ValueError, "more room, or a whole shard, is needed");
         goto end;
     }
     stops = calloc(count, sizeof *stops);
     work = take_work(job);
     if (work && !work->shuffled) work->shuffled = malloc(job->nbytes);
+    if (work && !work->index && as_shard) work->index = malloc(length);
     if (work && !work->zstd_encoder && library.make_zstd) work->zstd_encoder = library.make_zstd();
-    if (!stops || !work || !work->shuffled || (library.make_zstd && !work->zstd_encoder)) {
+    if (!stops || !work || !work->shuffled || (as_shard && !work->index) || (library.make_zstd && !work->zstd_encoder)) {
         PyErr_NoMemory();
         goto end;
     }
     Py_BEGIN_ALLOW_THREADS
-    encode_box(job, work, low, extent, count, target.buf, room, stops);
+    if (as_shard) size = encode_shard(job, work, low, extent, count, target.buf, room);
+    else encode_box(job, work, low, extent, count, target.buf, room, stops);
     Py_END_ALLOW_THREADS
-    result = PyList_New(count);
-    for (int64_t i = 0; result && i < count; i++) {
+    result = as_shard ? PyLong_FromLongLong(size) : PyList_New(count);
+    for (int64_t i = 0; result && !as_shard && i < count; i++) {
         PyObject *stop = PyLong_FromLongLong(stops[i]);
         if (stop) PyList_SET_ITEM(result, i, stop);
         else Py_CLEAR(result);
@@ -969,7 +1007,13 @@ end:
     return result;
 }
 
+static PyObject *job_encode(Job *job, PyObject *arguments) { return encode_into(job, arguments, 0); }
+
+static PyObject *job_encode_shard(Job *job, PyObject *arguments) { return encode_into(job, arguments, 1); }
+
 static PyMethodDef job_methods[] = {
+    {"encode_shard", (PyCFunction)job_encode_shard, METH_VARARGS,
+     "Build a whole shard in a buffer; its size, 0 where it holds fill values alone, -1 where it is left."},
     {"encode", (PyCFunction)job_encode, METH_VARARGS,
      "Encode the chunks of a box into a buffer; where each ends, -1 for one of fill values alone, -2 for one left."},
     {"run", (PyCFunction)job_run, METH_VARARGS, "Read the chunks of a box of entries; (files, bytes, entries left)."},

@@ -34,6 +34,8 @@ _CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3}
 _FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
 # Chunks of a shard on average from which the engine is told of a shard: Python reads several shards of fewer at once.
 _CHUNKS_PER_SHARD = 4
+# Bytes in the index of a shard for each chunk, and for its checksum where there is but one chunk.
+_INDEX_BYTES = 16 + 4
 # In place of a place: of a chunk of nothing but fill values, and of one that Python is to encode.
 _FILLED, _LEFT = -1, -2
 
@@ -157,6 +159,17 @@ class EngineJob:
             counting.count(files, read=nbytes)
         return list(map(self._piece, left))
 
+    def encode_shard(self, box: Box) -> memoryview | None:
+        """Build the shard whose chunks a box has, all of them: valid until this thread encodes again, empty where all
+        hold nothing but fill values. None where the box is no whole shard, or a chunk is left."""
+        low, high = box
+        count = prod(stop - start for start, stop in zip(low, high, strict=True))
+        if self._members is None or count != prod(self._members):
+            return None
+        size = count * (self._room + _INDEX_BYTES)
+        size = self._job.encode_shard(low, high, self._scratch.reserve(size)[:size])
+        return None if size < 0 else self._scratch.buffer[:size]
+
     def encode(self, box: Box) -> tuple[dict[Coords, memoryview | None], list[Piece]]:
         """Encode the chunks of a box: their stored bytes, valid until this thread encodes again, None for one of
         nothing but fill values; and those that are left."""
@@ -277,6 +290,9 @@ def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: 
     """Return what encodes the plan's chunks; None where the engine does not, or some chunk is not covered whole."""
     if files is None or not _fits(files, plan, values) or files.chain.engine_encoder is None:
         return None
+    codecs = files.chain.engine_codecs
+    if files.shard is None and codecs is not None and codecs.compressor is None:
+        return None  # Python stores such cells from where they are, without a copy
     if not all(entry[3] and entry[2].step is None for group in plan.groups for entry in group):
         return None
     return EngineJob(files, plan, values, fill, -1, whole_only=False)

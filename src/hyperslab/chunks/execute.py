@@ -548,6 +548,10 @@ def _write_by_engine(
 
     def work(box: Box) -> None:
         with source.lock(list(engine.coords(box)), settings.lock_timeout):
+            shard = engine.encode_shard(box)
+            if shard is not None:
+                source.write_shard(next(engine.coords(box)), shard, durable=settings.durable)
+                return
             encoded, left = engine.encode(box)
             source.write_encoded(encoded, durable=settings.durable)
             if left:

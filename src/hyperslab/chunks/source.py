@@ -250,6 +250,11 @@ class ChunkSource(ChunkReader):
         """
         raise NotImplementedError
 
+    def write_shard(self, coords: Coords, shard: memoryview, *, durable: bool) -> None:
+        """Replace the outer chunk of this chunk by one that the engine built; an empty one holds nothing. Its lock is
+        held."""
+        raise NotImplementedError
+
     # -- lists of cells (``writes_sparse``) -------------------------------------------------------------------------
 
     def write_coo(self, pairs: Iterable[tuple[Coords, Coo]], *, durable: bool) -> None:

@@ -308,6 +308,10 @@ class ShardedChunks(StoredChunks):
         if encoded:
             self._replace(list(encoded), list(encoded.values()), durable)
 
+    def write_shard(self, coords: Coords, shard: memoryview, *, durable: bool) -> None:
+        """Replace a shard, as the engine built it; an empty one is removed."""
+        self._put_shard(self._keys.chunk_key(self.shard_of(coords)), shard or None, durable)
+
     def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[Coords, object]:
         """Return inner chunks as they are stored; None for those of nothing but fill values."""
         encoded: dict[Coords, object] = {}
@@ -327,6 +331,9 @@ class ShardedChunks(StoredChunks):
     def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
         key, _ = self._locate(coords)
         shard = self.merge_shard(coords, values, None if self.is_whole_shard(coords) else self._keys.store.get(key))
+        self._put_shard(key, shard, durable)
+
+    def _put_shard(self, key: str, shard: memoryview | None, durable: bool) -> None:
         if shard is not None:
             self._keys.put_many([(key, shard)], durable)
         elif self._keys.exists(key):
