@@ -37,7 +37,7 @@ help: ## what there is
 .venv/.with-%: .venv/.made pyproject.toml hatch_build.py src/hyperslab/chunks/_engine.c
 	@echo "installing hyperslab[$*] into .venv"
 	@$(call INSTALL,--editable '.[$*]')
-	@$(BIN)/python -c 'from hyperslab.chunks.engine import describe_engine; print("the engine in C:", describe_engine())'
+	@$(BIN)/python -m hyperslab doctor | grep '^engine in C'
 	@touch $@
 
 tour: .venv/.with-tour ## real data through every format, step by step

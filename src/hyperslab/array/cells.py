@@ -17,7 +17,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Plan, make_plan
+from hyperslab.chunks.plan import Plan, chunk_bytes, make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
@@ -185,7 +185,7 @@ class CellAccess:
         """Return what reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
-        nbytes = execute.chunk_bytes(plan, self.dtype)
+        nbytes = chunk_bytes(plan, self.dtype)
         return ReadPlan(
             shape=selection.shape,
             nbytes=plan.size * self.dtype.itemsize,

@@ -82,6 +82,8 @@ typedef struct {
     int64_t out_strides[MOST_AXES];
     int64_t members[MOST_AXES]; /* inner chunks of a shard along each axis; 0: each chunk is a file */
     int64_t itemsize, nbytes, all_members;
+    int swap; /* bytes of the numbers whose bytes are stored in the other order; 0: as in memory */
+    int in_order; /* the axes of a stored chunk are those of the array */
     int contiguous; /* a whole chunk lies in the result as it lies in memory */
     int whole_only; /* chunks that are wanted in part are left */
     int folder, nested;
@@ -219,7 +221,33 @@ static int check_sum(const Job *job, const uint8_t *data, size_t *size) {
     return 1;
 }
 
-static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+/* Turn the bytes of each number around. */
+static void swap_bytes(uint8_t *cells, int64_t size, int width) {
+    if (width == 2) {
+        for (int64_t i = 0; i < size; i += 2) {
+            uint16_t number;
+            memcpy(&number, cells + i, 2);
+            number = __builtin_bswap16(number);
+            memcpy(cells + i, &number, 2);
+        }
+    } else if (width == 4) {
+        for (int64_t i = 0; i < size; i += 4) {
+            uint32_t number;
+            memcpy(&number, cells + i, 4);
+            number = __builtin_bswap32(number);
+            memcpy(cells + i, &number, 4);
+        }
+    } else if (width == 8) {
+        for (int64_t i = 0; i < size; i += 8) {
+            uint64_t number;
+            memcpy(&number, cells + i, 8);
+            number = __builtin_bswap64(number);
+            memcpy(cells + i, &number, 8);
+        }
+    }
+}
+
+static int decode_bytes(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
     switch (job->compressor) {
     case PLAIN:
         if (size != (size_t)job->nbytes) return 0;
@@ -234,6 +262,12 @@ static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, 
         return library.decode_lz4(data + 4, target, (int)size - 4, (int)job->nbytes) == (int)job->nbytes;
     }
     return 0;
+}
+
+static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+    if (!decode_bytes(job, work, data, size, target)) return 0;
+    swap_bytes(target, job->nbytes, job->swap);
+    return 1;
 }
 
 /* -- copying cells ----------------------------------------------------------------------------------------------------- */
@@ -291,7 +325,7 @@ static void find_piece(const Job *job, const int64_t *numbers, Piece *piece) {
         piece->whole &= (int)entry->whole;
         plain &= !entry->start && entry->count == job->shape[axis] && entry->step == 1;
     }
-    piece->in_rows = plain && job->ndim && job->out_strides[job->ndim - 1] == job->itemsize;
+    piece->in_rows = plain && job->ndim && job->in_order && job->out_strides[job->ndim - 1] == job->itemsize;
     piece->direct = plain && job->contiguous;
 }
 
@@ -338,16 +372,13 @@ static void put_fill(const Job *job, const Piece *piece) {
 /* Decode a chunk of Blosc in rows block by block, so that each is copied while it is in the processor's cache. */
 static int decode_blocks(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!is_sound_blosc(job, data, size)) return 0;
-    if (data[2] & 2) {
-        put_rows(job, piece, data + 16, 0, job->nbytes);
-        return 1;
-    }
     const int64_t typesize = data[3], blocksize = u32(data + 8);
     for (int64_t start = 0; start < job->nbytes; start += blocksize) {
         const int64_t part = job->nbytes - start < blocksize ? job->nbytes - start : blocksize;
         if (library.decode_items(work->blosc, data, (int32_t)size, (int)(start / typesize), (int)(part / typesize), work->cells,
                        (int32_t)part) != part)
             return 0;
+        swap_bytes(work->cells, part, job->swap);
         put_rows(job, piece, work->cells, start, part);
     }
     return 1;
@@ -356,8 +387,8 @@ static int decode_blocks(const Job *job, Work *work, const Piece *piece, const u
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
-    if (piece->in_rows && job->compressor == BLOSC && size > 12 && u32(data + 8) < job->nbytes && data[3] &&
-        u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0)
+    if (piece->in_rows && job->compressor == BLOSC && size > 12 && !(data[2] & 2) && u32(data + 8) < job->nbytes &&
+        data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 && u32(data + 8) % 8 == 0)
         return decode_blocks(job, work, piece, data, size);
     if (!decode(job, work, data, size, work->cells)) return 0;
     put(job, piece, work->cells);
@@ -402,6 +433,7 @@ static int read_rows(const Job *job, Work *work, const Piece *piece, int file) {
         const int64_t size = job->nbytes - start < ROWS_WINDOW ? job->nbytes - start : ROWS_WINDOW;
         if (!read_at(file, work->cells, size, start)) return 0;
         if (job->checksum) crc = crc_function(crc, work->cells, size);
+        swap_bytes(work->cells, size, job->swap);
         put_rows(job, piece, work->cells, start, size);
     }
     uint8_t sum[4];
@@ -414,7 +446,11 @@ static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) 
     const size_t size = status.st_size;
     work->bytes += size;
     if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
-    if (job->compressor == PLAIN && piece->direct && !job->checksum) return read_at(file, piece->target, size, 0);
+    if (job->compressor == PLAIN && piece->direct && !job->checksum) {
+        if (!read_at(file, piece->target, size, 0)) return 0;
+        swap_bytes(piece->target, size, job->swap);
+        return 1;
+    }
     if (job->compressor == PLAIN && piece->in_rows) return read_rows(job, work, piece, file);
     return make_room(work, size) && read_at(file, work->stored, size, 0) && decode_piece(job, work, piece, work->stored, size);
 }
@@ -634,7 +670,7 @@ static const uint8_t *gather(const Job *job, Work *work, const Piece *piece) {
         counts[axis] = piece->along[axis]->count;
         full &= counts[axis] == job->shape[axis];
     }
-    if (piece->direct) return piece->target;
+    if (piece->direct && !job->swap) return piece->target;
     if (!full) {
         memset(from, 0, sizeof from);
         copy_cells(work->cells, job->strides, job->fill, from, job->shape, job->ndim, job->itemsize);
@@ -661,6 +697,7 @@ static void encode_box(const Job *job, Work *work, const int64_t *low, const int
         const uint8_t *cells = gather(job, work, &piece);
         stops[number] = -1;
         if (is_filled(job, cells)) continue;
+        if (job->swap) swap_bytes(work->cells, job->nbytes, job->swap); /* where they were gathered */
         const int64_t size = encode(job, work, cells, target + stop, room);
         stop += size;
         stops[number] = size ? stop : -2;
@@ -687,6 +724,7 @@ static int64_t encode_shard(const Job *job, Work *work, const int64_t *low, cons
         find_piece(job, numbers, &piece);
         const uint8_t *cells = gather(job, work, &piece);
         if (is_filled(job, cells)) continue;
+        if (job->swap) swap_bytes(work->cells, job->nbytes, job->swap); /* where they were gathered */
         const int64_t size = encode(job, work, cells, target + stop, room);
         if (!size) return -1;
         for (int axis = 0; axis < job->ndim; axis++)
@@ -811,18 +849,18 @@ static void job_dealloc(Job *job) {
 static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
     static char *names[] = {"groups", "shape", "out", "out_strides", "fill", "whole_only", "folder", "nested",
                             "compressor", "checksum", "most", "members", "most_in_shard", "index_first", "index_checksum",
-                            "readable", "level", "header", NULL};
-    PyObject *groups, *shape, *out, *out_strides, *members;
+                            "readable", "swap", "order", "level", "header", NULL};
+    PyObject *groups, *shape, *out, *out_strides, *members, *order;
     Py_buffer fill;
     const char *header = NULL;
     Py_ssize_t header_size = 0;
     long long most, most_in_shard;
-    int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, level = 0;
+    int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, swap, level = 0;
     unsigned readable;
-    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppI|iy#", names, &groups, &shape, &out,
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIiO|iy#", names, &groups, &shape, &out,
                                      &out_strides, &fill, &whole_only, &folder, &nested, &compressor, &checksum, &most,
-                                     &members, &most_in_shard, &index_first, &index_checksum, &readable, &level, &header,
-                                     &header_size))
+                                     &members, &most_in_shard, &index_first, &index_checksum, &readable, &swap, &order,
+                                     &level, &header, &header_size))
         return NULL;
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
@@ -846,10 +884,18 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     /* folder -1: the memory is that of values, which are written */
     if (PyObject_GetBuffer(out, &job->out, folder < 0 ? PyBUF_SIMPLE : PyBUF_WRITABLE)) goto failed;
     job->has_out = 1;
-    job->contiguous = 1;
+    int64_t axes[MOST_AXES];
+    if (!parse_numbers(order, axes, job->ndim, "order")) goto failed;
+    job->contiguous = job->in_order = 1;
     job->nbytes = job->itemsize;
     job->all_members = members == Py_None ? 0 : 1;
-    for (int axis = job->ndim - 1; axis >= 0; axis--) {
+    for (int place = job->ndim - 1; place >= 0; place--) {
+        const int64_t axis = axes[place];
+        if (axis < 0 || axis >= job->ndim || job->strides[axis]) {
+            PyErr_SetString(PyExc_ValueError, "order: a permutation of the axes is needed");
+            goto failed;
+        }
+        job->in_order &= axis == place;
         job->strides[axis] = job->nbytes;
         if (job->shape[axis] > 1) job->contiguous &= job->out_strides[axis] == job->nbytes;
         if (job->shape[axis] < 1 || __builtin_mul_overflow(job->nbytes, job->shape[axis], &job->nbytes) ||
@@ -859,6 +905,11 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
             goto failed;
         }
     }
+    if (swap && (swap < 0 || swap > 8 || swap & (swap - 1) || job->itemsize % swap)) {
+        PyErr_SetString(PyExc_ValueError, "swap: 0, 2, 4 or 8 bytes of a cell are needed");
+        goto failed;
+    }
+    job->swap = swap;
     if (job->all_members > INT32_MAX || most < 0 || job->nbytes > INT64_MAX / 2) {
         PyErr_SetString(PyExc_ValueError, "sizes beyond all bounds");
         goto failed;
@@ -1040,7 +1091,10 @@ static PyObject *use_library(PyObject *self, PyObject *addresses) {
         found[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(addresses, i));
         if (PyErr_Occurred()) return NULL;
     }
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
     memcpy(&library, found, sizeof library);
+    pthread_mutex_unlock(&mutex);
     Py_RETURN_NONE;
 }
 
@@ -1063,6 +1117,9 @@ PyMODINIT_FUNC PyInit__engine(void) {
 #endif
     if (PyType_Ready(&job_type)) return NULL;
     PyObject *made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+    if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED); /* jobs guard what their threads share */
+#endif
     if (made && PyModule_AddObjectRef(made, "Job", (PyObject *)&job_type)) Py_CLEAR(made);
     return made;
 }

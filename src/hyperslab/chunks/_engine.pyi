@@ -23,6 +23,8 @@ class Job:
         index_first: bool,
         index_checksum: bool,
         readable: int,
+        swap: int,
+        order: tuple[int, ...],
         level: int = ...,
         header: bytes = ...,
     ) -> Job: ...

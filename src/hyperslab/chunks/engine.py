@@ -20,14 +20,10 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import Entry, Piece, Plan
-from hyperslab.codecs.chain import Chain
-from hyperslab.codecs.libblosc2 import load_library
 from hyperslab.stores import counting
 from hyperslab.stores.base import Scratch
 
 Numbers: TypeAlias = tuple[int, ...]
-Box: TypeAlias = tuple[Numbers, Numbers]
-"""Entries of a plan along each axis: the first, and the one behind the last."""
 
 _CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3}
 # Of Blosc's compressors those whose chunks the library decodes: all but Snappy, which is number 2.
@@ -38,6 +34,17 @@ _CHUNKS_PER_SHARD = 4
 _INDEX_BYTES = 16 + 4
 # In place of a place: of a chunk of nothing but fill values, and of one that Python is to encode.
 _FILLED, _LEFT = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Entries of a plan along each axis, from the first to the one behind the last; its length: of how many chunks."""
+
+    low: Numbers
+    high: Numbers
+
+    def __len__(self) -> int:
+        return prod(stop - start for start, stop in zip(self.low, self.high, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,49 @@ class ShardLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class CodecLibrary:
+    """The C library whose functions the engine calls."""
+
+    addresses: Numbers
+    """Where they lie, in the order of ``library`` in ``_engine.c``."""
+    compressors: frozenset[str]
+    """The compressors of Blosc that it has."""
+    contexts: Callable[[], tuple[int, int]]
+    """Return where the calling thread's contexts for decoding lie, of Blosc and of Zstandard."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEncoder:
+    """How a compressor encodes a chunk."""
+
+    level: int = 0
+    """Of the compressor; of LZ4 its acceleration, or the level of LZ4HC with a minus before it."""
+    header: bytes = b""
+    """Of Blosc: the 16 bytes that each chunk begins with, but for its stored size."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCodecs:
+    """How the cells of a chunk are stored, where the engine knows all of it."""
+
+    dtype: np.dtype
+    nbytes: int
+    """Bytes of the cells."""
+    most: int
+    """Bytes that no sound chunk exceeds."""
+    compressor: str | None
+    checksum: bool
+    """CRC-32C behind what the compressor gives."""
+    swap: int
+    """Bytes of the numbers whose bytes are stored in the other order; 0: as in memory."""
+    order: Numbers | None
+    """The array's axis that each axis of what is stored is; None: the same."""
+    library: CodecLibrary | None
+    find_encoder: Callable[[], EngineEncoder | None]
+    """Return how the compressor encodes such a chunk; None where Python does."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredFiles:
     """Chunks that lie in files below one folder, and how they are stored."""
 
@@ -60,7 +110,7 @@ class StoredFiles:
     """Open the folder; the caller closes the descriptor. None where there is none."""
     key_of: Callable[[Coords], str]
     """The path of a chunk, or of a shard, below the folder."""
-    chain: Chain
+    codecs: EngineCodecs
     shard: ShardLayout | None = None
 
 
@@ -77,16 +127,22 @@ def load_engine() -> ModuleType | None:
         import hyperslab.chunks._engine as _engine
     except ImportError:
         return None
-    if (library := load_library()) is not None:
-        _engine.use_library(library.addresses)
     module: ModuleType = _engine
     return module
 
 
-def describe_engine() -> str:
-    """Return in a few words whether the engine is used, and if not, why."""
+@cache
+def _use_library(addresses: Numbers) -> None:
+    """Tell the engine where the functions lie; once, for it looks at them in all jobs."""
+    engine = load_engine()
+    assert engine is not None
+    engine.use_library(addresses)
+
+
+def describe_engine(*, has_library: bool) -> str:
+    """Return in a few words whether the engine is used, and if not, why; ``has_library``: the codecs have theirs."""
     if load_engine() is not None:
-        return "used for local files" if load_library() is not None else "used for local files that are not compressed"
+        return "used for local files" if has_library else "used for local files that are not compressed"
     return "turned off by HYPERSLAB_NATIVE=0" if _is_turned_off() else "not built; Python does the work, more slowly"
 
 
@@ -98,20 +154,20 @@ class EngineJob:
 
     def __init__(
         self, files: StoredFiles, plan: Plan, memory: np.ndarray, fill: np.ndarray, folder: int, *, whole_only: bool
-    ):
-        engine, library, shape = load_engine(), load_library(), plan.grid.fixed
-        codecs, shard, encoder = files.chain.engine_codecs, files.shard, None
-        assert engine is not None and shape is not None and codecs is not None
-        if folder < 0:
-            encoder = files.chain.engine_encoder
+    ) -> None:
+        engine, shape, codecs, shard = load_engine(), plan.grid.fixed, files.codecs, files.shard
+        assert engine is not None and shape is not None
+        library = codecs.library
+        if library is not None:
+            _use_library(library.addresses)
+        encoder = codecs.find_encoder() if folder < 0 else None
         self._groups = plan.groups
         self._key_of = files.key_of
         self._members = None if shard is None else shard.members
-        self._contexts = None if library is None else library.contexts
+        self._find_contexts = _no_contexts if library is None else library.contexts
         self._scratch = Scratch()
         # A chunk that does not become smaller takes a little more than its cells.
-        self._room = files.chain.cells.nbytes or 0
-        self._room += self._room // 128 + 1024
+        self._room = codecs.nbytes + codecs.nbytes // 128 + 1024
         entries, strides = zip(*map(_along, plan.groups, memory.strides), strict=True)
         names = frozenset() if library is None else library.compressors
         self._job = engine.Job(
@@ -125,12 +181,14 @@ class EngineJob:
             "/" in files.key_of((0,) * len(shape)),
             _CODES[codecs.compressor],
             codecs.checksum,
-            files.chain.most_stored,
+            codecs.most,
             self._members,
             0 if shard is None else shard.most,
             shard is not None and shard.index_first,
             shard is not None and shard.index_checksum,
             sum(1 << number for name, number in _FORMATS.items() if name in names),
+            codecs.swap,
+            codecs.order or tuple(range(len(shape))),
             0 if encoder is None else encoder.level,
             b"" if encoder is None else encoder.header,
         )
@@ -146,15 +204,12 @@ class EngineJob:
 
     def read(self, box: Box) -> list[Piece]:
         """Read the chunks of a box; return those that are left."""
-        low, high = box
         if self._members is None:
             keys = list(map(self._key_of, self.coords(box)))
         else:
-            first = (group[number][0] for group, number in zip(self._groups, low, strict=True))
+            first = (group[number][0] for group, number in zip(self._groups, box.low, strict=True))
             keys = [self._key_of(tuple(map(_floordiv, first, self._members)))]
-        contexts = self._contexts
-        addresses = (0, 0) if contexts is None else (contexts.blosc, contexts.zstd)
-        files, nbytes, left = self._job.run(low, high, keys, *addresses)
+        files, nbytes, left = self._job.run(box.low, box.high, keys, *self._find_contexts())
         if counting.traces:
             counting.count(files, read=nbytes)
         return list(map(self._piece, left))
@@ -162,25 +217,23 @@ class EngineJob:
     def encode_shard(self, box: Box) -> memoryview | None:
         """Build the shard whose chunks a box has, all of them: valid until this thread encodes again, empty where all
         hold nothing but fill values. None where the box is no whole shard, or a chunk is left."""
-        low, high = box
-        count = prod(stop - start for start, stop in zip(low, high, strict=True))
+        count = len(box)
         if self._members is None or count != prod(self._members):
             return None
         size = count * (self._room + _INDEX_BYTES)
-        size = self._job.encode_shard(low, high, self._scratch.reserve(size)[:size])
+        size = self._job.encode_shard(box.low, box.high, self._scratch.reserve(size)[:size])
         return None if size < 0 else self._scratch.buffer[:size]
 
     def encode(self, box: Box) -> tuple[dict[Coords, memoryview | None], list[Piece]]:
         """Encode the chunks of a box: their stored bytes, valid until this thread encodes again, None for one of
         nothing but fill values; and those that are left."""
-        low, high = box
-        count = prod(stop - start for start, stop in zip(low, high, strict=True))
+        count = len(box)
         buffer = self._scratch.reserve(count * self._room)
         encoded: dict[Coords, memoryview | None] = {}
         left: list[Piece] = []
         start = 0
-        numbers = product(*map(range, low, high))
-        stops = self._job.encode(low, high, buffer[: count * self._room])
+        numbers = product(*map(range, box.low, box.high))
+        stops = self._job.encode(box.low, box.high, buffer[: count * self._room])
         for coords, stop, number in zip(self.coords(box), stops, numbers, strict=True):
             if stop == _LEFT:
                 left.append(self._piece(number))
@@ -193,13 +246,17 @@ class EngineJob:
 
     def coords(self, box: Box) -> Iterator[Coords]:
         """Yield the coordinates of the chunks of a box."""
-        along = zip(self._groups, *box, strict=True)
+        along = zip(self._groups, box.low, box.high, strict=True)
         return product(*[[entry[0] for entry in group[start:stop]] for group, start, stop in along])
 
     def _piece(self, numbers: Numbers) -> Piece:
         entries = [group[number] for group, number in zip(self._groups, numbers, strict=True)]
         coords, within, out, whole = zip(*entries, strict=True)
         return Piece(coords, within, out, False not in whole)
+
+
+def _no_contexts() -> tuple[int, int]:
+    return 0, 0
 
 
 def _floordiv(number: int, members: int) -> int:
@@ -242,7 +299,7 @@ def _cut(spans: Sequence[tuple[int, int]], size: int) -> Iterator[Box]:
         for start in range(spans[axis][0], spans[axis][1], step):
             low = (*first, start, *(span[0] for span in rest))
             high = (*(number + 1 for number in first), min(start + step, spans[axis][1]), *(span[1] for span in rest))
-            yield low, high
+            yield Box(low, high)
 
 
 def _has_many_in_shards(plan: Plan, members: Numbers) -> bool:
@@ -260,10 +317,10 @@ def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
         return False
     if files.shard is not None and not _has_many_in_shards(plan, files.shard.members):
         return False
-    codecs = files.chain.engine_codecs
-    if codecs is None or files.chain.most_stored is None or memory.dtype != files.chain.cells.numpy_dtype:
+    codecs = files.codecs
+    if memory.dtype != codecs.dtype or not memory.flags.c_contiguous:
         return False
-    return memory.flags.c_contiguous and (codecs.compressor is None or load_library() is not None)
+    return codecs.compressor is None or codecs.library is not None
 
 
 def make_read(
@@ -288,10 +345,9 @@ def make_read(
 
 def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: np.ndarray) -> EngineJob | None:
     """Return what encodes the plan's chunks; None where the engine does not, or some chunk is not covered whole."""
-    if files is None or not _fits(files, plan, values) or files.chain.engine_encoder is None:
+    if files is None or not _fits(files, plan, values) or files.codecs.find_encoder() is None:
         return None
-    codecs = files.chain.engine_codecs
-    if files.shard is None and codecs is not None and codecs.compressor is None:
+    if files.shard is None and files.codecs.compressor is None:
         return None  # Python stores such cells from where they are, without a copy
     if not all(entry[3] and entry[2].step is None for group in plan.groups for entry in group):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from operator import mul
@@ -21,7 +21,17 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.engine import Box, EngineJob, make_read, make_write
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, outer_chunks
+from hyperslab.chunks.plan import (
+    Piece,
+    Plan,
+    batches,
+    chunk_bytes,
+    count_by_outer,
+    full,
+    lies_contiguous,
+    outer_chunks,
+    strips,
+)
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
@@ -68,43 +78,6 @@ class ShardErrors:
         if self._errors:
             message = f"{len(self._errors)} of {self._count} tiles could not be {done}"
             raise TilesFailed(message, exceptions=dict(sorted(self._errors.items())))
-
-
-# -- strips of neighbours ----------------------------------------------------------------------------------------------
-# Which chunks lie side by side in the result, so that few copies bring many of them there. Pure.
-
-
-def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
-    """Cut pieces into runs of up to ``most`` that follow each other as neighbours along the last axis."""
-    coords = [piece[0] for piece in pieces]
-    start = 0
-    for i in range(1, len(pieces)):
-        *row, last = coords[i - 1]
-        if coords[i] != (*row, last + 1) or i - start == most:
-            yield pieces[start:i]
-            start = i
-    yield pieces[start:]
-
-
-def full(strip: Sequence[Piece], width: int) -> slice:
-    """Return which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be
-    others."""
-    first, last = strip[0], strip[-1]
-    if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
-        return slice(0, 0)
-    span = last.out[-1]
-    short = not last.whole or span.stop - span.start != width
-    return slice(0 if first.whole else 1, len(strip) - short)
-
-
-def lies_contiguous(shape: tuple[int, ...], out: np.ndarray) -> bool:
-    """Return True if a block of this shape within ``out`` is C-contiguous there."""
-    step = out.itemsize
-    for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
-        if size > 1 and stride != step:
-            return False
-        step *= size
-    return True
 
 
 # Decoded bytes of a read or write below which starting threads costs more than it saves.
@@ -523,44 +496,39 @@ def write(
             each_batch(work, batches(plan, size, count), workers)
             errors.raise_if_any("written, so that nothing of this write shows")
         return
-    # One chunk alone takes less by the source than the engine takes to be told of it.
-    if traits.in_files and traits.locks and count > 1 and fields is None:
-        engine = make_write(source.stored_files, plan, values, fill)
-        if engine is not None:
-            _write_by_engine(engine, source, plan, values, fill, settings, size, workers)
-            return
     with source.transaction(settings.lock_timeout):
         work = _work(source, plan, values, fill, settings, fields)
+        # One chunk alone takes less by the source than the engine takes to be told of it.
+        if traits.in_files and traits.locks and count > 1 and fields is None:
+            engine = make_write(source.stored_files, plan, values, fill)
+            if engine is not None:
+                by_box = _engine_work(engine, source, work, settings)
+                if counting.watchers:
+                    by_box = counting.telling(by_box, values.nbytes / count, written=True)
+                # A shard is written whole: by one box.
+                each_batch(by_box, engine.boxes(size if plan.grid.outer is None else count), workers)
+                return
         each_batch(work, batches(plan, size, count), workers)
 
 
-def _write_by_engine(
-    engine: EngineJob,
-    source: ChunkSource,
-    plan: Plan,
-    values: Block,
-    fill: Block,
-    settings: Settings,
-    size: int,
-    workers: int,
-) -> None:
-    """Encode the plan's chunks, which the values cover, by the engine; the source stores them box by box."""
+def _engine_work(
+    engine: EngineJob, source: ChunkSource, write_rest: Callable[[Sequence[Piece]], None], settings: Settings
+) -> Callable[[Box], None]:
+    """Return the function that has the engine encode a box of chunks, which the source stores under their locks."""
 
     def work(box: Box) -> None:
+        left: list[Piece] = []
         with source.lock(list(engine.coords(box)), settings.lock_timeout):
             shard = engine.encode_shard(box)
             if shard is not None:
                 source.write_shard(next(engine.coords(box)), shard, durable=settings.durable)
-                return
-            encoded, left = engine.encode(box)
-            source.write_encoded(encoded, durable=settings.durable)
-            if left:
-                pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, None)) for piece in left)
-                source.write_batch(pairs, durable=settings.durable)
+            else:
+                encoded, left = engine.encode(box)
+                source.write_encoded(encoded, durable=settings.durable)
+        if left:
+            write_rest(left)
 
-    told = counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
-    # A shard is written whole: by one box.
-    each_batch(told, engine.boxes(size if plan.grid.outer is None else len(plan)), workers)
+    return work
 
 
 def _work(
@@ -630,9 +598,3 @@ def _new_block(
     target = block if fields is None else block[fields]
     (target if plan.order is None else target.transpose(plan.order))[piece.within] = part
     return block
-
-
-def chunk_bytes(plan: Plan, dtype: np.dtype) -> int:
-    """Return decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
-    shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
-    return max(1, dtype.itemsize * prod(shape))

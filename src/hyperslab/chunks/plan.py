@@ -286,3 +286,46 @@ def count_by_outer(plan: Plan) -> dict[Coords, int]:
         counts.append(axis)
     numbers = map(prod, product(*[axis.values() for axis in counts]))
     return dict(zip(product(*counts), numbers, strict=True))
+
+
+def chunk_bytes(plan: Plan, dtype: np.dtype) -> int:
+    """Return decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
+    shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
+    return max(1, dtype.itemsize * prod(shape))
+
+
+# -- strips of neighbours ----------------------------------------------------------------------------------------------
+# Which chunks lie side by side in the result, so that few copies bring many of them there. Pure.
+
+
+def strips(pieces: Sequence[Piece], most: int) -> Iterator[Sequence[Piece]]:
+    """Cut pieces into runs of up to ``most`` that follow each other as neighbours along the last axis."""
+    coords = [piece[0] for piece in pieces]
+    start = 0
+    for i in range(1, len(pieces)):
+        *row, last = coords[i - 1]
+        if coords[i] != (*row, last + 1) or i - start == most:
+            yield pieces[start:i]
+            start = i
+    yield pieces[start:]
+
+
+def full(strip: Sequence[Piece], width: int) -> slice:
+    """Return which pieces of a strip are whole chunks, ``width`` cells wide, taken forwards; only its ends can be
+    others."""
+    first, last = strip[0], strip[-1]
+    if not strip[len(strip) // 2].whole or first.out[-1].step is not None:
+        return slice(0, 0)
+    span = last.out[-1]
+    short = not last.whole or span.stop - span.start != width
+    return slice(0 if first.whole else 1, len(strip) - short)
+
+
+def lies_contiguous(shape: tuple[int, ...], out: np.ndarray) -> bool:
+    """Return True if a block of this shape within ``out`` is C-contiguous there."""
+    step = out.itemsize
+    for size, stride in zip(reversed(shape), reversed(out.strides), strict=True):
+        if size > 1 and stride != step:
+            return False
+        step *= size
+    return True

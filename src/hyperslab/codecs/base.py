@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+from hyperslab.chunks.engine import EngineEncoder
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import DataType, NumpyDType, is_fixed, numpy_dtype
 
@@ -72,16 +73,6 @@ class ArrayToBytes(ABC):
     def decode_to(self, data: Buffer, out: Values) -> None:
         """Decode into ``out``, C-contiguous and of the cells' shape and dtype."""
         out[...] = self.decode(data)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineEncoder:
-    """How the engine in C encodes a chunk by its compressor."""
-
-    level: int = 0
-    """Of the compressor; of LZ4 its acceleration, or the level of LZ4HC with a minus before it."""
-    header: bytes = b""
-    """Of Blosc: the 16 bytes that each chunk begins with, but for its stored size."""
 
 
 class BytesToBytes(ABC):

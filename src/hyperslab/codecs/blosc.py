@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from hyperslab.chunks.engine import EngineEncoder
 from hyperslab.codecs import libblosc2
-from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout, EngineEncoder
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported

@@ -38,6 +38,11 @@ class Bytes(ArrayToBytes):
         self.size: int = cells.nbytes
         endian = choice("bytes", config, "endian", "", ("", "little", "big"))
         self._places = misordered(dtype, endian) if endian else []
+        widths = {width for _, width in self._places}
+        width = widths.pop() if len(widths) == 1 else 0
+        whole = len(self._places) * width == dtype.itemsize
+        self.swap = 0 if not self._places else width if whole and width in (2, 4, 8) else None
+        """Bytes of each number in a cell, which is stored the other way round: 0 for none, None where they differ."""
 
     @property
     def as_in_memory(self) -> bool:
@@ -81,13 +86,13 @@ class Transpose(ArrayToArray):
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("transpose", config, "order")
-        self._order = _order(config.get("order"), len(cells.shape))
-        self._inverse = tuple(int(axis) for axis in np.argsort(self._order))
-        self.cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self._order), cells.fill_value)
+        self.order = _order(config.get("order"), len(cells.shape))
+        self._inverse = tuple(int(axis) for axis in np.argsort(self.order))
+        self.cells = ChunkLayout(cells.dtype, tuple(cells.shape[axis] for axis in self.order), cells.fill_value)
 
     def encode(self, array: Values) -> Values:
         """Return a view."""
-        return array.transpose(self._order)
+        return array.transpose(self.order)
 
     def decode(self, array: Values) -> Values:
         """Return a view."""

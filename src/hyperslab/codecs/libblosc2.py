@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hyperslab.chunks.engine import CodecLibrary
 from hyperslab.codecs.base import Buffer
 
 # C-Blosc2 of blosc2 4.14, the oldest version that the damaged chunks of the tests were tried with.
@@ -93,8 +94,12 @@ class LibBlosc2:
         self._zstd_error.argtypes = (c_size_t,)
         self._zstd_error.restype = c_char_p
         self.contexts = _Contexts(library)
-        self.addresses = tuple(cast(getattr(library, name), c_void_p).value or 0 for name in _FOR_ENGINE)
-        """Where the functions lie that the engine in C calls."""
+        contexts = self.contexts
+        self.for_engine = CodecLibrary(
+            tuple(cast(getattr(library, name), c_void_p).value or 0 for name in _FOR_ENGINE),
+            self.compressors,
+            lambda: (contexts.blosc, contexts.zstd),
+        )
         library.blosc2_init()
 
     # Addresses are found in place: a Python call costs as much as a tenth of decoding a chunk of 4 KiB.

@@ -10,8 +10,9 @@ from functools import cache
 
 import numpy as np
 
+from hyperslab.chunks.engine import EngineEncoder
 from hyperslab.codecs import libblosc2
-from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout, EngineEncoder
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.errors import CorruptChunk, Unsupported

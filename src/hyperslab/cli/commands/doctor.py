@@ -71,7 +71,7 @@ def doctor_command(as_json: bool) -> None:
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "byte order": sys.byteorder,
         "blosc, lz4, zstd": f"decoded by {decoder}",
-        "engine in C": describe_engine(),
+        "engine in C": describe_engine(has_library=library is not None),
         "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
     }
     if as_json:

@@ -227,9 +227,8 @@ class KeyedChunks(StoredChunks):
     def stored_files(self) -> StoredFiles | None:
         """How the chunks lie in files, where the engine reads them."""
         keys, chain = self._keys, self._chain
-        if chain is None or chain.engine_codecs is None or chain.most_stored is None:
-            return None
-        return StoredFiles(keys.open_folder, keys.key_of, chain)
+        codecs = None if chain is None else chain.engine_codecs
+        return None if codecs is None else StoredFiles(keys.open_folder, keys.key_of, codecs)
 
     def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
         """Store chunks as the engine encoded them; those of fill values as :meth:`write_batch` does."""

@@ -288,10 +288,10 @@ class ShardedChunks(StoredChunks):
         plain = [("bytes", {"endian": "little"})]
         if names not in (plain, [*plain, ("crc32c", {})]) or self._most is None:
             return None
-        if chain.engine_codecs is None or chain.most_stored is None:
+        if chain.engine_codecs is None:
             return None
         layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
-        return StoredFiles(keys.open_folder, keys.key_of, chain, layout)
+        return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
