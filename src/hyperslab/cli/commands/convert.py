@@ -167,7 +167,7 @@ def append_command(
     names = ", ".join(f"/{name}" for name in done.arrays)
     print_remark(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
     for name in done.shorter:
-        print_remark(f"the coordinate /{name} got none: append it by --path {name}")
+        print_remark(f"the coordinate /{name} got none: append it to the dataset by --path {name}")
 
 
 def _load(path: str) -> Values:
