@@ -20,6 +20,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Mode, Variant
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import FormatChoice, check_free, check_mode, check_option_names, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
@@ -219,7 +220,9 @@ def created(url: Target, format: str | None = None, *, overwrite: bool = False, 
     durable = options.pop("durable", True)  # all of it once, when it takes its place
     chosen = format or format_for_new(where.url)
     with (
-        building(path, overwrite=overwrite, durable=durable) as temporary,
+        building(
+            path, overwrite=overwrite, durable=durable, around=EnclosingDataset(where).follow_whole()
+        ) as temporary,
         _create(unpublished(temporary), chosen, durable=False, **options) as root,
     ):
         yield root

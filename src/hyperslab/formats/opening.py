@@ -13,6 +13,7 @@ The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and mak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
@@ -111,14 +112,21 @@ def already_exists(url: str, remedy: str = REPLACE) -> AlreadyExists:
     return AlreadyExists("the target exists", url=url, remedy=remedy)
 
 
-def replace_folder(where: Location, make: Callable[[str], object], *, durable: bool) -> bool:
+def replace_folder(
+    where: Location,
+    make: Callable[[str], object],
+    *,
+    durable: bool,
+    around: AbstractContextManager[None] | None = None,
+) -> bool:
     """Make a dataset beside the local folder at ``where`` and put it in its place; False where that cannot be done.
 
-    ``make`` gets the path of the new one. Until the rename readers see the old dataset, whole.
+    ``make`` gets the path of the new one; ``around`` is entered while it takes its place. Until the rename readers see
+    the old dataset, whole.
     """
     if where.scheme != "file" or not where.exists() or not can_build(where.target):
         return False
-    with building(where.target, overwrite=True, durable=durable) as temporary:
+    with building(where.target, overwrite=True, durable=durable, around=around) as temporary:
         make(temporary)
     return True
 
