@@ -39,6 +39,7 @@ from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature, Format
+from hyperslab.formats.opening import check_room
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -142,6 +143,7 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: object) -
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
+    check_room(request.target)
     format = get_format(request.format).variant(request.layout)
     if request.encoding.shards is not None and Feature.SHARDS not in format.features:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")

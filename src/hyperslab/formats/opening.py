@@ -12,13 +12,21 @@ The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and mak
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode
-from hyperslab.formats.signatures import is_unfinished, unknown_format_error
+from hyperslab.formats.signatures import (
+    DOCUMENT_3,
+    array_around,
+    document_error,
+    file_above,
+    is_unfinished,
+    unknown_format_error,
+)
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
@@ -48,10 +56,12 @@ def choose_format(where: Location, mode: Mode, name: str | None) -> FormatChoice
     """
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
         if not where.exists():
-            raise nothing_at(where)
+            raise nothing_at(where, mode)
         found, read = (get_format(name), {}) if name else detect_format(where)
         return found, ("r" if mode == "r" else "r+"), read
     occupied = is_occupied(where)
+    if not occupied:
+        check_room(where)
     if mode == "x" and occupied:
         raise already_exists(where.url, _REPLACE_EVERYWHERE)
     if occupied and not is_unfinished(where):
@@ -61,6 +71,8 @@ def choose_format(where: Location, mode: Mode, name: str | None) -> FormatChoice
 
 def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
     """Return the format that lies there, and what was read by key to find out. NotFound, FormatError."""
+    if where.name == DOCUMENT_3 and (document := document_error(where)) is not None:
+        raise document  # a file of that ending may be one of references
     probe = Probe(where)
     found = detect(probe)
     if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
@@ -96,14 +108,32 @@ def check_free(where: Location, *, overwrite: bool) -> None:
         if not overwrite:
             raise already_exists(where.url, _REPLACE_EVERYWHERE)
         detect_format(where)
+    else:
+        check_room(where)
 
 
-def nothing_at(where: Location) -> NotFound:
-    """Return the error for a place where nothing is."""
+def check_room(where: Location) -> None:
+    """Raise NotFound or Invalid for a place below a file, or within an array, where nothing can be made."""
+    if (file := file_above(where)) is not None:
+        raise _below_file(where, file)
+    if where.path is not None and (array := array_around(where)) is not None:
+        message = f"this lies within the array {array.url}, which holds no other nodes"
+        raise Invalid(message, url=where.url, remedy="choose a place beside it")
+
+
+def _below_file(where: Location, file: str) -> NotFound:
+    node = os.path.relpath(where.path or file, file).replace(os.sep, "/")
+    return NotFound(f"{file} is a file, and no folder", url=where.url, remedy=f"open it with path={node!r}")
+
+
+def nothing_at(where: Location, mode: Mode = "r") -> NotFound:
+    """Return the error for a place where nothing is; ``mode``: what it was opened with."""
+    if (file := file_above(where)) is not None:
+        return _below_file(where, file)
     if where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
         remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
     else:
-        remedy = "check the spelling, or make it with mode='x'"
+        remedy = "check the spelling" + (", or make it with mode='a'" if mode != "r" else "")
     return NotFound("there is nothing", url=where.url, remedy=remedy)
 
 
