@@ -6,12 +6,13 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from hyperslab import api
+from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.progress import Progress, Report, bar, reporting
@@ -36,11 +37,13 @@ from hyperslab.conversion.source_nodes import (
 )
 from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.opening import check_room
+from hyperslab.group import Group
 from hyperslab.model.amounts import parse_size
+from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.credentials import redact
@@ -150,6 +153,8 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: object) -
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
         source = stack.enter_context(dataset_session(request.source, **allowed))
+        if not request.path and source.reader.main is None and source.reader.node("").is_array:
+            stack.enter_context(_name_dataset_around(request.source, allowed))
         items, columns, damage = _collect_nodes(source, format, request)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
@@ -207,6 +212,35 @@ def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, 
         resumed_nbytes=done.resumed_bytes,
         recut=recut,
     )
+
+
+@contextmanager
+def _name_dataset_around(where: Location, options: Mapping[str, Any]) -> Iterator[None]:
+    """Log which coordinates an array leaves behind that is converted by its own place within a dataset, and name that
+    dataset in an error that refuses an array without a group."""
+    node = api.open(where, cache_bytes=0, **options)  # type: ignore[arg-type]  # it takes a Location too
+    path, url = node.path, node._session.url
+    beside = _coordinates_beside(node) if isinstance(node, Array) and path else []
+    node.close()
+    remedy = f"convert {url} with path={path!r} (--path {path})"
+    if beside:
+        _log.warning("the coordinates %s of /%s are left out; to keep them %s", ", ".join(beside), path, remedy)
+    try:
+        yield
+    except (Invalid, Unsupported) as error:
+        if path and error.node == "":
+            error.remedy = remedy
+        raise
+
+
+def _coordinates_beside(array: Array) -> list[str]:
+    """Return the names of the coordinates of an array's dimensions that stand in its group."""
+    group, found = Group(array._session, split(array.path)[0]), []
+    for name in dict.fromkeys(filter(None, array.dims)):
+        with suppress(HyperslabError):  # a damaged one is no part of what is converted
+            if name != array.name and name in group and group[name].dims == (name,):
+                found.append(name)
+    return found
 
 
 @contextmanager
