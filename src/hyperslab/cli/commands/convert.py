@@ -177,7 +177,8 @@ def _load(path: str) -> Values:
     except FileNotFoundError:
         raise NotFound("there is no such file", url=path) from None
     except (ValueError, EOFError, OSError) as error:
-        raise FormatError(f"this is no .npy file of plain cells: {error}", url=path) from None
+        remedy = "write it by numpy.save, with cells of a plain type"
+        raise FormatError(f"this is no .npy file of plain cells: {error}", url=path, remedy=remedy) from None
     return found
 
 
