@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,29 @@ def test_in_a_bucket(s3: S3) -> None:
     assert found["g"][1]["title"] == "new"
     assert found["t"][0] is None
     assert {"g/w", "copy/w"} <= found.keys()
+
+
+def test_one_that_is_damaged_stands_in_nobodys_way(tmp_path: Path) -> None:
+    make(tmp_path / "x.zarr")
+    (tmp_path / "x.zarr/zarr.json").write_bytes(b'{"zarr_format": 3, "node_type": "group", ')
+    with hs.open_group(tmp_path / "x.zarr/g", "r+") as group:
+        group.attrs["title"] = "new"
+    assert hs.open_group(tmp_path / "x.zarr/g").attrs["title"] == "new"
+
+
+def test_two_writers_of_two_groups_lose_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "x.zarr"
+    make(place)
+
+    def add(name: str) -> None:
+        with hs.open_group(place / name, "r+") as group:
+            for number in range(10):
+                group.attrs[f"a{number}"] = number
+
+    threads = [Thread(target=add, args=(name,)) for name in ("g", "g/inner")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = assert_it_follows(place)
+    assert len(found["g"][1]) == len(found["g/inner"][1]) == 10

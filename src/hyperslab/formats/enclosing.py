@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import FormatError, HyperslabError, Unsupported
 from hyperslab.formats.base import Writer
 from hyperslab.formats.opening import detect_format
 from hyperslab.stores.keys import PARTIAL
@@ -65,9 +65,10 @@ class EnclosingDataset:
         root = find_enclosing(self._where)
         if root is None:
             return ""
-        reader = detect_format(root)[0].open(root, "r+", settings=self._settings)
-        if isinstance(reader, Writer):
-            self._writer = reader
+        with suppress(FormatError, Unsupported):  # what cannot be read has no consolidated metadata that anybody reads
+            reader = detect_format(root)[0].open(root, "r+", settings=self._settings)
+            if isinstance(reader, Writer):
+                self._writer = reader
         return root.way_to(self._where)
 
 
