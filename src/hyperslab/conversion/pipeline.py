@@ -229,7 +229,7 @@ def _name_dataset_around(where: Location, options: Mapping[str, Any]) -> Iterato
         yield
     except (Invalid, Unsupported) as error:
         if path and error.node == "":
-            error.remedy = remedy
+            error.remedy = f"{remedy}, or write the array with get -o"
         raise
 
 
