@@ -7,6 +7,7 @@ import copy
 import pickle
 import re
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,13 @@ def test_an_unknown_option_is_named_with_the_format(tmp_path: Path) -> None:
         hs.create(tmp_path / "a.zarr", chunk_cache=1)
     with pytest.raises(errors.Invalid, match="format netcdf has no option 'frmat'"):
         hs.create(tmp_path / "a.nc", frmat="netcdf")
+
+
+def test_an_option_of_every_format_is_suggested_where_it_is_misspelled(tmp_path: Path) -> None:
+    for name in signature(hs.open).parameters.keys() - {"url", "options"}:
+        with pytest.raises(errors.Invalid) as caught:
+            hs.open(tmp_path / "a.zarr", "w", **{f"{name}_": 1})
+        assert name in str(caught.value.remedy)
 
 
 def _array(root: hs.Group) -> hs.Array:

@@ -8,20 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
-from inspect import signature
+from dataclasses import replace
 from typing import Any
 
 from hyperslab.array import Array
-from hyperslab.array.origin import DatasetRef
-from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.cache import BlockCache
+from hyperslab.array.session import open_chosen
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
-from hyperslab.formats.base import FormatInfo, Mode, Variant
+from hyperslab.formats.base import FormatInfo, Variant
 from hyperslab.formats.enclosing import EnclosingDataset
-from hyperslab.formats.opening import FormatChoice, check_free, check_mode, check_option_names, choose_format
+from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -36,7 +33,7 @@ Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Stor
 
 def open(
     url: Target,
-    mode: Mode = "r",
+    mode: UserMode = "r",
     *,
     format: str | None = None,
     path: str = "",
@@ -68,46 +65,16 @@ def open(
     return _open(where, choice, path, settings, options)
 
 
-_COMMON_OPTIONS = tuple(name for name in signature(open).parameters if name not in ("url", "options"))
-
-
-def open_alone(
-    url: Target,
-    mode: Mode = "r",
-    *,
-    format: str | None = None,
-    path: str = "",
-    storage_options: Mapping[str, object] | None = None,
-    **options: Any,
-) -> Group | Array:
-    """:func:`open`, but for an array that is opened by its own place: that is the whole of its dataset."""
-    settings = Settings(**{field.name: options.pop(field.name) for field in fields(Settings) if field.name in options})
-    check_mode(mode)
-    where = Location.of(url, storage_options)
-    return _open(where, choose_format(where, mode, format), path, settings, options)
-
-
 def _open(
     where: Location, choice: FormatChoice, path: str, settings: Settings, options: Mapping[str, object]
 ) -> Group | Array:
     """Open the dataset at a place, and return its root or the node at ``path``."""
-    chosen, mode, remembered = choice
     node = normalize(path)
-    if node and mode in ("w", "x"):  # before anything is replaced
+    if node and choice[1] in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
-    check_option_names(chosen, options, _COMMON_OPTIONS, where.url)
-    origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
-    known = {"remembered": remembered} if remembered and mode == "r" else {}  # another writer may have come since
-    try:
-        reader = chosen.open(where, mode, settings=settings, **options, **known)
-    except HyperslabError as error:
-        raise error.locate(url=where.url) from error.__cause__
-    if reader.location is not None:
-        origin = replace(origin, where=reader.location)
-    cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
-    session = OpenDataset(reader, reader.variant or chosen, where.url, mode != "r", settings, cache, origin)
-    target, place, spec = follow(session, node or reader.main or "")
+    session = open_chosen(where, choice, settings, options)
+    target, place, spec = follow(session, node or session.reader.main or "")
     if target is not session:  # a link led to another dataset, which is open by itself
         session.linked.keep(target)
         session.close()
@@ -156,7 +123,7 @@ def _is_there(where: Location, key: str) -> bool:
     return False
 
 
-def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
+def open_group(url: Target, mode: UserMode = "r", **options: Any) -> Group:
     """:func:`open`, when a group is expected; Invalid when it is an array.
 
     A dataset of one array is given as the group that holds the array and its coordinates.
@@ -169,7 +136,7 @@ def open_group(url: Target, mode: Mode = "r", **options: Any) -> Group:
     return node
 
 
-def open_array(url: Target, mode: Mode = "r", **options: Any) -> Array:
+def open_array(url: Target, mode: UserMode = "r", **options: Any) -> Array:
     """:func:`open`, when an array is expected; Invalid when it is a group."""
     node = open(url, mode, **options)
     if not isinstance(node, Array):
@@ -188,7 +155,7 @@ def create(url: Target, format: str | None = None, *, overwrite: bool = False, *
     return _create(url, format, "w" if overwrite else "x", **options)
 
 
-def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> Group:
+def _create(url: Any, format: str | None, mode: UserMode = "x", **options: Any) -> Group:
     """Make one as :func:`create` does; ``url`` may be a location."""
     root = open(url, mode, format=format, **options)
     if not isinstance(root, Group):
@@ -196,20 +163,24 @@ def _create(url: Any, format: str | None, mode: Mode = "x", **options: Any) -> G
     return root
 
 
-def whole_options(where: Location, format: str | None, options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a dataset that is made whole: in Zarr it ends with consolidated metadata, without which
+def add_consolidated(where: Location, format: str | None, options: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options of a new dataset that is made whole: in Zarr it ends with consolidated metadata, without which
     xarray's own engine warns at each opening, unless ``consolidated=False`` leaves it out."""
     chosen = get_format(format or format_for_new(where.url))
     return {"consolidated": True, **options} if chosen.traits.keeps_consolidated else dict(options)
 
 
 @contextmanager
-def created(url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any) -> Iterator[Group]:
-    """Make a dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``.
+def build_dataset(
+    url: Target, format: str | None = None, *, overwrite: bool = False, **options: Any
+) -> Iterator[Group]:
+    """Make a dataset that stands at ``url`` once the block ends, whole, in place of the old one if ``overwrite``; in
+    Zarr with consolidated metadata unless ``consolidated=False``.
 
     In a file system it is built beside its place, and nothing is left of it when the block fails; elsewhere it is built
     where it belongs. Errors as for :func:`create`.
     """
+    options = add_consolidated(Location.of(url), format, options)
     path = local_path(url)
     if path is None or not can_build(path):
         with create(url, format, overwrite=overwrite, **options) as root:
@@ -240,4 +211,4 @@ def list_formats() -> dict[str, FormatInfo]:
     return infos
 
 
-__all__ = ["create", "created", "list_formats", "open", "open_array", "open_group"]
+__all__ = ["build_dataset", "create", "list_formats", "open", "open_array", "open_group"]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.array.cells import _again
+from hyperslab.array.cells import _restore_cells
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore
 from hyperslab.stores.credentials import resolve
@@ -443,7 +443,7 @@ def test_threads_open_shared_cells_once(place):
     """Whichever attribute each asks for first, all are of the same opened cells."""
     session = Slow(hs.open(place)._session)
     names = ("spec", "source", "grid", "settings", "cache", "dtype", "fill", "url")
-    shared, ready = _again(session, "g/t", CELLS.shape), threading.Barrier(len(names))
+    shared, ready = _restore_cells(session, "g/t", CELLS.shape), threading.Barrier(len(names))
 
     def first(name):
         ready.wait()

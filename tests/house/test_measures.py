@@ -36,7 +36,6 @@ UPWARD_ON_USE = (
     ("hyperslab.array", "hyperslab.bridges"),
     ("hyperslab.array.references", "hyperslab.group"),
     ("hyperslab.group", "hyperslab.bridges"),
-    ("hyperslab.group", "hyperslab.api"),
 )
 
 

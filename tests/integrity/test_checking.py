@@ -238,8 +238,11 @@ def test_what_lies_too_deep_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_no_dataset(tmp_path: Path) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound) as missing:
         hs.check(tmp_path / "nowhere")
+    with pytest.raises(NotFound) as not_opened:
+        hs.open(tmp_path / "nowhere")
+    assert str(missing.value) == str(not_opened.value)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("?")
     with pytest.raises(FormatError, match="no dataset"):

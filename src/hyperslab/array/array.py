@@ -19,7 +19,7 @@ from hyperslab.array.indexes import find_index, why_unlabelled
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.references import reference_to, region_to
 from hyperslab.array.region_reading import RegionReferences, read_region
-from hyperslab.array.session import Closes, OpenDataset
+from hyperslab.array.session import Closable, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import ChunkSource
@@ -40,7 +40,7 @@ from hyperslab.selection.region import Selection
 _INTS = {int}
 
 
-class Array(Closes, StoredArray):
+class Array(Closable, StoredArray):
     """An N-dimensional array of a dataset, on disk as in memory.
 
     ``a[key]`` has NumPy's meaning; floats, text and dates in a key are labels of the dimension, ints are positions.
@@ -401,7 +401,7 @@ class Array(Closes, StoredArray):
         ``shape``: cells along each dimension, as many as before. Invalid for another number of dimensions, ReadOnly
         unless open for writing, Conflict when another writer holds the array for longer than ``lock_timeout``.
         """
-        with self._session.located(self._path):
+        with self._session.add_place_to_errors(self._path):
             growth.resize(self._session, self._path, (shape,) if isinstance(shape, int) else tuple(shape))
         self.refresh()
 
@@ -413,7 +413,7 @@ class Array(Closes, StoredArray):
         """
         axis = dim if isinstance(dim, int) else self._axis(dim)
         try:
-            with self._session.located(self._path):
+            with self._session.add_place_to_errors(self._path):
                 growth.append(self._session, self._path, data, axis)
         finally:
             self.refresh()
@@ -434,7 +434,7 @@ class Array(Closes, StoredArray):
         if name is not None and self._positions(key) is not key:
             key = self.sel_key({name: where})
         try:
-            with self._session.located(self._path):
+            with self._session.add_place_to_errors(self._path):
                 growth.remove(self._session, self._path, key[axis], axis)
         finally:
             self.refresh()
@@ -453,7 +453,7 @@ class Array(Closes, StoredArray):
         self._indexes.clear()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self._session, self._path)
+        return _restore_array, (self._session, self._path)
 
     def __repr__(self) -> str:
         if self._session.is_unopened:
@@ -479,7 +479,7 @@ def array_with(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
     return array
 
 
-def _again(session: OpenDataset, path: str) -> Array:
+def _restore_array(session: OpenDataset, path: str) -> Array:
     """Return an array that was copied or pickled."""
     array = Array.__new__(Array)
     array._session, array._path, array._opened, array._indexes = session, path, None, {}

@@ -64,7 +64,7 @@ class Attributes(MutableMapping[str, Any]):
             message = "an attribute's name that is no text"
             raise Invalid(message, url=self._session.url, node=self._path, remedy="str() it")
         writer = self._session.writer()
-        with self._session.locked(self._path):
+        with self._session.lock_node(self._path):
             self._session.refresh(self._path)
             spec = self._spec(writer)
             attrs = {name: value for name, value in spec.attrs.items() if name not in gone}

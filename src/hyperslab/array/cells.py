@@ -203,7 +203,7 @@ class CellAccess:
             return self
         return CellAccess(*field, self.settings, self.cache, self.node, self.url)
 
-    def alone(self) -> CellAccess:
+    def in_one_thread(self) -> CellAccess:
         """Return the same cells, read and written by the calling thread alone, as a task does that is one of many."""
         settings = replace(self.settings, workers=1)
         cells = CellAccess(self.spec, self.source, settings, self.cache, self.node, self.url)
@@ -214,7 +214,7 @@ class CellAccess:
         if self.session is None:
             raise Unsupported("cells of no open dataset cannot be pickled", node=self.node, url=self.url)
         shape = self.shape
-        return _again, (self.session, self.node, self.spec.shape if shape is None else shape)
+        return _restore_cells, (self.session, self.node, self.spec.shape if shape is None else shape)
 
 
 def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSource | None = None) -> CellAccess:
@@ -225,7 +225,7 @@ def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
     return cells
 
 
-def _again(session: OpenDataset, path: str, shape: tuple[int, ...]) -> CellAccess:
+def _restore_cells(session: OpenDataset, path: str, shape: tuple[int, ...]) -> CellAccess:
     """Return the cells that were pickled when the array had ``shape``; it may have grown since, not shrunk."""
     cells = CellAccess.__new__(CellAccess)
     cells.session, cells.node, cells.shape, cells.opening = session, path, shape, threading.Lock()

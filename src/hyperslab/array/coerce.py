@@ -16,7 +16,7 @@ from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import DataType, NumpyDType, numpy_dtype
 
 
-def as_given(value: Any, dtype: DataType | None) -> Values:
+def to_array(value: Any, dtype: DataType | None) -> Values:
     """Return ``value`` as an array, as it is meant for cells of ``dtype`` where that is known; its own type stays, but
     for lists of rows. Invalid for what is no row."""
     plain = None if dtype is None else numpy_dtype(dtype)

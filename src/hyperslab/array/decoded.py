@@ -21,8 +21,8 @@ from hyperslab.model.guessing import meant
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What the other arrays of a group tell about one: whether its characters are texts, which clock its bounds keep.
+# -- what other arrays tell about one ----------------------------------------------------------------------------------
+# Whether its characters are texts, which clock its bounds keep.
 
 
 def is_text(session: OpenDataset, path: str, spec: ArraySpec) -> bool:
@@ -102,7 +102,7 @@ class Decoded:
             else:
                 self._how = cf.decoding(spec.numpy_dtype, attrs, join=is_text(session, array.path, spec))
         except HyperslabError as error:
-            raise session.locate(error, array.path) from error.__cause__
+            raise session.add_place(error, array.path) from error.__cause__
         self._dtype: NumpyDType | None = None
 
     @property
@@ -221,4 +221,4 @@ class Decoded:
         try:
             return cf.apply(self._how, values)
         except HyperslabError as error:
-            raise self._array._session.locate(error, self._array.path) from error.__cause__
+            raise self._array._session.add_place(error, self._array.path) from error.__cause__

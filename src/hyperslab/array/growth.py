@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.cells import CellAccess, open_cells
-from hyperslab.array.coerce import as_given
+from hyperslab.array.coerce import to_array
 from hyperslab.array.narrowing import require_fit
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.sparse_io import is_sparse
@@ -33,7 +33,7 @@ from hyperslab.selection.region import Range
 
 def append(session: OpenDataset, path: str, data: Any, axis: int) -> None:
     """Write ``data`` behind the last cell of ``axis`` that the array was given, then publish the new shape."""
-    with session.locked(path):
+    with session.lock_node(path):
         session.refresh(path)
         spec = session.array(path)
         values = _fitting(data, spec, path)
@@ -78,14 +78,14 @@ def _fitting(data: Any, spec: ArraySpec, path: str) -> Any:
     """Return the data as an array, dense; a dask array stays one, of known shape. Raise Invalid, of a dask array when
     it is computed, for cells that do not fit."""
     if hasattr(data, "__dask_graph__"):
-        from hyperslab.bridges.dask import is_dask_array, known
+        from hyperslab.bridges.dask import compute_chunk_sizes, is_dask_array
 
         if is_dask_array(data):
-            data = known(data)
+            data = compute_chunk_sizes(data)
             meta = np.empty((0,) * data.ndim, data.dtype)
             return data.map_blocks(_fitting_block, spec.dtype, path, dtype=data.dtype, meta=meta)
         data = np.asarray(data)
-    return _fitting_block(as_given(data.todense() if is_sparse(data) else data, spec.dtype), spec.dtype, path)
+    return _fitting_block(to_array(data.todense() if is_sparse(data) else data, spec.dtype), spec.dtype, path)
 
 
 def _fitting_block(block: Any, dtype: DataType, path: str) -> Block:
@@ -97,7 +97,7 @@ def _fitting_block(block: Any, dtype: DataType, path: str) -> Block:
 def resize(session: OpenDataset, path: str, shape: tuple[int, ...]) -> None:
     """Publish another shape; what falls outside is erased, or set to the fill value in chunks on the edge."""
     writer = session.writer()
-    with session.locked(path):
+    with session.lock_node(path):
         session.refresh(path)
         spec = session.array(path)
         if len(shape) != len(spec.shape) or any(length < 0 for length in shape):
@@ -143,8 +143,8 @@ def _blank_outside(session: OpenDataset, path: str, spec: ArraySpec, axes: list[
         blank_outside(source, batch, spec.fill_cell(), axes, session.settings)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Taking a range out of a dimension: later cells move down, box by box in bounded memory, then the array gets shorter.
+# -- remove a range ----------------------------------------------------------------------------------------------------
+# Later cells move down, box by box in bounded memory, then the array gets shorter.
 #
 # A box is moved before the one behind it, so that no cell is overwritten that is not stored elsewhere yet. A crash
 # leaves the array as long as it was: what lies behind the range is then there in part twice, and nothing of it is
@@ -157,7 +157,7 @@ _BUDGET = 64 * MEBIBYTE
 
 def remove(session: OpenDataset, path: str, where: object, axis: int) -> None:
     """Take the positions ``where`` out of ``axis`` and close the gap; Unsupported where arrays cannot get shorter."""
-    with session.writer().batch(), session.locked(path):
+    with session.writer().batch(), session.lock_node(path):
         session.refresh(path)
         spec = session.array(path)
         start, stop = _range(where, spec.shape[axis], path)

@@ -19,7 +19,7 @@ class _ThisProcess:
     """This process among all others, and the order of what happens in it. A forked child is another one."""
 
     name: str
-    moments: count[int]
+    state_numbers: count[int]
 
     def __init__(self) -> None:
         self.begin()
@@ -27,7 +27,7 @@ class _ThisProcess:
     def begin(self) -> None:
         """Take a name that no other process has, as a forked child does."""
         self.name = uuid4().hex
-        self.moments = count()
+        self.state_numbers = count()
 
 
 _process = _ThisProcess()
@@ -38,20 +38,24 @@ def this_process() -> str:
     return _process.name
 
 
+DatasetState = tuple[str, int]
+"""A state of a dataset, as one process knew it: the name of the process, and which of its states it was."""
+
+
 class DatasetVersion:
     """Which state of a dataset an open one knows at least: ``now``, and by process what it has ``seen`` of others."""
 
     def __init__(self, seen: Mapping[str, int] | None = None) -> None:
         self.seen = dict(seen or {})
-        self.now = (_process.name, next(_process.moments))
+        self.now = (_process.name, next(_process.state_numbers))
 
     def renew(self) -> None:
         """Note that the dataset was changed or read again: what is pickled from now on is newer."""
-        self.now = (_process.name, next(_process.moments))
+        self.now = (_process.name, next(_process.state_numbers))
 
-    def knows(self, moment: tuple[str, int]) -> bool:
+    def knows(self, state: DatasetState) -> bool:
         """Return True if that state, or a later one, is known."""
-        process, number = moment
+        process, number = state
         return self.seen.get(process, -1) >= number
 
 

@@ -119,8 +119,7 @@ def _groups(spans: Spans, many: int) -> Iterator[Spans]:
         yield tuple(group)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What an array has to do with references: one to itself, those to regions of it, and the cells of a region.
+# -- references to regions ---------------------------------------------------------------------------------------------
 
 
 class RegionReferences:

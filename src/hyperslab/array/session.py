@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary, finalize, ref
 
-from hyperslab.array.origin import DatasetRef, DatasetVersion, this_process
+from hyperslab.array.origin import DatasetRef, DatasetState, DatasetVersion, this_process
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.base import Feature, Format, Reader, Writer
+from hyperslab.formats.opening import FormatChoice, UserMode, check_option_names, choose_format
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The datasets that links and references lead to: each is opened once, kept, and closed with the first of them.
+# -- linked datasets ---------------------------------------------------------------------------------------------------
+# Those that links and references lead to: each is opened once, kept, and closed with the first of them.
 
 
 class LinkedDatasets:
@@ -36,20 +37,20 @@ class LinkedDatasets:
         self._first: Callable[[], OpenDataset | None] | None = None
         self._others: dict[str, OpenDataset] = {}
 
-    def get(self, asking: OpenDataset, place: Location, make: Callable[[], OpenDataset]) -> OpenDataset:
-        """Return the dataset at a place; the first that asks is the one that they all start at."""
+    def get_or_open(self, source: OpenDataset, place: Location, open_place: Callable[[], OpenDataset]) -> OpenDataset:
+        """Return the dataset at a place that a link in ``source`` leads to; the first source is where all start."""
         key = _key(place)
         with self._lock:
             if self._first is None:
-                self._first = ref(asking)
+                self._first = ref(source)
             first = self._first()
             if first is not None and first.origin is not None and _key(first.origin.where) == key:
                 return first
             if key not in self._others:
-                self._others[key] = make()
+                self._others[key] = open_place()
             return self._others[key]
 
-    def closed(self, session: OpenDataset) -> None:
+    def close_after(self, session: OpenDataset) -> None:
         """Close all others if the first one was closed; another one is opened again when it is needed."""
         first = None if self._first is None else self._first()
         if first is not None and first.reader is session.reader:
@@ -80,8 +81,8 @@ class OpenDataset:
 
     ``origin``: how it was opened, which is what is pickled. One that was unpickled is opened when it is first used, and
     not before: messages are read where nothing may fail, or wait, such as in a scheduler. ``shared`` is then what this
-    process has open for all that it unpickles, ``moment`` the state of the dataset when it was pickled. ``linked``: the
-    other datasets that its links and references lead to, as far as they were followed.
+    process has open for all that it unpickles, ``pickled_state`` the state of the dataset when it was pickled.
+    ``linked``: the other datasets that its links and references lead to, as far as they were followed.
     """
 
     reader: Reader
@@ -93,7 +94,7 @@ class OpenDataset:
     origin: DatasetRef | None = None
     version: DatasetVersion = field(default_factory=DatasetVersion)
     shared: OpenDataset | None = None
-    moment: tuple[str, int] | None = None
+    pickled_state: DatasetState | None = None
     linked: LinkedDatasets = field(default_factory=LinkedDatasets)
 
     if not TYPE_CHECKING:
@@ -102,7 +103,7 @@ class OpenDataset:
             """Open a dataset that was unpickled when it is first used."""
             if name not in _OPENED:
                 raise AttributeError(f"no attribute {name!r}")
-            opened = _REGISTER.get(self.origin, self.moment, _open_again)
+            opened = _REGISTER.get_or_open(self.origin, self.pickled_state, _open_again)
             object.__setattr__(self, "shared", opened)
             for each in _OPENED:
                 object.__setattr__(self, each, getattr(opened, each))
@@ -111,7 +112,7 @@ class OpenDataset:
     @property
     def is_unopened(self) -> bool:
         """Return True if it was unpickled and not used yet."""
-        return self.moment is not None and self.shared is None
+        return self.pickled_state is not None and self.shared is None
 
     @property
     def is_written_whole(self) -> bool:
@@ -149,7 +150,7 @@ class OpenDataset:
             if spec.is_array:
                 yield name, spec
 
-    def locked(self, path: str) -> AbstractContextManager[None]:
+    def lock_node(self, path: str) -> AbstractContextManager[None]:
         """Hold a node's documents, where the format can."""
         return self.reader.lock_node(path) if isinstance(self.reader, Writer) else nullcontext()
 
@@ -175,12 +176,12 @@ class OpenDataset:
         if feature not in self.format.features:
             raise Unsupported(f"format {self.format.name} has no {feature.value}: {what}", url=self.url)
 
-    def locate(self, error: HyperslabError, node: str) -> HyperslabError:
+    def add_place(self, error: HyperslabError, node: str) -> HyperslabError:
         """Return the error with this dataset's place."""
         return error.locate(url=self.url, node=node)
 
     @contextmanager
-    def located(self, node: str | None = None) -> Iterator[None]:
+    def add_place_to_errors(self, node: str | None = None) -> Iterator[None]:
         """Have errors in the block name this dataset's place, and the node's."""
         try:
             yield
@@ -197,10 +198,10 @@ class OpenDataset:
         self._end(self.reader.discard)
 
     def _end(self, close: Callable[[], None]) -> None:
-        if self.moment is None:
-            with self.located():
+        if self.pickled_state is None:
+            with self.add_place_to_errors():
                 close()
-            self.linked.closed(self)
+            self.linked.close_after(self)
 
     def __copy__(self) -> Self:
         return self
@@ -215,16 +216,62 @@ class OpenDataset:
                 "a dataset that was not opened by its place cannot be pickled", url=self.url, remedy=remedy
             )
         if self.is_unopened:
-            return _again, (self.origin, self.moment, self.settings)
+            return _restore_session, (self.origin, self.pickled_state, self.settings)
         if self.writable and self.is_written_whole:
             message = "what is written whole when it is closed cannot be written by several processes"
             raise Unsupported(
                 message, url=self.url, remedy="close it and open it with mode='r', or write a .zarr folder"
             )
-        return _again, (self.origin, self.version.now, self.settings)
+        return _restore_session, (self.origin, self.version.now, self.settings)
 
 
-class Closes:
+def open_session(
+    where: Location, mode: UserMode, format: str | None, settings: Settings, options: Mapping[str, object]
+) -> OpenDataset:
+    """Open the dataset at a place, or make it, and read its root. ``format``: None where it is to be found out.
+
+    An array that lies there is the whole of its dataset. ``options``: those of the format. Errors as for ``open``.
+    """
+    session = open_chosen(where, choose_format(where, mode, format), settings, options)
+    session.reader.node(session.reader.main or "")
+    return session
+
+
+def open_chosen(
+    where: Location,
+    choice: FormatChoice,
+    settings: Settings,
+    options: Mapping[str, object],
+    *,
+    version: DatasetVersion | None = None,
+    linked: LinkedDatasets | None = None,
+) -> OpenDataset:
+    """Open the dataset at a place in the format and the mode that are chosen.
+
+    ``version`` and ``linked``: those of the dataset, where there are some already.
+    """
+    chosen, mode, remembered = choice
+    check_option_names(chosen, options, where.url)
+    origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
+    known = {"remembered": remembered} if remembered and mode == "r" else {}  # another writer may have come since
+    try:
+        reader = chosen.open(where, mode, settings=settings, **options, **known)
+    except HyperslabError as error:
+        raise error.locate(url=where.url) from error.__cause__
+    return OpenDataset(
+        reader,
+        reader.variant or chosen,
+        where.url,
+        mode != "r",
+        settings,
+        BlockCache(settings.cache_bytes) if settings.cache_bytes else None,
+        origin if reader.location is None else replace(origin, where=reader.location),
+        version=version or DatasetVersion(),
+        linked=linked or LinkedDatasets(),
+    )
+
+
+class Closable:
     """What users hold of a session: ``with`` closes it in the end."""
 
     _session: OpenDataset
@@ -270,21 +317,21 @@ class _Register:
         self._open: WeakValueDictionary[DatasetRef, OpenDataset] = WeakValueDictionary()
         self._kept: OrderedDict[DatasetRef, OpenDataset] = OrderedDict()
 
-    def get(
-        self, origin: DatasetRef, moment: tuple[str, int], make: Callable[[DatasetRef, DatasetVersion], OpenDataset]
+    def get_or_open(
+        self, origin: DatasetRef, state: DatasetState, open_again: Callable[[DatasetRef, DatasetVersion], OpenDataset]
     ) -> OpenDataset:
-        """Return what is open of this origin, if it knows the state of ``moment``; else what ``make`` opens anew."""
+        """Return what is open of this origin, if it knows that state or a later one; else what ``open_again`` opens."""
         # To open a dataset may take long. Each has a lock of its own, so that others need not wait for it, and the lock
         # over all of them is never held meanwhile.
         with self._mutex:
             gate = self._gates.setdefault(origin, threading.Lock())
         with gate:
             found = self._open.get(origin)
-            if found is None or not found.version.knows(moment):
+            if found is None or not found.version.knows(state):
                 version = DatasetVersion(found.version.seen if found is not None else None)
-                version.now = moment
-                version.seen[moment[0]] = moment[1]
-                found = make(origin, version)
+                version.now = state
+                version.seen[state[0]] = state[1]
+                found = open_again(origin, version)
                 self._open[origin] = found
         with self._mutex:
             dropped = [self._kept.pop(origin, None)]  # it is closed when this function ends, when nothing is held
@@ -297,10 +344,10 @@ class _Register:
 _REGISTER = _Register()
 
 
-def _again(origin: DatasetRef, moment: tuple[str, int], settings: Settings) -> OpenDataset:
+def _restore_session(origin: DatasetRef, state: DatasetState, settings: Settings) -> OpenDataset:
     """Return the dataset that was pickled, to be opened once per process."""
     session = object.__new__(OpenDataset)
-    known = {"origin": origin, "moment": moment, "settings": settings, "shared": None}
+    known = {"origin": origin, "pickled_state": state, "settings": settings, "shared": None}
     known |= {"url": origin.where.url, "writable": origin.mode != "r"}
     for name, value in known.items():
         object.__setattr__(session, name, value)
@@ -316,23 +363,8 @@ def _close(reader: Reader, linked: LinkedDatasets, process: str) -> None:
 
 def _open_again(origin: DatasetRef, version: DatasetVersion) -> OpenDataset:
     origin.check_process()
-    where, settings = origin.where, origin.settings
-    chosen = get_format(origin.format)
-    try:
-        reader = chosen.open(where, origin.mode, settings=settings, **origin.options)
-    except HyperslabError as error:
-        raise error.locate(url=where.url) from error.__cause__
-    cache = BlockCache(settings.cache_bytes) if settings.cache_bytes else None
+    choice: FormatChoice = get_format(origin.format), origin.mode, {}
     linked = LinkedDatasets()
-    finalize(version, _close, reader, linked, this_process())
-    return OpenDataset(
-        reader,
-        reader.variant or chosen,
-        where.url,
-        origin.mode != "r",
-        settings,
-        cache,
-        origin,
-        version=version,
-        linked=linked,
-    )
+    session = open_chosen(origin.where, choice, origin.settings, origin.options, version=version, linked=linked)
+    finalize(version, _close, session.reader, linked, this_process())
+    return session

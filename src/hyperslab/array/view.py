@@ -133,10 +133,10 @@ class View:
                 return
         self.cells.write(self.selection, value, fields)
 
-    def alone(self) -> View:
+    def in_one_thread(self) -> View:
         """Return the same view, read and written by the calling thread alone, as a task does that is one of many. Where
         the array was replaced it fails: the others may have read the old one."""
-        return View(self.cells.alone(), self.selection)
+        return View(self.cells.in_one_thread(), self.selection)
 
     def plan(self) -> ReadPlan:
         """Return what reading the view would touch."""

@@ -72,7 +72,7 @@ def to_dask(array: Array, chunks: Any = None) -> Any:
     """
     cuts = _cuts(array, chunks)
     tokenize = library("dask.base").tokenize
-    blocks = LazyBlocks(array.lazy[()].alone(), tokenize(array), cuts)
+    blocks = LazyBlocks(array.lazy[()].in_one_thread(), tokenize(array), cuts)
     check_travel(blocks)
     meta = np.empty((0,) * array.ndim, array.dtype)
     name = f"hyperslab-{tokenize(array, cuts)}"
@@ -200,7 +200,7 @@ def _tasks(view: View, data: Any, fields: Any, running: CancellableTasks, *, com
     data = _broadcast(data, view, compute)
     is_own = view.cells.is_published and check_source(data, view)  # rows behind the last are no cells of any source
     data, turn = guarded(data, view, is_own=is_own)
-    task = _Put(view.alone(), Cuts.of(data.chunks), fields, turn, running)
+    task = _Put(view.in_one_thread(), Cuts.of(data.chunks), fields, turn, running)
     written = each_block(data, put, task, "hyperslab-write")
     check_travel(task)
     return written, data
@@ -262,7 +262,7 @@ def _broadcast(data: Any, view: View, compute: bool) -> Any:
         if not compute:
             remedy = "call compute_chunk_sizes() of the data first, or write at once"
             raise Invalid("chunk sizes that are not known yet cannot be written later", remedy=remedy)
-        data = known(data)
+        data = compute_chunk_sizes(data)
     shape = view.shape
     while data.ndim > len(shape) and data.shape[0] == 1:
         data = data[0]
@@ -292,7 +292,7 @@ def is_known(data: Any) -> bool:
     return not any(math.isnan(size) for cuts in data.chunks for size in cuts)
 
 
-def known(data: Any) -> Any:
+def compute_chunk_sizes(data: Any) -> Any:
     """Return the same data with block lengths that dask knows: its tasks are run once to find them out."""
     if is_known(data):
         return data

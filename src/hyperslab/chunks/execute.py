@@ -28,8 +28,8 @@ from hyperslab.stores import counting
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Stamp
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Reads and writes of several outer chunks, each stored by itself, that count as one.
+# -- several outer chunks ----------------------------------------------------------------------------------------------
+# Reads and writes of several, each stored by itself, that count as one.
 
 
 class ShardErrors:
@@ -68,7 +68,7 @@ class ShardErrors:
             raise TilesFailed(message, exceptions=dict(sorted(self._errors.items())))
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
+# -- strips of neighbours ----------------------------------------------------------------------------------------------
 # Which chunks lie side by side in the result, so that few copies bring many of them there. Pure.
 
 

@@ -215,7 +215,7 @@ def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
     return entries
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
+# -- batches -----------------------------------------------------------------------------------------------------------
 # Which chunks are taken together: what one thread reads or writes at a time, and what is stored as one. With an outer
 # grid (shards, superchunks) the chunks of one outer chunk belong together.
 

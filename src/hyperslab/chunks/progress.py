@@ -13,7 +13,8 @@ from typing import Any
 
 from hyperslab.stores import counting
 
-Report = Callable[["Progress"], None]
+ProgressCallback = Callable[["Progress"], None]
+"""What is called with each new :class:`Progress`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Progress:
 
 
 @contextmanager
-def reporting(progress: bool | Report | None, title: str) -> Iterator[Report]:
+def reporting(progress: bool | ProgressCallback | None, title: str) -> Iterator[ProgressCallback]:
     """Yield what to call with each new :class:`Progress`: nothing, the caller's function, or a bar on stderr's
     terminal."""
     if callable(progress):
@@ -59,7 +60,7 @@ def reporting(progress: bool | Report | None, title: str) -> Iterator[Report]:
 
 
 @contextmanager
-def bar(wanted: bool, title: str) -> Iterator[Report]:
+def bar(wanted: bool, title: str) -> Iterator[ProgressCallback]:
     """Yield a bar on stderr, when it is ``wanted`` and stderr is a terminal."""
     if wanted and sys.stderr.isatty():
         with _bar(title) as report:
@@ -70,7 +71,7 @@ def bar(wanted: bool, title: str) -> Iterator[Report]:
 
 @contextmanager
 def watching(
-    progress: bool | Report | None, title: str, total: Callable[[], tuple[int, int]], *, written: bool = False
+    progress: bool | ProgressCallback | None, title: str, total: Callable[[], tuple[int, int]], *, written: bool = False
 ) -> Iterator[None]:
     """Report each batch of chunks that this process reads, or has ``written``, until the block ends well, when all is
     done. ``total``: bytes of cells and chunks, asked for only where somebody is to be told.
@@ -92,7 +93,7 @@ def watching(
         watch.finish()
 
 
-def storing(progress: bool | Report | None, obj: Any) -> AbstractContextManager[None]:
+def storing(progress: bool | ProgressCallback | None, obj: Any) -> AbstractContextManager[None]:
     """Do :func:`watching` while the cells of an object are stored: their bytes are known, as far as it tells, and
     chunks are not, for how they are cut is decided as they are written."""
     nbytes = getattr(obj, "nbytes", 0)
@@ -102,7 +103,7 @@ def storing(progress: bool | Report | None, obj: Any) -> AbstractContextManager[
 class _Watch(counting.Watcher):
     """Adds up what is done, and tells it."""
 
-    def __init__(self, report: Report, begun: Progress, written: bool) -> None:
+    def __init__(self, report: ProgressCallback, begun: Progress, written: bool) -> None:
         self._report = report
         self._written = written
         self._now = begun
@@ -145,7 +146,7 @@ def rate_text(now: Progress) -> str:
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Report]:
+def _bar(title: str) -> Iterator[ProgressCallback]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn
     from rich.progress import Progress as Bar

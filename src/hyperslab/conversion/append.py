@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -22,12 +21,12 @@ from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, normalize, split
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.location import Options
 
 # Bytes of cells that are appended at a time: a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
 _MEANING_ATTRIBUTES = ("units", "calendar", "scale_factor", "add_offset", FILL_VALUE)
 Cells = Array | Values
-Options = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,19 @@ class _Growth:
 
 
 def append_cells(
-    target: api.Target, cells: Values, path: str = "", dim: str | None = None, **options: Any
+    target: api.Target,
+    cells: Values,
+    path: str = "",
+    dim: str | None = None,
+    *,
+    storage_options: Options = None,
 ) -> AppendReport:
     """Put ``cells`` behind the last ones of ``dim`` in an array.
 
     ``dim``: without it the unlimited dimension, or the first. ``path``: which array, where the dataset holds several
-    and ``target`` is not the array's own place. Invalid for other lengths; ``options`` as in ``open``.
+    and ``target`` is not the array's own place. Invalid for other lengths; ``storage_options`` as in ``open``.
     """
-    with tree_session(target, mode="r+", **options) as (session, place):
+    with tree_session(target, "r+", storage_options=storage_options) as (session, place):
         arrays = _arrays(session)
         chosen = _choose_array(session, arrays, _below(place, path))
         name, axis = _choose_axis(session, chosen, dim)
@@ -75,18 +79,20 @@ def append_dataset(
     source: api.Target,
     path: str = "",
     dim: str | None = None,
-    source_options: Options | None = None,
-    **options: Any,
+    *,
+    source_options: Options = None,
+    storage_options: Options = None,
 ) -> AppendReport:
     """Put the rows of the dataset ``source`` behind those of ``target``: of every array along ``dim``, or of the one
-    at ``path`` (or ``target``, or ``source``, if it is an array's own place) and the coordinate.
+    at ``path`` (or ``target``, or ``source``, if it is an array's own place) and the coordinate. ``source_options`` and
+    ``storage_options``: of the source and of the target.
 
     Invalid, before anything is written, for missing arrays, other lengths, attributes of another meaning and labels
     that would no longer be in order.
     """
     with (
-        tree_session(source, **(source_options or {})) as (addition, added),
-        tree_session(target, mode="r+", **options) as (session, place),
+        tree_session(source, storage_options=source_options) as (addition, added),
+        tree_session(target, "r+", storage_options=storage_options) as (session, place),
     ):
         arrays, added_arrays = _arrays(session), _arrays(addition)
         path = _below(place, path)

@@ -9,7 +9,7 @@ from os import PathLike
 from hyperslab.api import Target
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Invalid, Unsupported
+from hyperslab.errors import FormatError, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.blaze.dataset import BlazeReader, cut_labels, join_labels
 from hyperslab.formats.blaze.document import ColumnStorage, render_documents
@@ -18,7 +18,7 @@ from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.opening import is_occupied
 from hyperslab.formats.single_array.document import LabelledArray
 from hyperslab.stores.base import Store
-from hyperslab.stores.building import building
+from hyperslab.stores.building import already_exists, building
 from hyperslab.stores.location import REMOTE, Location, Several
 
 Files = list[tuple[Store, str, str]]
@@ -174,7 +174,7 @@ def _write_dataset(store: Store, labelled: LabelledArray, files: Files, settings
 def _new_dataset(where: Location) -> Iterator[Store]:
     """Yield a store for a new dataset, which is in its place, whole, when the block ends, or not there at all."""
     if is_occupied(where):
-        raise AlreadyExists("the target exists", url=where.url, remedy="choose another, or remove it")
+        raise already_exists(where.url, "choose another, or remove it")
     if where.scheme in ("file", "zip") and where.path is not None:
         with building(where.path, overwrite=where.exists()) as temporary:
             beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")

@@ -26,7 +26,7 @@ from hyperslab.chunks.grid import Axis, Coords
 from hyperslab.chunks.memory import empty_cells, largest_chunk, require, settings_within
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Progress, Report
+from hyperslab.chunks.progress import Progress, ProgressCallback
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within, WrappedSource
 from hyperslab.codecs.blosc import config_of, may_move, same_settings
@@ -403,7 +403,9 @@ class ConversionJob:
 class CopyProgress:
     """Counts the boxes that are copied, for ``report`` and the ``journal``. Boxes that the journal has are skipped."""
 
-    def __init__(self, copies: Sequence[ArrayCopy], report: Report, journal: ConversionJournal | None = None) -> None:
+    def __init__(
+        self, copies: Sequence[ArrayCopy], report: ProgressCallback, journal: ConversionJournal | None = None
+    ) -> None:
         self._report = report
         self._journal = journal
         self._lock = threading.Lock()

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyperslab.array.origin import DatasetRef
-from hyperslab.array.session import OpenDataset
+from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.columns import ColumnChunks
 from hyperslab.conversion.copy import ArrayCopy, CopyProgress, copy_arrays, copy_box
 from hyperslab.conversion.journal import ConversionJournal, installed_version
-from hyperslab.conversion.opening import open_session
+from hyperslab.conversion.opening import NO_CACHE
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.staging import StagedTarget, UnpublishedStore, parse_documents
 from hyperslab.errors import FormatError, NodeNotFound, Unsupported
@@ -123,9 +123,9 @@ class _OpenTask:
                 raise FormatError("the target is not being built any more", url=task.target.url)
             place = UnpublishedStore(store, parse_documents(documents))
         with ExitStack() as readers:
-            source = open_session(task.source)
+            source = open_session(task.source, "r", None, NO_CACHE, {})
             readers.callback(source.reader.close)
-            target = open_session(place, mode="r+", format=task.format)
+            target = open_session(Location.of(place), "r+", task.format, NO_CACHE, {})
             readers.callback(target.reader.close)
             source_spec, target_spec = _read_array(source, task.origin), _read_array(target, task.path)
             chunks = source.reader.chunks(task.origin), target.reader.chunks(task.path)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hyperslab import api
-from hyperslab.chunks.progress import Report, storing
+from hyperslab.chunks.progress import ProgressCallback, storing
 from hyperslab.errors import Invalid
-from hyperslab.stores.location import Location
 
 Mode = Literal["x", "w", "a", "r+"]
 
@@ -21,7 +20,7 @@ def save(
     codec: object = None,
     mode: Mode | None = None,
     densify: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     **options: Any,
 ) -> object:
     """Store ``obj``: an xarray Dataset, DataArray or DataTree, an array of NumPy, dask or sparse, a Quantity of pint.
@@ -51,8 +50,7 @@ def save(
         raise Invalid("a masked array has no place for its mask", remedy="fill it, or use xarray with _FillValue")
     if mode not in (None, "x", "w"):
         raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
-    whole = api.whole_options(Location.of(url), format, options)
     layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}
-    with storing(progress, obj), api.created(url, format, overwrite=mode == "w", **whole) as root:
+    with storing(progress, obj), api.build_dataset(url, format, overwrite=mode == "w", **options) as root:
         root.create_array("data", data=obj, densify=densify, **layout)
     return None

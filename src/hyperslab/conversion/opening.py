@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
 
 from hyperslab import api
+from hyperslab.api import Target
 from hyperslab.array import Array
-from hyperslab.array.session import OpenDataset
-from hyperslab.stores.location import Location
+from hyperslab.array.session import OpenDataset, open_session
+from hyperslab.chunks.settings import Settings
+from hyperslab.formats.base import Mode
+from hyperslab.stores.location import Location, Options
+
+NO_CACHE = Settings(cache_bytes=0)
+_SETTINGS = [field.name for field in fields(Settings)]
 
 
 @contextmanager
-def dataset_session(place: api.Target | Location, **options: Any) -> Iterator[OpenDataset]:
-    """Open a dataset's session without a cache; closed afterwards, discarded where what was written is not whole."""
-    with _closing(open_session(place, **options)) as session:
+def dataset_session(
+    place: Target | Location,
+    mode: Mode = "r",
+    *,
+    format: str | None = None,
+    storage_options: Options = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[OpenDataset]:
+    """Open a dataset's session without a cache; closed afterwards, discarded where what was written is not whole.
+
+    ``options``: those of the format, and settings such as ``workers``.
+    """
+    mine = {name: value for name, value in options.items() if name not in _SETTINGS}
+    settings = Settings(**{**{name: options[name] for name in _SETTINGS if name in options}, "cache_bytes": 0})
+    with _closing(open_session(Location.of(place, storage_options), mode, format, settings, mine)) as session:
         yield session
 
 
 @contextmanager
-def tree_session(place: api.Target, **options: Any) -> Iterator[tuple[OpenDataset, str]]:
+def tree_session(
+    place: Target | Location,
+    mode: Mode = "r",
+    *,
+    storage_options: Options = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[tuple[OpenDataset, str]]:
     """Open a session as :func:`dataset_session` does; that of the tree, with the path, for an array's own place."""
-    node = api.open(place, cache_bytes=0, **options)
+    where: Any = Location.of(place, storage_options)  # open takes a location too
+    node = api.open(where, mode, **{**options, "cache_bytes": 0})
     session = node._session
     path = node.path if isinstance(node, Array) and node.path != session.reader.main else ""
     with _closing(session):
@@ -37,9 +64,3 @@ def _closing(session: OpenDataset) -> Iterator[OpenDataset]:
         session.reader.discard()
         raise
     session.reader.close()
-
-
-def open_session(place: api.Target | Location, **options: Any) -> OpenDataset:
-    """Return a dataset's session without a cache, to be closed by the caller."""
-    target: Any = place  # ``open`` takes a Location too, which no user has
-    return api.open_alone(target, cache_bytes=0, **options)._session

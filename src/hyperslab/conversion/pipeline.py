@@ -15,12 +15,12 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
-from hyperslab.chunks.progress import Progress, Report, bar, reporting
+from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns, split_rows
 from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
-from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.opening import dataset_session, tree_session
 from hyperslab.conversion.plan import DryRun, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.references import build_reference_map
@@ -68,7 +68,7 @@ def convert(
     codec: object = None,
     select: Mapping[str, object] | Select | None = None,
     overwrite: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     verify: bool = False,
     resume: bool = False,
     allow_loss: bool = False,
@@ -110,7 +110,7 @@ def convert(
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
-        layout=api.whole_options(target, format, layout),
+        layout=api.add_consolidated(target, format, layout),
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,
@@ -142,7 +142,7 @@ class _Request:
     verify: bool
 
 
-def _run(request: _Request, progress: bool | Report | None, scheduler: object) -> ConversionReport:
+def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
@@ -152,7 +152,7 @@ def _run(request: _Request, progress: bool | Report | None, scheduler: object) -
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
-        source = stack.enter_context(dataset_session(request.source, **allowed))
+        source = stack.enter_context(dataset_session(request.source, options=allowed))
         if not request.path and source.reader.main is None and source.reader.node("").is_array:
             stack.enter_context(_name_dataset_around(request.source, allowed))
         items, columns, damage = _collect_nodes(source, format, request)
@@ -218,11 +218,9 @@ def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, 
 def _name_dataset_around(where: Location, options: Mapping[str, Any]) -> Iterator[None]:
     """Log which coordinates an array leaves behind that is converted by its own place within a dataset, and name that
     dataset in an error that refuses an array without a group."""
-    node = api.open(where, cache_bytes=0, **options)  # type: ignore[arg-type]  # it takes a Location too
-    path, url = node.path, node._session.url
-    beside = _coordinates_beside(node) if isinstance(node, Array) and path else []
-    node.close()
-    remedy = f"convert {url} with path={path!r} (--path {path})"
+    with tree_session(where, options=options) as (session, path):
+        beside = _coordinates_beside(Array(session, path, session.array(path))) if path else []
+    remedy = f"convert {session.url} with path={path!r} (--path {path})"
     if beside:
         _log.warning("the coordinates %s of /%s are left out; to keep them %s", ", ".join(beside), path, remedy)
     try:
@@ -273,11 +271,11 @@ def _collect_nodes(
 
 
 def _write_target(
-    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: Report, client: object
+    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: ProgressCallback, client: object
 ) -> tuple[Progress, tuple[str, ...]]:
     """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
     with dataset_session(
-        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, **request.layout
+        staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, options=request.layout
     ) as target:
         if not staged.has_documents:
             write_documents(target, plan.nodes)

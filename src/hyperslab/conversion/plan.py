@@ -124,7 +124,7 @@ def _trial_target(format: Format, where: Location, options: Mapping[str, object]
     try:
         with ExitStack() as stack:
             try:
-                trial = dataset_session(MemoryStore(), mode="x", format=format.name, **options)
+                trial = dataset_session(MemoryStore(), mode="x", format=format.name, options=options)
                 target = stack.enter_context(trial)
             except HyperslabError as error:
                 if where.scheme != "file" or not isinstance(error, Unsupported):
@@ -133,7 +133,7 @@ def _trial_target(format: Format, where: Location, options: Mapping[str, object]
                 # Formats of one file cannot be written into a store in memory: they are tried in a temporary folder.
                 folder = stack.enter_context(TemporaryDirectory())
             if folder is not None:
-                trial = dataset_session(Path(folder) / "trial", mode="x", format=format.name, **options)
+                trial = dataset_session(Path(folder) / "trial", mode="x", format=format.name, options=options)
                 target = stack.enter_context(trial)
             yield target.writer()
     except HyperslabError as error:
@@ -158,7 +158,7 @@ def render_documents(
 ) -> dict[str, bytes]:
     """Return the documents of a keyed format by key, byte by byte as a conversion writes them."""
     store = MemoryStore()
-    with dataset_session(store, mode="x", format=format.name, **options) as target:
+    with dataset_session(store, mode="x", format=format.name, options=options) as target:
         write_documents(target, nodes)
     return {key: value for key in store.list() if (value := store.get(key)) is not None}
 

@@ -21,7 +21,15 @@ from hyperslab.formats import SCHEMES
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.stores import leases
 from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
-from hyperslab.stores.building import building, make_durable, put_in_place, refuse_taken, remove, sync_medium
+from hyperslab.stores.building import (
+    already_exists,
+    building,
+    make_durable,
+    put_in_place,
+    refuse_taken,
+    remove,
+    sync_medium,
+)
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import UNFINISHED, below, check_key, is_temporary, split_names
 from hyperslab.stores.location import Location
@@ -43,7 +51,7 @@ class StagedTarget:
     processes; ``hides_documents``: they are held back there.
     """
 
-    place: Any
+    place: Location | UnpublishedStore
     where: Location
     journal: ConversionJournal | None = None
     has_documents: bool = False
@@ -60,7 +68,7 @@ class StagedTarget:
             ConversionJournal(self._store, UNFINISHED).documents_written(documents)
         self.has_documents = True
 
-    def reopen_place(self) -> Any:
+    def reopen_place(self) -> Location | UnpublishedStore:
         """Return what opens the target for reading, from scratch."""
         if self._store is None:
             return self.where
@@ -283,9 +291,7 @@ def _require_free(where: Location, store: Store, journal: ConversionJournal, ove
         return
     keys, folders = store.list_dir("")
     if before is None and (keys or {*folders} - {UNFINISHED}):
-        raise AlreadyExists(
-            "the target exists", url=where.url, remedy="choose another, or overwrite=True (--overwrite)"
-        )
+        raise already_exists(where.url)
     documents = None if before is None else journal.documents()
     if documents is None:
         return

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.boxes import Box
-from hyperslab.chunks.progress import Report
+from hyperslab.chunks.progress import ProgressCallback
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.checksums import Checksum
 from hyperslab.codecs.registry import CODECS, as_codecs
@@ -90,7 +90,7 @@ _AGAIN = "convert again"
 
 
 def verify_target(
-    job: ConversionJob, src: Location, staged: StagedTarget, report: Report, *, keyed: bool
+    job: ConversionJob, src: Location, staged: StagedTarget, report: ProgressCallback, *, keyed: bool
 ) -> Verification:
     """Return what was equal; FormatError or CorruptChunk at the first node, box or stored value that differs."""
     with dataset_session(src) as source, dataset_session(staged.reopen_place(), format=job.format.name) as target:

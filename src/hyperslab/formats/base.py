@@ -105,7 +105,7 @@ class FormatTraits:
     has_collections: bool = False
     """A dataset is a root of collections of arrays that stand for themselves."""
     keeps_consolidated: bool = False
-    """``api.whole_options``: a dataset that is made whole ends with consolidated metadata."""
+    """``api.add_consolidated``: a dataset that is made whole ends with consolidated metadata."""
     dimension_scope: Literal["group", "dataset"] | None = None
     """``dimension_suffix.add_suffix``: where a name of a dimension has one length, in a group, as seen from it and
     those below, or in the whole dataset; None where dimensions are not declared. Dimensions that got another name are
@@ -132,6 +132,9 @@ class FormatTraits:
     missing stands beside it, so that xarray keeps both."""
     native_kinds: str = ""
     """Kinds of NumPy's cells that are stored as such where CF would make numbers of them."""
+    finds_damage: bool = False
+    """``Reader.find_damage``: it finds itself what is wrong with a dataset. Else reading each node, and each cell,
+    tells all that can be."""
     netcdf_attributes: bool = False
     """Attributes are those of the netCDF library: none are mappings, text may end in NUL, and ``_NCProperties`` is its
     own."""
@@ -239,11 +242,10 @@ class Reader(ABC):
             yield from self.omitted(path)
             waiting += [child(path, name) for name in self.children(path)]
 
-    def find_damage(self, *, deep: bool, workers: int) -> Iterable[Finding] | None:
+    def find_damage(self, *, deep: bool, workers: int) -> Iterable[Finding]:
         """Return every problem of the dataset with what mends it, by rules of the format's own
-        (:mod:`hyperslab.formats.rules`); ``deep`` decodes every chunk besides. None where reading each node, and each
-        cell, tells all that can be wrong."""
-        return None
+        (:mod:`hyperslab.formats.rules`), where the format ``finds_damage``; ``deep`` decodes every chunk besides."""
+        return ()
 
     # links and references
 
@@ -350,7 +352,9 @@ class Writer(Reader):
 
 # -- a format ----------------------------------------------------------------------------------------------------------
 
-Mode = Literal["r", "r+", "a", "w", "x"]
+Mode = Literal["r", "r+", "w", "x"]
+"""How a format opens a dataset: ``r`` reads, ``r+`` changes, ``w`` replaces, ``x`` makes. Which of them a user's ``a``
+is has been decided before (:func:`hyperslab.formats.opening.choose_format`)."""
 
 
 class Format(ABC):
@@ -382,7 +386,7 @@ class Format(ABC):
 
     @abstractmethod
     def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
-        """Open or make (modes ``w``, ``x``, ``a``) a dataset.
+        """Open or make (modes ``w``, ``x``) a dataset; no format gets the mode ``a``.
 
         Options, all by keyword: ``settings``; ``remembered``, what a probe has read by key (only where it read any);
         the format's own (``options``).

@@ -182,8 +182,9 @@ def write_again(doc: Mapping[str, object]) -> bytes:
         return json.dumps(doc, indent=2).encode()
 
 
-class LargeCopy:
-    """The documents by key in a copy that holds more than is read at once: each is decoded when it is read."""
+class LargeConsolidated:
+    """The documents by key in consolidated metadata that holds more than is read at once: each is decoded when it is
+    read."""
 
     def __init__(self, entries: Mapping[str, msgspec.Raw]) -> None:
         self._entries = entries
@@ -200,11 +201,11 @@ class LargeCopy:
 def read_document(data: bytes, key: str) -> dict[str, Any]:
     """Return a document that is a JSON object; FormatError names the ``key``.
 
-    Consolidated metadata that hold too many values for one document become a :class:`LargeCopy`.
+    Consolidated metadata that hold too many values for one document become a :class:`LargeConsolidated`.
     """
     holder = _HOLDERS.get(key.rpartition("/")[2])
     try:
-        value = _with_large_copy(holder, data) if holder is not None and _holds_much(data) else read_json(data)
+        value = _with_large_consolidated(holder, data) if holder is not None and _holds_much(data) else read_json(data)
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
@@ -213,11 +214,11 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     return value
 
 
-def large_copy(doc: Mapping[str, object]) -> LargeCopy | None:
-    """Return the copy in a document, where it holds more than is read at once."""
+def large_consolidated(doc: Mapping[str, object]) -> LargeConsolidated | None:
+    """Return the consolidated metadata in a document, where it holds more than is read at once."""
     inline = doc.get("consolidated_metadata")
     found = (inline if isinstance(inline, dict) else doc).get("metadata")
-    return found if isinstance(found, LargeCopy) else None
+    return found if isinstance(found, LargeConsolidated) else None
 
 
 def _holds_much(data: bytes) -> bool:
@@ -228,8 +229,9 @@ def _holds_much(data: bytes) -> bool:
     return _count(_without_texts(data, LIMITS.values)) > LIMITS.values
 
 
-def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
-    """Return the document with its copy split, and not decoded: that takes little memory beside its own."""
+def _with_large_consolidated(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
+    """Return the document with its consolidated metadata split, and not decoded: that takes little memory beside its
+    own."""
     if len(data) > LIMITS.consolidated:
         remedy = "open a node below by its own place (its URL with /name), or remove the consolidated metadata"
         message = f"the document has {len(data)} bytes, {LIMITS.consolidated} are allowed for consolidated metadata"
@@ -242,11 +244,11 @@ def _with_large_copy(holder: msgspec.json.Decoder[Any], data: bytes) -> Any:
         if data.count(b"{", start, stop) > LIMITS.objects:  # so many that even their keys take much
             raise document_error("json-values", f"the consolidated metadata holds more than {LIMITS.objects} objects")
         _split_objects(entries)
-        copy = LargeCopy(_split(entries))
+        consolidated = LargeConsolidated(_split(entries))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return read_json(data)
     doc = read_json(b"%b{}%b" % (data[:start], data[stop:]))
-    (doc["consolidated_metadata"] if isinstance(found, _Inline) else doc)["metadata"] = copy
+    (doc["consolidated_metadata"] if isinstance(found, _Inline) else doc)["metadata"] = consolidated
     return doc
 
 

@@ -14,7 +14,7 @@ from hyperslab.errors import FormatError, HyperslabError, Unsupported
 from hyperslab.formats.base import Writer
 from hyperslab.formats.opening import detect_format
 from hyperslab.stores.keys import PARTIAL
-from hyperslab.stores.location import Location
+from hyperslab.stores.location import Location, Probe
 
 _GROUP_DOCUMENTS = ("zarr.json", ".zgroup")
 """The documents of a group, in either version of Zarr."""
@@ -66,7 +66,7 @@ class EnclosingDataset:
         if root is None:
             return ""
         with suppress(FormatError, Unsupported):  # what cannot be read has no consolidated metadata that anybody reads
-            reader = detect_format(root)[0].open(root, "r+", settings=self._settings)
+            reader = detect_format(Probe(root)).open(root, "r+", settings=self._settings)
             if isinstance(reader, Writer):
                 self._writer = reader
         return root.way_to(self._where)

@@ -15,8 +15,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
+from typing import Literal
 
-from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode
 from hyperslab.formats.signatures import (
@@ -29,12 +32,11 @@ from hyperslab.formats.signatures import (
 )
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
-from hyperslab.stores.building import building, can_build
+from hyperslab.stores.building import already_exists, building, can_build
 from hyperslab.stores.location import Location, Probe
 
+UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
-REPLACE = "choose another, or mode='w' to replace it"
-_REPLACE_EVERYWHERE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
 
 # -- modes ------------------------------------------------------------------------------------------------------------
 
@@ -49,37 +51,47 @@ FormatChoice = tuple[Format, Mode, Mapping[str, bytes | None]]
 """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
 
 
-def choose_format(where: Location, mode: Mode, name: str | None) -> FormatChoice:
+def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatChoice:
     """Return the format to open with, the mode with ``a`` decided, and what was read by key to find out.
 
     ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
     """
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
-        if not where.exists():
-            raise nothing_at(where, mode)
-        found, read = (get_format(name), {}) if name else detect_format(where)
-        return found, ("r" if mode == "r" else "r+"), read
+        probe = probe_place(where, mode)
+        found = get_format(name) if name else detect_format(probe)
+        return found, ("r" if mode == "r" else "r+"), probe.remember()
     occupied = is_occupied(where)
     if not occupied:
         check_room(where)
     if mode == "x" and occupied:
-        raise already_exists(where.url, _REPLACE_EVERYWHERE)
+        raise already_exists(where.url)
     if occupied and not is_unfinished(where):
-        detect_format(where)  # raises for what is no dataset
+        detect_format(Probe(where))  # raises for what is no dataset
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), {}
 
 
-def detect_format(where: Location) -> tuple[Format, Mapping[str, bytes | None]]:
-    """Return the format that lies there, and what was read by key to find out. NotFound, FormatError."""
+def probe_place(where: Location, mode: UserMode = "r") -> Probe:
+    """Return a probe of a place where something is, which has read nothing yet. NotFound, which names what else to open
+    with where ``mode`` changes."""
+    if not where.exists():
+        raise nothing_at(where, mode)
+    return Probe(where)
+
+
+def detect_format(probe: Probe, fallback: Callable[[Probe], Format | None] | None = None) -> Format:
+    """Return the format that lies at a place. NotFound, FormatError.
+
+    ``fallback``: returns the format of what no format recognises, a damaged dataset for one.
+    """
+    where = probe.where
     if where.name == DOCUMENT_3 and (document := document_error(where)) is not None:
         raise document  # a file of that ending may be one of references
-    probe = Probe(where)
-    found = detect(probe)
+    found = detect(probe) or (None if fallback is None else fallback(probe))
     if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
         raise nothing_at(where)
     if found is None:
         raise unknown_format_error(probe, names())
-    return found, probe.remember()
+    return found
 
 
 # -- what is there ----------------------------------------------------------------------------------------------------
@@ -106,8 +118,8 @@ def check_free(where: Location, *, overwrite: bool) -> None:
     """Raise AlreadyExists where something is, unless ``overwrite``; FormatError for what is never replaced."""
     if is_occupied(where):
         if not overwrite:
-            raise already_exists(where.url, _REPLACE_EVERYWHERE)
-        detect_format(where)
+            raise already_exists(where.url)
+        detect_format(Probe(where))
     else:
         check_room(where)
 
@@ -126,7 +138,7 @@ def _below_file(where: Location, file: str) -> NotFound:
     return NotFound(f"{file} is a file, and no folder", url=where.url, remedy=f"open it with path={node!r}")
 
 
-def nothing_at(where: Location, mode: Mode = "r") -> NotFound:
+def nothing_at(where: Location, mode: UserMode = "r") -> NotFound:
     """Return the error for a place where nothing is; ``mode``: what it was opened with."""
     if (file := file_above(where)) is not None:
         return _below_file(where, file)
@@ -135,11 +147,6 @@ def nothing_at(where: Location, mode: Mode = "r") -> NotFound:
     else:
         remedy = "check the spelling" + (", or make it with mode='a'" if mode != "r" else "")
     return NotFound("there is nothing", url=where.url, remedy=remedy)
-
-
-def already_exists(url: str, remedy: str = REPLACE) -> AlreadyExists:
-    """Return the error for a place that is in use."""
-    return AlreadyExists("the target exists", url=url, remedy=remedy)
 
 
 def replace_folder(
@@ -164,14 +171,18 @@ def replace_folder(
 # -- options of a format ----------------------------------------------------------------------------------------------
 
 
-def check_option_names(format: Format, options: Iterable[str], others: Sequence[str], url: str) -> None:
-    """Raise Invalid for the name of an option that the format does not have. ``others``: options of every format."""
+_COMMON_OPTIONS = ("mode", "format", "path", "storage_options", *(field.name for field in fields(Settings)))
+"""What ``open`` takes for every format."""
+
+
+def check_option_names(format: Format, options: Iterable[str], url: str) -> None:
+    """Raise Invalid for the name of an option that the format does not have."""
     known = format.options
     for name in options:
         if name not in known:
             *first, last = known or ("none",)
             there_are = f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
-            remedy = nearest(name, (*known, *others)) or there_are
+            remedy = nearest(name, (*known, *_COMMON_OPTIONS)) or there_are
             raise Invalid(f"format {format.name} has no option {name!r}", url=url, remedy=remedy)
 
 

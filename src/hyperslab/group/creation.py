@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.coerce import as_given
+from hyperslab.array.coerce import to_array
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.sparse_io import is_sparse
 from hyperslab.chunks.auto import auto_shards
@@ -59,12 +59,12 @@ class Wish:
         for name in options:
             if name not in names:
                 raise Invalid(f"create_array has no argument {name!r}", remedy=meant(name, names))
-        return cls(**options).known()
+        return cls(**options).resolve_data()
 
-    def known(self) -> Wish:
+    def resolve_data(self) -> Wish:
         """Return the wish with data whose shape is known; of a Quantity these are its magnitude, with its units beside
         them."""
-        from hyperslab.bridges.dask import known
+        from hyperslab.bridges.dask import compute_chunk_sizes
         from hyperslab.bridges.pint import plain
 
         wish = self
@@ -75,7 +75,7 @@ class Wish:
                 message = f"units {other!r} for a Quantity of {units!r}"
                 raise Invalid(message, remedy=f"convert it, to({other!r}), or leave its units to say it")
             wish = replace(self, data=data, units=units)
-        return replace(wish, data=known(wish.data)) if wish.in_blocks else wish
+        return replace(wish, data=compute_chunk_sizes(wish.data)) if wish.in_blocks else wish
 
 
 def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
@@ -84,7 +84,7 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     lists_cells = wish.lists_cells
     data = wish.data
     if not (data is None or wish.in_blocks or lists_cells):
-        data = as_given(data, None if wish.dtype is None else as_data_type(wish.dtype))
+        data = to_array(data, None if wish.dtype is None else as_data_type(wish.dtype))
     if wish.shape is None and data is None:
         raise Invalid("a new array needs a shape, or data", remedy="give shape= or data=")
     shape = data.shape if data is not None and wish.shape is None else _lengths(wish.shape)

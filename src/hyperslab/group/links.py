@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hyperslab.array.references import seen_from
-from hyperslab.array.session import OpenDataset
+from hyperslab.array.session import OpenDataset, open_session
+from hyperslab.chunks.settings import Settings
 from hyperslab.errors import BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.model.guessing import nearest
@@ -128,7 +128,7 @@ class _Hops:
             raise BrokenLink(message, url=session.url, node=node, remedy="remove one of them")
         try:
             place = session.reader.place_of(pointer)
-            there = session if place is None else session.linked.get(session, place, _opening(session, place))
+            there = session if place is None else session.linked.get_or_open(session, place, _opening(session, place))
             path = path_within(pointer)
             found = self._at(there, path)
             if found is not None:
@@ -158,21 +158,11 @@ def _opening(session: OpenDataset, place: Location) -> Callable[[], OpenDataset]
     """Return what opens another dataset as this one is open, for reading alone."""
 
     def opening() -> OpenDataset:
-        from hyperslab import api
-
-        options = {} if session.origin is None else dict(session.origin.options)
-        given = {name: options[name] for name in ("allow_external",) if name in options}
-        known: Any = place
-        settings = session.settings
-        node = api.open_alone(
-            known,
-            format=session.format.name,
-            workers=settings.workers,
-            cache_bytes=settings.cache_bytes,
-            memory_limit=settings.memory_limit,
-            **given,
-        )
-        return replace(node._session, linked=session.linked)
+        options = {} if session.origin is None else session.origin.options
+        allowed = {name: options[name] for name in ("allow_external",) if name in options}
+        mine = session.settings
+        settings = Settings(mine.workers, mine.cache_bytes, memory_limit=mine.memory_limit)
+        return replace(open_session(place, "r", session.format.name, settings, allowed), linked=session.linked)
 
     return opening
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.formats.zarr.chunks import KeyOf
+from hyperslab.formats.zarr.chunks import KeyOf, coords_of_key
 
 # At most 19 digits, as many as a 64-bit integer has: a longer number is no chunk's.
 _LIKE_A_KEY = re.compile(r"(?:c[./]?)?[0-9]{1,19}(?:[./][0-9]{1,19})*|c")
@@ -24,11 +24,7 @@ class ChunkNames:
 
     def coords(self, name: str) -> Coords | None:
         """Return the coordinates of which this is the key, within the grid or not; None when it is no key."""
-        if not _LIKE_A_KEY.fullmatch(name):
-            return None
-        numbers = tuple(map(int, _NUMBERS.findall(name)))
-        coords = numbers[len(numbers) - self._ndim :]
-        return coords if len(numbers) >= self._ndim and self._key_of(coords) == name else None
+        return coords_of_key(self._key_of, self._ndim, name)
 
     def within(self, coords: Coords) -> bool:
         """Return True if the grid has this chunk."""

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab import api
 from hyperslab.api import Target
 from hyperslab.array.missing import with_missing
-from hyperslab.array.session import OpenDataset
+from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
 from hyperslab.chunks.memory import largest_chunk, settings_within
 from hyperslab.chunks.pool import each_batch
@@ -219,9 +218,8 @@ def diff(
     settings = Settings(workers=workers, cache_bytes=0)
     with ExitStack() as stack:
         sides = []
-        places: tuple[Any, Any] = two_sides(a, b, storage_options)
-        for place in places:
-            session = api.open_alone(place, cache_bytes=0, workers=workers)._session
+        for place in two_sides(a, b, storage_options):
+            session = open_session(place, "r", None, settings, {})
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)

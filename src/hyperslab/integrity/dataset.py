@@ -12,11 +12,10 @@ from typing import Any
 from hyperslab.api import Target
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import HyperslabError, Invalid, NotFound
-from hyperslab.formats import FORMATS, detect, get_format, names
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import Format, Reader
-from hyperslab.formats.opening import is_occupied
-from hyperslab.formats.signatures import unknown_format_error
+from hyperslab.formats.opening import detect_format, probe_place
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.model.nesting import flattened
@@ -41,16 +40,9 @@ def find_place(
     """Return the dataset at ``url``, of which links may lead to the places that are allowed. NotFound when nothing is
     there, FormatError when it is no dataset, Invalid when nothing leads out of its format."""
     where = Location.of(url, storage_options)
-    nothing = NotFound("there is nothing", url=where.url, remedy="check the spelling")
-    if not where.exists():
-        raise nothing
-    probe = Probe(where)
-    chosen = get_format(format) if format is not None else detect(probe) or _by_nodes_below(probe)
-    if chosen is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
-        raise nothing
-    if chosen is None:
-        raise unknown_format_error(probe, names())
-    there = chosen.at(probe)
+    probe = probe_place(where)
+    found = get_format(format) if format is not None else detect_format(probe, _by_nodes_below)
+    there = found.at(probe)
     if allow_external:
         try:
             there = there.allowing(allow_external)

@@ -19,11 +19,10 @@ from hyperslab.api import Target
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Report as Reports
-from hyperslab.chunks.progress import watching
+from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject
@@ -33,7 +32,7 @@ from hyperslab.integrity.quarantine import Quarantine, quarantine_folder
 from hyperslab.integrity.report import Mend, Report, not_mended
 from hyperslab.integrity.rules import RULES
 from hyperslab.integrity.stored_chunks import span, unpacked_size
-from hyperslab.integrity.survey import KeyedSurvey, survey_dataset
+from hyperslab.integrity.survey import KeyedSurvey, findings_of_unreadable, survey_dataset
 from hyperslab.integrity.views import RepairState
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location
@@ -52,7 +51,7 @@ def repair(
     links: bool = False,
     drop_links: bool = False,
     allow_external: Sequence[str] | bool = (),
-    progress: bool | Reports | None = None,
+    progress: bool | ProgressCallback | None = None,
 ) -> Report:
     """Mend what a check finds, or tell what would be mended (``dry_run``): a report of :class:`Mend`, empty when the
     dataset is sound.
@@ -200,7 +199,7 @@ class KeyedRepair:
     def _plan_mends(self, store: Store, deep: bool, only: Stage | None) -> Iterator[PlannedMend]:
         """Look through the dataset, and yield a mend for each finding that is to be mended."""
         dialect = self.format.metadata_dialect
-        writer = self.format.writer(store, dialect, self.settings, self.where)
+        writer = self.format.repair_writer(store, dialect, self.settings, self.where)
         writer.enclosing = EnclosingDataset(self.where, self.settings)
         survey = KeyedSurvey(store, dialect, self.settings, deep, writer, self.format.traits)
         findings = [finding for finding in survey.run() if self._is_wanted(finding)]
@@ -222,32 +221,23 @@ def _mends_of_format(
     place: CheckedDataset, settings: Settings, folder: str | None, *, deep: bool, dry_run: bool
 ) -> Iterator[Mend]:
     """Mend what a format finds itself, by the deeds that its findings bring, and yield a mend for each."""
-    if not _finds_damage(place, settings):
+    if not place.format.traits.finds_damage:
         findings = (finding for finding in survey_dataset(place, settings, deep=deep) if not finding.is_note)
         yield from (carry_out(finding, None) for finding in findings)
         return
     try:
         reader = place.format.open(place.where, "r" if dry_run else "r+", settings=settings)
+    except FormatError as error:
+        yield from (carry_out(finding, None) for finding in findings_of_unreadable(error))
+        return
     except HyperslabError as error:
         raise error.locate(url=place.where.url) from error.__cause__
     try:
         store = reader.store  # a file is none, and nothing is taken out of it
         quarantine = None if dry_run else Quarantine(store, folder)
         with nullcontext() if dry_run or not isinstance(reader, Writer) else reader.lock_node(""):
-            for finding in list(reader.find_damage(deep=deep, workers=settings.threads) or ()):
+            for finding in list(reader.find_damage(deep=deep, workers=settings.threads)):
                 yield carry_out(finding, quarantine)
-    finally:
-        reader.close()
-
-
-def _finds_damage(place: CheckedDataset, settings: Settings) -> bool:
-    """Return True if the format of a place that can be opened looks for damage itself, and is written here."""
-    try:
-        reader = place.format.open(place.where, "r", settings=settings)
-    except HyperslabError:
-        return False
-    try:
-        return reader.find_damage(deep=False, workers=1) is not None
     finally:
         reader.close()
 

@@ -17,8 +17,7 @@ from hyperslab.api import Target
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Report as Reports
-from hyperslab.chunks.progress import watching
+from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, StorageError
@@ -67,7 +66,7 @@ def check(
     storage_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
     allow_external: Sequence[str] | bool = (),
-    progress: bool | Reports | None = None,
+    progress: bool | ProgressCallback | None = None,
 ) -> Report:
     """Find every problem of the dataset at ``url``, with its node and kind; the report of a sound one is empty.
 
@@ -92,17 +91,22 @@ def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> 
     if isinstance(format, ZarrFormat):
         dialect = format.metadata_dialect
         with closing(place.where.store(read_only=True)) as store:
-            keyed_reader = format.reader(store, dialect, settings, place.where)
+            keyed_reader = format.check_reader(store, dialect, settings, place.where)
             return KeyedSurvey(store, dialect, settings, deep, keyed_reader, format.traits).run()
     try:
         reader = format.open(place.where, "r", settings=settings)
     except FormatError as error:
-        problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
-        return problems or [found("", "unreadable-file", error.said)]
+        return findings_of_unreadable(error)
     except HyperslabError as error:
         raise error.locate(url=place.where.url) from error.__cause__
     with closing(reader):
-        return list(_survey_reader(reader, settings, deep=deep))
+        return list(_survey_reader(reader, format.traits, settings, deep=deep))
+
+
+def findings_of_unreadable(error: FormatError) -> list[Finding]:
+    """Return the findings of a dataset that cannot be opened, by what opening it raised."""
+    problems = [found(problem.node, problem.kind, problem.message) for problem in error.problems]
+    return problems or [found("", "unreadable-file", error.said)]
 
 
 # -- documents and chunks under keys ----------------------------------------------------------------------------------
@@ -147,17 +151,14 @@ class KeyedSurvey:
     def _of_format(self) -> Iterator[Finding]:
         """Yield what the format itself finds, where the root can be read."""
         reader = self._reader
-        if reader is None:
-            return
-        damage = reader.find_damage(deep=self.view.deep, workers=self.view.settings.threads)
-        if damage is None:
+        if reader is None or not self.view.traits.finds_damage:
             return
         try:
             reader.node("")
         except HyperslabError:
             return
         self.view.format_warns = True
-        for finding in damage:
+        for finding in reader.find_damage(deep=self.view.deep, workers=self.view.settings.threads):
             yield replace(finding, key=finding.key or finding.problem.node)
 
     # -- nodes ------------------------------------------------------------------------------------------------------
@@ -313,13 +314,13 @@ class ArraySurvey:
 # -- any other format, through its reader -----------------------------------------------------------------------------
 
 
-def _survey_reader(reader: Reader, settings: Settings, *, deep: bool) -> Iterator[Finding]:
+def _survey_reader(reader: Reader, traits: FormatTraits, settings: Settings, *, deep: bool) -> Iterator[Finding]:
     """Yield all that the format itself finds, or else what is wrong with each node below the root; and, in a format of
     one array, coordinates that are not as long as the dimension whose labels they are."""
-    damage = reader.find_damage(deep=deep, workers=settings.threads)
-    if damage is None:
-        damage = map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
-    yield from damage
+    if traits.finds_damage:
+        yield from reader.find_damage(deep=deep, workers=settings.threads)
+    else:
+        yield from map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
     try:  # to ask what the array is called reads the documents
         names = reader.children("") if reader.is_single_array else ()
         specs = [(name, reader.node(name)) for name in names]

@@ -15,8 +15,8 @@ from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.object import ObjectStore, StoreListings
 from hyperslab.stores.requests import is_panic, patience
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Storage options by the names that users of s3fs and botocore know, as obstore names them; profiles of ``~/.aws``.
+# -- storage options ---------------------------------------------------------------------------------------------------
+# By the names that users of s3fs and botocore know, as obstore names them; profiles of ``~/.aws``.
 
 
 # What s3fs and botocore call an option, and what obstore does.

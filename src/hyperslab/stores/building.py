@@ -25,6 +25,7 @@ from hyperslab.stores.unexpected_files import remove_leftovers
 
 # Files up to which each is flushed by itself; for more, one flush of the whole file system is cheaper.
 FILES_FLUSHED_ONE_BY_ONE = 200
+_REPLACE = "choose another, or mode='w' (of create and convert overwrite=True, --overwrite) to replace it"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
 # Seconds between tries to remove a folder: threads of a build that failed may write there for a moment yet.
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
@@ -118,12 +119,12 @@ def refuse_taken(target: str, overwrite: bool) -> None:
     """Raise AlreadyExists when something has the target's name, unless ``overwrite``. An empty folder is free."""
     is_empty_folder = os.path.isdir(target) and not os.path.islink(target) and not os.listdir(target)
     if not overwrite and os.path.lexists(target) and not is_empty_folder:
-        raise _taken(target)
+        raise already_exists(target)
 
 
-def _taken(target: str) -> AlreadyExists:
-    remedy = "choose another, or overwrite=True (--overwrite) to replace it"
-    return AlreadyExists("the target exists", url=target, remedy=remedy)
+def already_exists(url: str, remedy: str = _REPLACE) -> AlreadyExists:
+    """Return the error for a place that is in use. ``remedy``: where nothing that is there is ever replaced."""
+    return AlreadyExists("the target exists", url=url, remedy=remedy)
 
 
 def can_build(target: str) -> bool:
@@ -148,7 +149,7 @@ def put_in_place(temporary: str, target: str, *, overwrite: bool, durable: bool 
             try:
                 link_new(temporary, target)
             except FileExistsError:
-                raise _taken(target) from None
+                raise already_exists(target) from None
         if durable:
             sync_folder(folder)
     if aside is not None:

@@ -39,8 +39,8 @@ from hyperslab.stores.reading import FolderReader
 from hyperslab.stores.requests import threads
 from hyperslab.stores.unexpected_files import expel
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The one way in which values come to lie in folders: written under another name, made durable, then renamed.
+# -- how a value comes to lie in a folder ------------------------------------------------------------------------------
+# The one way: it is written under another name, made durable, then renamed.
 #
 # A value is seen old or new and never torn (rename(2) is atomic); with ``durable`` an acknowledged value survives a
 # power cut (fsync of the file before the rename, of the folders after it).

@@ -147,8 +147,8 @@ PLACES: dict[str, Scheme] = {
 """Every scheme that a URL may have. A new kind of place is one more line."""
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Several places named together: no keys of their own; a format that lies on several stores opens each of them.
+# -- several places named together -------------------------------------------------------------------------------------
+# They have no keys of their own; a format that lies on several stores opens each of them.
 
 
 class SeveralStore(Store):

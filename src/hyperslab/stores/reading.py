@@ -26,8 +26,8 @@ from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.ranges import span
 from hyperslab.stores.unexpected_files import strays_in
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The keys that lie in a folder, in the order of their names; what leads out of the root is not among them.
+# -- keys in a folder --------------------------------------------------------------------------------------------------
+# In the order of their names; what leads out of the root is not among them.
 
 
 Names = tuple[list[str], list[str]]

@@ -23,8 +23,8 @@ from hyperslab.stores.ranges import span
 from hyperslab.stores.unclosed import Unclosed
 from hyperslab.stores.unexpected_files import remove_leftovers
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# The entries of a zip archive, read by position and checked before anything is inflated (PKWARE APPNOTE 6.3.10).
+# -- entries of an archive ---------------------------------------------------------------------------------------------
+# They are read by position and checked before anything is inflated (PKWARE APPNOTE 6.3.10).
 
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")

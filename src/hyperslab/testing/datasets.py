@@ -22,8 +22,8 @@ from hyperslab.model.refs import ObjectReference
 from hyperslab.model.spec import Chunks
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# Hypothesis strategies: shapes, chunk lengths, keys in each dialect, data types and values of them.
+# -- Hypothesis strategies ---------------------------------------------------------------------------------------------
+# Shapes, chunk lengths, keys in each dialect, data types and values of them.
 #
 # For campaigns of hundreds of thousands use the seeded generators of ``testing.selections``: they are much quicker.
 

@@ -34,8 +34,8 @@ from hyperslab.model.spec import ArraySpec, Codec, GroupSpec
 from hyperslab.stores.location import Location, Probe
 from hyperslab.testing.samples import PLAIN, TYPED, TYPES, cells, same_cells
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# A format under test: its datasets opened for the time of a block, and wishes in its own spelling.
+# -- a format under test -----------------------------------------------------------------------------------------------
+# Its datasets opened for the time of a block, and wishes in its own spelling.
 
 
 _F4 = np.dtype("f4")
@@ -82,8 +82,8 @@ class OpenedTests:
         return writer.new_array(spec)
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What a format promises of an array with its coordinates, and one that holds a single array besides.
+# -- one array with its coordinates ------------------------------------------------------------------------------------
+# What a format promises of it, and one that holds a single array besides.
 
 
 class OneArrayTests(OpenedTests):

@@ -25,7 +25,7 @@ import pytest
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, Invalid, NotFound
 from hyperslab.stores.base import Scratch, Store
 
-# -- ------------------------------------------------------------------------------------------------------------------
+# -- keys --------------------------------------------------------------------------------------------------------------
 # Strings that are keys, that are none, and every call of a store that takes one.
 
 
@@ -78,8 +78,8 @@ def _enter(lock: AbstractContextManager[None]) -> None:
         pass
 
 
-# -- ------------------------------------------------------------------------------------------------------------------
-# What stores promise that do more than read and write values: many new ones, stamps of many, other keys for many.
+# -- what some stores promise besides ----------------------------------------------------------------------------------
+# More than to read and write values: many new ones, stamps of many, other keys for many.
 
 
 def need(is_claimed: bool, what: str) -> None:

@@ -184,7 +184,7 @@ def test_a_lazy_view_that_would_have_another_shape_says_that_the_array_was_repla
     url = f"{mongo.url}/{database.name}#o"
     replaced = Replaced(database, "compatible", "replace", True, url)
     array = hs.open_group(url)["t"]
-    whole, one_of_many = array.lazy[:], array.lazy[1:5].alone()
+    whole, one_of_many = array.lazy[:], array.lazy[1:5].in_one_thread()
     replaced.again()
     with pytest.raises(hs.errors.Replaced, match="open it again"):
         whole.read()

@@ -473,12 +473,10 @@ def test_options_and_places_are_checked(path: Path) -> None:
         FORMAT.open(Location.of("memory://netcdf"), "r")
     with pytest.raises(NodeNotFound):
         FORMAT.open(where, "r").node("missing")
-    made = FORMAT.open(Location.of(path.with_name("b.nc")), "a", model="NETCDF3_CLASSIC")
-    made.close()
+    hs.open(path.with_name("b.nc"), "a", model="NETCDF3_CLASSIC").close()
     assert path.with_name("b.nc").read_bytes()[:4] == b"CDF\x01"
-    again = FORMAT.open(Location.of(path), "a")
-    assert again.node("").attrs["title"] == "old"
-    again.close()
+    with hs.open(path, "a") as again:
+        assert again.attrs["title"] == "old"
 
 
 # -- appending to variables that share a dimension -------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hyperslab.bridges.hdmf.builder_writer import BuilderWriter
 from hyperslab.bridges.hdmf.datasets import widen_indexes
 from hyperslab.bridges.hdmf.schemas import CORE, AttributeCasting, manager_for
 from hyperslab.bridges.hdmf.write_plan import Pointers, WritePlan, path_of, reference_to, root_of, target_of
-from hyperslab.chunks.progress import Report, reporting
+from hyperslab.chunks.progress import ProgressCallback, reporting
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import get_format
 from hyperslab.group import Group
@@ -63,7 +63,7 @@ class HyperslabIO(HDMFIO):
         allow_external: Sequence[str] | bool = (),
         write_doc: bool = False,
         load_namespaces: bool = True,
-        progress: bool | Report | None = None,
+        progress: bool | ProgressCallback | None = None,
         storage_options: Mapping[str, Any] | None = None,
         workers: int | None = None,
         durable: bool = True,
@@ -271,7 +271,7 @@ class HyperslabIO(HDMFIO):
             yield self.root
             return
         options = {**self._opening, **self._options_for_new}
-        with api.created(self._path, _FORMAT, overwrite=_MODES[self._mode] == "w", **options) as root:
+        with api.build_dataset(self._path, _FORMAT, overwrite=_MODES[self._mode] == "w", **options) as root:
             yield root
         self._is_new = False
         self.open()

@@ -24,7 +24,7 @@ from hyperslab.bridges.hdmf.schemas import doc_of
 from hyperslab.bridges.hdmf.write_plan import NewDataset, NewGroup, Pointers, WritePlan
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.pool import each_batch
-from hyperslab.chunks.progress import Progress, Report
+from hyperslab.chunks.progress import Progress, ProgressCallback
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Writer
 from hyperslab.formats.hdmf.cell_types import is_object
@@ -51,7 +51,7 @@ class BuilderWriter:
         pointers: Pointers,
         mark: Callable[[Any], None],
         manager: BuildManager | None,
-        report: Report,
+        report: ProgressCallback,
     ) -> None:
         self._session = root._session
         self._writer = root._session.writer()
@@ -74,7 +74,7 @@ class BuilderWriter:
         for group in plan.groups:
             self._group(group)
         for link in plan.links:
-            with self._session.located(link.path):
+            with self._session.add_place_to_errors(link.path):
                 self._writer.put(link.path, link.link)
             self._mark(link.builder)
         streams = [self._stream(item) for item in datasets if _is_stream(item.data)]
@@ -108,12 +108,12 @@ class BuilderWriter:
         return attrs
 
     def _group(self, item: NewGroup) -> None:
-        with self._session.located(item.path):
+        with self._session.add_place_to_errors(item.path):
             attrs = self._attrs(item.builder)
             if item.is_new and item.path:
                 self._writer.put(item.path, GroupSpec(attrs=attrs))
             elif self._lacks(item.path, attrs):
-                with self._session.locked(item.path):  # others may have changed it since
+                with self._session.lock_node(item.path):  # others may have changed it since
                     spec = self._writer.node(item.path)
                     if spec.is_group and self._lacks(item.path, attrs):  # what others gave it besides stays
                         self._writer.put(item.path, spec.evolve(attrs={**spec.attrs, **attrs}))
@@ -126,7 +126,7 @@ class BuilderWriter:
 
     def _dataset(self, item: NewDataset) -> None:
         try:
-            with self._session.located(item.path):
+            with self._session.add_place_to_errors(item.path):
                 self._fill(item)
         except BaseException:
             self._undo(item.path)
@@ -189,13 +189,13 @@ class BuilderWriter:
 
     def _write_batch(self, batch: Iterable[tuple[str, np.ndarray]]) -> None:
         for path, values in batch:
-            with self._session.located(path):
+            with self._session.add_place_to_errors(path):
                 source = self._writer.chunks(path)
                 source.write((0,) * values.ndim, np.ascontiguousarray(values).reshape(values.shape))
 
     def _stream(self, item: NewDataset) -> Stream:
         data = item.data
-        with self._session.located(item.path):
+        with self._session.add_place_to_errors(item.path):
             builder_type = item.builder.dtype
             dtype = parse_type(data.dtype if builder_type is None else builder_type) or infer_type(data)
             shape = data.recommended_data_shape() if data.maxshape is None else data.maxshape

@@ -27,7 +27,7 @@ from hyperslab.bridges.xarray.writing import (
     write_over,
     write_region,
 )
-from hyperslab.chunks.progress import Report, storing
+from hyperslab.chunks.progress import ProgressCallback, storing
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
@@ -54,7 +54,7 @@ def save_xarray(
     unlimited_dims: str | Iterable[Hashable] | None = None,
     compute: bool = True,
     densify: bool = False,
-    progress: bool | Report | None = None,
+    progress: bool | ProgressCallback | None = None,
     **options: Any,
 ) -> Any:
     """Save an xarray object, as :func:`hyperslab.save` does."""
@@ -84,7 +84,7 @@ def save_xarray(
                 delayed = _save_part(root, datasets[""], append_dim, region, how)
         else:
             made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
-            how_opened = api.whole_options(Location.of(url), format, options) if made else options
+            how_opened = api.add_consolidated(Location.of(url), format, options) if made else options
             with api.open_group(url, "r+" if mode == "r+" else "a", format=format, **how_opened) as root:
                 delayed = _save_into(root, path, datasets, mode, how)
     if compute:
@@ -191,7 +191,7 @@ def _save_new(
                     remedy = "load() it first, or save it elsewhere"
                     raise Invalid(f"{name!r} is read from the dataset that is to be changed", url=place, remedy=remedy)
         datasets = {path: detached(dataset, place) for path, dataset in datasets.items()}
-    with api.created(url, format, overwrite=overwrite, **api.whole_options(Location.of(url), format, options)) as root:
+    with api.build_dataset(url, format, overwrite=overwrite, **options) as root:
         _check_delay(root, how, url)
         return _compute(_write_tree(root, datasets, how), how)
 

@@ -124,7 +124,7 @@ def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[D
     )
     writer = group._session.writer()
     with group.batch():
-        with group._session.located(group.path):
+        with group._session.add_place_to_errors(group.path):
             writer.put(group.path, GroupSpec(attrs=_attrs_of(group, attrs), dims=dims))
         arrays = {name: _create(group, name, variable, how) for name, variable in variables.items()}
     return write_now((arrays[name], variable, ...) for name, variable in variables.items())
@@ -337,8 +337,8 @@ def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, besi
         writes: list[Any] = [each.arguments for each in beside]
         for array, variable in lazies:
             session, path = array._session, array.path
-            stack.enter_context(session.located(path))
-            stack.enter_context(session.locked(path))
+            stack.enter_context(session.add_place_to_errors(path))
+            stack.enter_context(session.lock_node(path))
             session.refresh(path)
             batched = session.format.traits.shares_lengths
             rows = growth.appending(session, path, variable.shape, variable.dims.index(dim), is_batched=batched)

@@ -154,13 +154,11 @@ def append_command(
 
     Every array along the dimension gets its rows, or none does.
     """
-    options = {"storage_options": dst_option}
     with suggest_path_on_error(path, target, dst_option):
         if source.endswith(_NPY):
-            done = append_cells(target, _load(source), path, dim, **options)
+            done = append_cells(target, _load(source), path, dim, storage_options=dst_option)
         else:
-            theirs = {"storage_options": src_option}
-            done = append_dataset(target, source, path, dim, source_options=theirs, **options)
+            done = append_dataset(target, source, path, dim, source_options=src_option, storage_options=dst_option)
     if as_json:
         print_json("append", target=target, **asdict(done))
         return

@@ -73,8 +73,6 @@ class B2ndFormat(Format):
         if where.scheme != "file" or where.path is None:
             remedy = "copy the file to this machine, or convert it to zarr3"
             raise Unsupported("format b2nd reads and writes the local file system", url=where.url, remedy=remedy)
-        if mode == "a":
-            mode = "r+" if where.exists() else "x"
         if mode in ("r", "r+") and _is_tree(where):
             if mode == "r+":
                 raise Unsupported("a TreeStore of Blosc2 is only read", url=where.url, remedy="convert it to zarr3")

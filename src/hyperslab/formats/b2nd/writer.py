@@ -19,7 +19,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.errors import Conflict, HyperslabError, Invalid, StorageError, Unsupported
 from hyperslab.formats.b2nd import document, library
 from hyperslab.formats.b2nd.dataset import B2ndReader
 from hyperslab.formats.b2nd.library import B2ndCells, ChangedSlices, MemoryCells
@@ -39,7 +39,7 @@ from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.building import put_in_place, remove, sibling
+from hyperslab.stores.building import already_exists, put_in_place, remove, sibling
 from hyperslab.stores.files import write_error, write_errors
 from hyperslab.stores.locks import hold_folder
 from hyperslab.stores.unclosed import Unclosed
@@ -186,7 +186,7 @@ class B2ndWriter(Writer):
         self._cells: dict[str, ChangedCells] = {}
         self._old: B2ndReader | None = None
         if mode == "x" and os.path.lexists(self._target):
-            raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
+            raise already_exists(url)
         if mode == "r+":
             self._old = B2ndReader(path, url, settings)
             self._draft = SingleArrayDraft.of(self._old.labelled)

@@ -33,8 +33,9 @@ from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mo
 from hyperslab.formats.blaze.dataset import BlazeReader, MultiDirectoryReader
 from hyperslab.formats.blaze.document import SIZES, STORAGE, TABLE, BlazeOptions
 from hyperslab.formats.blaze.writer import BlazeWriter
-from hyperslab.formats.opening import already_exists, has_keys, replace_folder
+from hyperslab.formats.opening import has_keys, replace_folder
 from hyperslab.formats.single_array.document import FEATURES, NOTES, Document
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import REMOTE, Location, Probe, Several
 
 _HOLDS = FEATURES | {Feature.SHARDS}
@@ -68,7 +69,7 @@ class BlazeFormat(Format):
     def traits(self) -> FormatTraits:
         """The traits of the layout; bcolz has no array without dimensions, but coordinates may be such."""
         scalars = {Feature.SCALARS} if self.layout == "bcolz" else set()
-        return FormatTraits(options_cut=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
+        return FormatTraits(options_cut=True, finds_damage=True, in_coordinates=frozenset({Feature.STRINGS, *scalars}))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -121,8 +122,7 @@ class BlazeFormat(Format):
         if mode == "w":
             replace_folder(where, os.mkdir, durable=settings.durable)
         store = where.store(read_only=False, create=mode != "r+")
-        taken = has_keys(store)
-        if mode == "r+" or (mode == "a" and taken):
+        if mode == "r+":
             writer = _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
             # A chunk that is new would belong in a file that nobody can tell.
             if writer.table is None and writer.folder.is_uneven:
@@ -130,9 +130,9 @@ class BlazeFormat(Format):
                 remedy = "convert it into a new dataset"
                 raise Unsupported("superchunks of different lengths are only read", url=store.url, remedy=remedy)
             return writer
-        if taken and mode != "w":
-            raise already_exists(where.url)
-        if taken:
+        if has_keys(store):
+            if mode == "x":
+                raise already_exists(where.url)
             store.delete_prefix("")
         return BlazeWriter(store, settings, chosen, new=True)
 

@@ -18,14 +18,13 @@ record, or by a new file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Unsupported
-from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions
@@ -48,6 +47,7 @@ class BloscpackFormat(Format):
 
     name: str = "bloscpack"
     features: frozenset[Feature] = FEATURES
+    traits = FormatTraits(finds_damage=True)
 
     @property
     def info(self) -> FormatInfo:
@@ -88,9 +88,9 @@ class BloscpackFormat(Format):
         if where.scheme != "file" or where.path is None:
             remedy = "write it in the local file system and copy it there, or use zarr3"
             raise Unsupported("bloscpack files are written in the local file system", url=where.url, remedy=remedy)
-        if mode == "r+" or (mode == "a" and os.path.exists(where.path)):
+        if mode == "r+":
             return BloscpackWriter(where.path, where.url, settings, chosen)
-        return BloscpackCreator(where.path, where.url, "w" if mode == "w" else "x", settings, chosen)
+        return BloscpackCreator(where.path, where.url, mode, settings, chosen)
 
 
 def _file(where: Location) -> FileBytes:

@@ -23,6 +23,7 @@ from hyperslab.formats.bloscpack.preamble import UNKNOWN, Room, Sizes, render_pr
 from hyperslab.formats.bloscpack.state import State
 from hyperslab.formats.bloscpack.writer import StateWriter, roll_back_journal
 from hyperslab.stores.atomic_file import AtomicFile, Piece, assemble
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.files import read_at, write_at, write_error, write_errors
 from hyperslab.stores.locks import hold_file, hold_folder
 
@@ -176,7 +177,7 @@ class BloscpackCreator(StateWriter):
         self._room = Room(0, 0)
         self._first = 0
         if mode == "x" and os.path.lexists(self._path):
-            raise AlreadyExists("the target exists", url=url, remedy="choose another, or mode='w' to replace it")
+            raise already_exists(url)
         folder = os.path.dirname(self._path)
         if not os.access(folder, os.W_OK):
             code = errno.EACCES if os.path.isdir(folder) else errno.ENOENT

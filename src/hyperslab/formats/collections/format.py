@@ -11,7 +11,7 @@ import os
 import posixpath
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, HyperslabError, StorageError
@@ -19,13 +19,12 @@ from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
 from hyperslab.formats.opening import (
-    already_exists,
-    check_mode,
     has_keys,
     nothing_at,
     replace_folder,
 )
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location, Probe
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class CollectionTreeFormat(Format):
         # A root of DEKER's collections alone is of its format; any other is of the one that has both layouts.
         return set(kinds) != {"deker"} if self.only is None else {self.only}.issuperset(kinds)
 
-    traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times")
+    traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times", finds_damage=True)
 
     def placed(self, where: Location) -> None:
         """Links of collections that were made elsewhere lead to where their files are."""
@@ -118,7 +117,6 @@ class CollectionTreeFormat(Format):
         root, base = _root_of(where) if mode in ("r", "r+") else (where, "")
         if mode == "r":
             return _checked_reader(CollectionTreeReader(root, self.layouts(), settings, base), where)
-        check_mode(mode)
 
         def make(path: str) -> None:
             self.open(Location.of(path), "x", settings=settings).close()
@@ -134,18 +132,15 @@ class CollectionTreeFormat(Format):
 
         return CollectionTreeWriter(where, self.layouts(), settings, base, format=self.name)
 
-    def _create(self, where: Location, mode: Mode, settings: Settings) -> CollectionTreeWriter:
-        """Make a new root, or return with mode ``a`` the one that is there."""
+    def _create(self, where: Location, mode: Literal["w", "x"], settings: Settings) -> CollectionTreeWriter:
+        """Make a new root."""
         writer = self._writer(where, settings)
         store = writer.store
-        is_taken = has_keys(store)
-        if is_taken and mode == "a":
-            return writer
-        if is_taken and mode == "x":
-            writer.close()
-            raise already_exists(where.url)
         if mode == "w":
             store.delete_prefix("")
+        elif has_keys(store):
+            writer.close()
+            raise already_exists(where.url)
         if where.scheme == "file":
             os.makedirs(os.path.join(where.target, FOLDER), exist_ok=True)
         else:

@@ -43,7 +43,6 @@ from hyperslab.formats.hdmf.rules import HdmfCheckReader, HdmfRepairWriter
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
-from hyperslab.formats.opening import has_keys
 from hyperslab.formats.zarr.opening import EXTENDED_NOTES, ZarrFormat, open_zarr
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store
@@ -103,7 +102,7 @@ class HdmfFormat(ZarrFormat):
         """Return what else is to be known of it: readers know the codecs of the Zarr version below the profile;
         numcodecs has all of v2."""
         codecs = COMMON if self.profile == "v3" else BYTES
-        return FormatTraits(repeats_dimensions=True, links_datasets=True, common_codecs=codecs)
+        return FormatTraits(repeats_dimensions=True, links_datasets=True, common_codecs=codecs, finds_damage=True)
 
     @property
     def info(self) -> FormatInfo:
@@ -133,11 +132,25 @@ class HdmfFormat(ZarrFormat):
         """Return the format that follows links to these folders and URLs too, True for all."""
         return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
-    def reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
+    def writer(
+        self,
+        store: Store,
+        dialect: HdmfProfile,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = True,
+    ) -> HdmfDocuments:
+        """Return a writer of the documents, below that of the dataset."""
+        return HdmfDocuments(store, dialect, settings, remembered, consolidated=consolidated)
+
+    def check_reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
         """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""
         return HdmfCheckReader(store, dialect, settings, where, self.allow_external)
 
-    def writer(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfRepairWriter:
+    def repair_writer(
+        self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location
+    ) -> HdmfRepairWriter:
         """Return a writer of the dataset at `where` that `repair` uses."""
         return HdmfRepairWriter(store, dialect, settings, where, self.allow_external)
 
@@ -181,19 +194,12 @@ class HdmfFormat(ZarrFormat):
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
         read = dict(remembered or {})
-        if mode in ("r", "r+", "a"):
-            chosen = replace(chosen, profile=_profile_at(where, read, mode) or chosen.profile)
+        if mode in ("r", "r+"):
+            chosen = replace(chosen, profile=_profile_at(where, read) or chosen.profile)
         variant = HdmfFormat(chosen.profile)
         dialect = _make_dialect(chosen)
         documents = open_zarr(
-            dialect,
-            where,
-            mode,
-            settings=settings,
-            consolidated=True,
-            at_once=False,
-            remembered=read,
-            writing=HdmfDocuments,
+            self, dialect, where, mode, settings=settings, consolidated=True, at_once=False, remembered=read
         )
         if isinstance(documents, HdmfDocuments):
             return HdmfWriter(documents, where, chosen, variant, dialect)
@@ -217,7 +223,7 @@ def _children_have_marks(probe: Probe) -> bool:
     return "specifications" in names or any(_has_marks(probe.get(f"{name}/.zattrs")) for name in names[:_MOST_CHILDREN])
 
 
-def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> ProfileName | None:
+def _profile_at(where: Location, read: dict[str, bytes | None]) -> ProfileName | None:
     """Return the profile of the dataset at `where`, None where there is none. Keep the document that tells it in
     `read`."""
     if _DOCUMENT_3 not in read:
@@ -226,8 +232,6 @@ def _profile_at(where: Location, read: dict[str, bytes | None], mode: Mode) -> P
         store = where.store(read_only=True)
         try:
             read[_DOCUMENT_3] = store.get(_DOCUMENT_3)
-            if read[_DOCUMENT_3] is None and mode == "a" and not has_keys(store):
-                return None
         finally:
             store.close()
     return "v2" if read[_DOCUMENT_3] is None else "v3"

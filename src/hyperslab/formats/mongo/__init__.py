@@ -119,7 +119,7 @@ class MongoFormat(Format):
             variants=(Variant(self.name, self.features, notes=_NOTES),),
         )
 
-    traits = FormatTraits(in_database=True, dimension_scope="dataset", native_kinds="mMb")
+    traits = FormatTraits(in_database=True, dimension_scope="dataset", native_kinds="mMb", finds_damage=True)
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is a database; no request is sent to it."""

@@ -537,7 +537,7 @@ class CollectionWriter(CollectionReader, _LimitedWriter):
 
 
 def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:
-    """Open the object or the collection; a new object in the modes ``x`` and ``w``, and ``a`` where there is none."""
+    """Open the object or the collection; a new object in the modes ``x`` and ``w``."""
     pair = CollectionPair.of(ServerPlace.of(where), settings)
     wanted = pair.place.object
     if mode == "r":

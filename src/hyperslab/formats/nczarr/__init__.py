@@ -107,7 +107,9 @@ class NczarrFormat(ZarrFormat):
         """Return what the dialect can hold."""
         return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
 
-    traits = FormatTraits(dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON)
+    traits = FormatTraits(
+        dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON, finds_damage=True
+    )
     is_known_by_root = True
 
     @property
@@ -119,13 +121,27 @@ class NczarrFormat(ZarrFormat):
         """Return the format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
-    def reader(self, store: Store, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrReader:
+    def reader(
+        self,
+        store: Store,
+        dialect: NczarrDialect,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+    ) -> NczarrReader:
         """Return a reader of a dataset, which has not looked at anything yet."""
-        return NczarrReader(store, dialect, settings)
+        return NczarrReader(store, dialect, settings, remembered)
 
-    def writer(self, store: Store, dialect: NczarrDialect, settings: Settings, where: Location) -> NczarrWriter:
+    def writer(
+        self,
+        store: Store,
+        dialect: NczarrDialect,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = False,
+    ) -> NczarrWriter:
         """Return a writer of a dataset of whatever generation."""
-        return NczarrWriter(store, dialect, settings)
+        return NczarrWriter(store, dialect, settings, remembered, consolidated=consolidated)
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has metadata of NCZarr; a consolidated dataset is known by one request.
@@ -165,14 +181,7 @@ class NczarrFormat(ZarrFormat):
         nczarr_options = NCZarrOptions(**({"dialect": self.dialect} | options))
         dialect = NczarrDialect(nczarr_options, self)
         opened = open_zarr(
-            dialect,
-            where,
-            mode,
-            settings=settings,
-            consolidated=consolidated,
-            remembered=remembered,
-            reading=NczarrReader,
-            writing=NczarrWriter,
+            self, dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered
         )
         if mode != "r":
             dialect.raise_if_only_read(where.url)

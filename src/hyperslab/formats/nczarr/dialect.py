@@ -181,9 +181,9 @@ class NczarrDialect(MetadataDialect):
         whole = {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
         return sort_nodes(whole, side.get("order"))
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
+    def write_consolidated(self, holder: Docs, consolidated: ConsolidatedDocs) -> JsonObject:
         """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
-        whole = {"": holder} | {path: docs for path, docs in copy.items() if path}
+        whole = {"": holder} | {path: docs for path, docs in consolidated.items() if path}
         placed = {child(path, name): doc for path, docs in whole.items() for name, doc in docs.items()}
         # zarr-python 3 refuses a copy with a dtype that it does not know: such arrays stand aside, in our own part
         aside = {path for path, docs in whole.items() if has_subarrays(docs.get(document.ZARRAY, {}).get("dtype"))}

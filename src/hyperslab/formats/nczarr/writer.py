@@ -196,7 +196,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         for place, written in docs.items():
             self._specs.pop(place, None)
             self._in_consolidated.discard(place)
-            self._without_copy_paths.add(place)
+            self._unconsolidated_paths.add(place)
             with self._with_upcoming(changed):
                 self._specs[place] = self._parse(place, written)
 

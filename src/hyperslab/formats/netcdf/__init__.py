@@ -33,7 +33,6 @@ What HDF5 files of other formats need too is in :mod:`hyperslab.formats.hdf5`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -113,8 +112,6 @@ class NetcdfFormat(Format):
             return _on_a_server(where, mode, fast)
         if mode == "r":
             return NetcdfReader(where.path, where.url, fast=fast)
-        if mode == "a":
-            mode = "r+" if os.path.exists(where.path) else "x"
         return NetcdfWriter(where.path, where.url, mode, model, settings)
 
 

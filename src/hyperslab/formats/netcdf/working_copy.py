@@ -23,11 +23,11 @@ from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import classic, library
-from hyperslab.formats.opening import already_exists
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Extension, NumpyDType, Opaque, VlenArray, numpy_dtype, tag_of
 from hyperslab.model.paths import is_within, outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.locks import hold_folder

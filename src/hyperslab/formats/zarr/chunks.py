@@ -34,8 +34,20 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Scratch, Store
 
 KeyOf = Callable[[Coords], str]
+"""A key rule: it returns the key of a chunk, below its array's folder, by the chunk's coordinates."""
 
+# At most 19 digits, as many as a 64-bit integer has: a longer number is no chunk's.
 _NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
+
+
+def coords_of_key(key_of: KeyOf, ndim: int, key: str) -> Coords | None:
+    """Return the coordinates, within the grid or not, whose key is exactly ``key``; None when there are none.
+
+    They are the last ``ndim`` numbers of the key. The rule alone says which spelling is right, whoever's rule it is.
+    """
+    numbers = tuple(map(int, _NUMBERS.findall(key)))
+    coords = numbers[len(numbers) - ndim :]
+    return coords if len(numbers) >= ndim and key_of(coords) == key else None
 
 
 class ChunkKeys:
@@ -101,18 +113,15 @@ class ChunkKeys:
         return sum(self.size(key) or 0 for key in keys)
 
     def stored(self, ndim: int) -> Iterator[Coords]:
-        """Yield the coordinates whose keys are in the store: the numbers at the end of each key, if the key rule
-        agrees."""
+        """Yield the coordinates whose keys are in the store."""
         for key in self.store.list(self.folder):
             coords = self.coords_of(key[len(self.prefix) :], ndim)
             if coords is not None:
                 yield coords
 
     def coords_of(self, tail: str, ndim: int) -> Coords | None:
-        """Return the coordinates whose key rule gives ``tail``; None when there are none."""
-        numbers = tuple(map(int, _NUMBERS.findall(tail)))
-        coords = numbers[len(numbers) - ndim :]
-        return coords if len(numbers) >= ndim and self.key_of(coords) == tail else None
+        """Return the coordinates whose key below the folder is ``tail``; None when there are none."""
+        return coords_of_key(self.key_of, ndim, tail)
 
     def exists(self, key: str) -> bool:
         """Return True where something is stored under the key."""

@@ -1,7 +1,7 @@
 """One commit of changed documents, by which consolidated metadata is never stale.
 
-A *copy* is taken away before the first document that it speaks of changes, and put back with the changes in it: a crash
-leaves no copy, never a stale one. The caller holds the root's lock meanwhile.
+It is taken away before the first document that it speaks of changes, and put back with the changes in it: a crash
+leaves none, never a stale one. The caller holds the root's lock meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hyperslab.errors import FormatError
-from hyperslab.formats.documents import JsonMapping, JsonObject, check_limits, large_copy, read_document, write_again
+from hyperslab.formats.documents import (
+    JsonMapping,
+    JsonObject,
+    check_limits,
+    large_consolidated,
+    read_document,
+    write_again,
+)
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect, strip_consolidated
 from hyperslab.model.paths import child, is_within, relative, split
 from hyperslab.stores.base import Store
@@ -36,51 +43,55 @@ class DocumentChange:
 
 
 class DocumentCommits:
-    """Changes to the documents of one dataset. ``consolidated``: the root gets a copy even where there was none."""
+    """Changes to the documents of one dataset. ``consolidated``: the root gets consolidated metadata even
+    where there was none."""
 
     def __init__(self, store: Store, dialect: MetadataDialect, *, durable: bool, consolidated: bool) -> None:
         self._store = store
         self._dialect = dialect
         self._durable = durable
         self.consolidated = consolidated
-        self._without_consolidated: set[str] = set()
+        self._unconsolidated_groups: set[str] = set()
 
     def forget(self) -> None:
-        """Look again for copies in groups that had none."""
-        self._without_consolidated.clear()
+        """Look again for consolidated metadata in groups that had none."""
+        self._unconsolidated_groups.clear()
 
     def commit(self, change: DocumentChange) -> None:
-        """Store the change; copies follow."""
-        copies = {
-            holder: copy for holder in _holders(change.touched) if (copy := self._consolidated_at(holder)) is not None
-        }
-        # 1. copies go, or are replaced together with the one document that changes; 2. documents are stored
+        """Store the change; consolidated metadata follows."""
+        found = ((holder, self._consolidated_at(holder)) for holder in _holders(change.touched))
+        by_holder = {holder: consolidated for holder, consolidated in found if consolidated is not None}
+        # 1. consolidated metadata goes, or is replaced together with the one document that changes
+        # 2. documents are stored
         in_node = self._dialect.consolidated_name in self._dialect.nodes
-        if not (in_node and change.touched == list(copies)):  # else one write of one document does it
-            for holder in copies:
+        if not (in_node and change.touched == list(by_holder)):  # else one write of one document does it
+            for holder in by_holder:
                 self._take_away(holder, change.docs.get(holder))
-            stored = copies if in_node else {}  # of which the document was just written without its copy
+            stored = by_holder if in_node else {}  # of which the document was just written without it
             self._store_all({path: docs for path, docs in change.docs.items() if path not in stored})
-        # 3. keys are moved or removed, while no copy speaks of them; 4. documents that need them at their place
+        # 3. keys are moved or removed, while nothing consolidated speaks of them
+        # 4. documents that need them at their place
         if change.act is not None:
             change.act()
         if change.after:
             self._store_all(change.after)
-        # 5. the copies come back with the changes in them; who dies before leaves none: that costs requests, no truth
-        for holder, copy in copies.items():
+        # 5. it comes back with the changes in it; who dies before leaves none: that costs requests, no truth
+        for holder, consolidated in by_holder.items():
             self._put_back(
-                holder, self._after_change(copy, holder, change), {**change.docs, **change.after}.get(holder)
+                holder, self._after_change(consolidated, holder, change), {**change.docs, **change.after}.get(holder)
             )
-        if self.consolidated and "" not in copies:
+        if self.consolidated and "" not in by_holder:
             self.consolidate()
 
     @contextmanager
     def follow(self, way: str, stored: Iterable[str], gone: Iterable[str], arrived: Iterable[str]) -> Iterator[None]:
-        """Have the copies above the group at ``way`` follow what another writer makes of its nodes in the block."""
+        """Have consolidated metadata above the group at ``way`` follow what another writer makes of its nodes in the
+        block."""
         self.forget()
         above = _holders([split(way)[0]])
-        copies = {holder: copy for holder in above if (copy := self._consolidated_at(holder)) is not None}
-        for holder in copies:
+        found = ((holder, self._consolidated_at(holder)) for holder in above)
+        by_holder = {holder: consolidated for holder, consolidated in found if consolidated is not None}
+        for holder in by_holder:
             self._take_away(holder, None)
         gone, arrived = [_below(way, path) for path in gone], [_below(way, path) for path in arrived]
         try:
@@ -89,35 +100,36 @@ class DocumentCommits:
             stored, gone, arrived = (), [way], [way]  # who knows how far it came
             raise
         finally:
-            docs = {path: self._docs(path) for path in (_below(way, path) for path in stored)} if copies else {}
-            found = {path: each for path, each in docs.items() if each is not None}
-            lost = [path for path in docs if path not in found]
-            change = DocumentChange(found, gone=(*gone, *lost), arrived=tuple(arrived))
-            for holder, copy in copies.items():
-                self._put_back(holder, self._after_change(copy, holder, change), None)
+            docs = {path: self._docs(path) for path in (_below(way, path) for path in stored)} if by_holder else {}
+            kept = {path: each for path, each in docs.items() if each is not None}
+            lost = [path for path in docs if path not in kept]
+            change = DocumentChange(kept, gone=(*gone, *lost), arrived=tuple(arrived))
+            for holder, consolidated in by_holder.items():
+                self._put_back(holder, self._after_change(consolidated, holder, change), None)
 
     def consolidate(self, holder: str = "") -> None:
-        """Write a group's copy (the root's) of all that is stored now."""
+        """Write the consolidated metadata of a group (the root) anew, of all that is stored now."""
         self._put_back(holder, self.walk(holder), None)
 
-    # -- copies -----------------------------------------------------------------------------------------------------
+    # -- consolidated metadata ----------------------------------------------------------------------------------------
 
     def _consolidated_at(self, holder: str) -> ConsolidatedDocs | None:
-        """Return the copy that a group holds now. A group below the root that has none is not asked again."""
-        if holder and holder in self._without_consolidated:
+        """Return the consolidated metadata that a group holds now. A group below the root that has none is not asked
+        again."""
+        if holder and holder in self._unconsolidated_groups:
             return None
         name = self._dialect.consolidated_name
         doc = self._document(holder, name)
-        copy = None if doc is None else self._dialect.read_consolidated(doc)
-        if copy is None:
-            self._without_consolidated.add(holder)
-            if doc is not None and large_copy(doc) is not None:
+        consolidated = None if doc is None else self._dialect.read_consolidated(doc)
+        if consolidated is None:
+            self._unconsolidated_groups.add(holder)
+            if doc is not None and large_consolidated(doc) is not None:
                 self._warn(holder, "it is larger than what is decoded and written at once")
                 self._take_away(holder, None)  # others would read on what is stale by now
-        return copy
+        return consolidated
 
     def _take_away(self, holder: str, docs: Docs | None) -> None:
-        """Remove a copy; its document goes, or is written without it."""
+        """Remove consolidated metadata; its document goes, or is written without it."""
         name = self._dialect.consolidated_name
         if docs is not None and name in docs:
             self._put_documents([(child(holder, name), docs[name])])
@@ -129,10 +141,10 @@ class DocumentCommits:
         else:
             self._store.put(child(holder, name), write_again(left), durable=self._durable)
 
-    def _put_back(self, holder: str, copy: ConsolidatedDocs, docs: Docs | None) -> None:
-        """Write a copy; one that is larger than what is read is left out from now on, and none stays."""
+    def _put_back(self, holder: str, consolidated: ConsolidatedDocs, docs: Docs | None) -> None:
+        """Write consolidated metadata; what is larger than is read is left out from now on, and none stays."""
         stored = self._docs(holder) if docs is None else docs
-        encoded = write_again(self._dialect.write_consolidated(stored or {}, copy))
+        encoded = write_again(self._dialect.write_consolidated(stored or {}, consolidated))
         try:
             check_limits(encoded)
         except FormatError as error:
@@ -146,9 +158,9 @@ class DocumentCommits:
     def _warn(self, holder: str, why: str) -> None:
         warnings.warn(f"{self._store.url}: /{holder} keeps no consolidated metadata: {why}", stacklevel=3)
 
-    def _after_change(self, copy: ConsolidatedDocs, holder: str, change: DocumentChange) -> ConsolidatedDocs:
+    def _after_change(self, consolidated: ConsolidatedDocs, holder: str, change: DocumentChange) -> ConsolidatedDocs:
         lost = [relative(path, holder) for path in change.gone if is_within(path, holder)]
-        new = {name: docs for name, docs in copy.items() if not any(is_within(name, path) for path in lost)}
+        new = {name: docs for name, docs in consolidated.items() if not any(is_within(name, path) for path in lost)}
         changed = {**change.docs, **change.after}
         new |= {relative(path, holder): docs for path, docs in changed.items() if is_within(path, holder)}
         for path in change.arrived:
@@ -207,7 +219,8 @@ def _below(way: str, path: str) -> str:
 
 
 def _holders(touched: Iterable[str]) -> list[str]:
-    """Return the groups whose copy would speak of these nodes: themselves and all above, the root last."""
+    """Return the groups whose consolidated metadata would speak of these nodes: themselves and all above, the root
+    last."""
     holders = {""}
     for path in touched:
         while path:

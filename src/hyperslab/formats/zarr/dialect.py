@@ -1,8 +1,9 @@
-"""What tells one Zarr-like format from another: the names of its documents, how they read, where a copy of all stands.
+"""What tells one Zarr-like format from another: the names of its documents, how they read, where they are
+consolidated.
 
-A *node's documents* are a mapping of names (``.zarray``, ``zarr.json``) to JSON objects. A *copy* is consolidated
-metadata: the documents of every node below its holder, by path relative to it. :class:`Consolidated` is one as it is
-read, with the tree that it makes.
+A *node's documents* are a mapping of names (``.zarray``, ``zarr.json``) to JSON objects. *Consolidated metadata* has
+the documents of every node below its holder, by path relative to it. :class:`Consolidated` is it as it is read, with
+the tree that it makes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from hyperslab.errors import FormatError, Problem
-from hyperslab.formats.documents import JsonMapping, JsonObject, LargeCopy, large_copy
+from hyperslab.formats.documents import JsonMapping, JsonObject, LargeConsolidated, large_consolidated
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.zarr.chunks import KeyOf
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -41,7 +42,7 @@ class MetadataDialect(ABC):
     @property
     @abstractmethod
     def consolidated_name(self) -> str:
-        """Return the document that a copy stands in."""
+        """Return the document that consolidated metadata stands in."""
 
     def parse(self, docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
         """Return the spec; FormatError lists every problem."""
@@ -82,19 +83,21 @@ class MetadataDialect(ABC):
 
     @abstractmethod
     def read_consolidated(self, doc: JsonMapping) -> ConsolidatedDocs | None:
-        """Return the copy that this document holds, the holder under ``""`` where it is in it; None without a copy."""
+        """Return the consolidated metadata that this document holds, the holder under ``""`` where it is in it; None
+        without any."""
 
     @abstractmethod
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
-        """Return the document ``consolidated_name`` with a copy."""
+    def write_consolidated(self, holder: Docs, consolidated: ConsolidatedDocs) -> JsonObject:
+        """Return the document ``consolidated_name`` with consolidated metadata."""
 
     @abstractmethod
     def without_consolidated(self, doc: JsonMapping) -> JsonObject | None:
-        """Return the document ``consolidated_name`` without its copy; None when nothing is left of it."""
+        """Return the document ``consolidated_name`` without consolidated metadata; None when nothing is left of it."""
 
 
 def strip_consolidated(dialect: MetadataDialect, name: str, doc: JsonObject) -> JsonObject:
-    """Return a document of a node without the copy of others that it may hold; as it is where it holds nothing else."""
+    """Return a document of a node without the consolidated metadata that it may hold; as it is where it holds nothing
+    else."""
     own = dialect.without_consolidated(doc) if name == dialect.consolidated_name else doc
     return doc if own is None else own
 
@@ -103,15 +106,15 @@ def strip_consolidated(dialect: MetadataDialect, name: str, doc: JsonObject) -> 
 
 
 class Consolidated:
-    """``docs``: the documents by path, seen from the group that holds the copy."""
+    """``docs``: the documents by path, seen from the group that holds the consolidated metadata."""
 
     def __init__(self, docs: Mapping[str, Docs]) -> None:
         self.docs = docs
 
     @cached_property
     def below(self) -> Mapping[str, Mapping[str, None]]:
-        """Return the names right below each group, in the order of the copy; groups without documents of their own
-        too."""
+        """Return the names right below each group, in the order in which they stand; groups without documents of their
+        own too."""
         tree: dict[str, dict[str, None]] = {}
         for path in self.docs:
             while path:
@@ -124,21 +127,22 @@ class Consolidated:
         return tree
 
     def names(self, group: str) -> list[str] | None:
-        """Return the names right below ``group``; None when the copy knows nothing of it."""
+        """Return the names right below ``group``; None when nothing is known of it."""
         names = self.below.get(group)
         return list(names or ()) if names or not group or group in self.docs else None
 
 
 def read_consolidated(dialect: MetadataDialect, doc: JsonMapping) -> Mapping[str, Docs] | None:
-    """Return the copy that a document holds, whatever it holds; None without one, and for a damaged one."""
-    entries = large_copy(doc)
+    """Return the consolidated metadata that a document holds, however much; None without any, and where it is
+    damaged."""
+    entries = large_consolidated(doc)
     return dialect.read_consolidated(doc) if entries is None else _LazyConsolidated(dialect, entries)
 
 
 class _LazyConsolidated(Mapping[str, Docs]):
-    """A copy of which the documents of each node are decoded when they are asked for."""
+    """Consolidated metadata of which the documents of each node are decoded when they are asked for."""
 
-    def __init__(self, dialect: MetadataDialect, entries: LargeCopy) -> None:
+    def __init__(self, dialect: MetadataDialect, entries: LargeConsolidated) -> None:
         self._dialect = dialect
         self._entries = entries
         self._is_inline = dialect.consolidated_name in dialect.nodes

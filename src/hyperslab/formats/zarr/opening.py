@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Feature, Format, Mode, Reader
 from hyperslab.formats.enclosing import EnclosingDataset
-from hyperslab.formats.opening import already_exists, check_bool, check_mode, has_keys, nothing_at, replace_folder
+from hyperslab.formats.opening import check_bool, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location
 
 _EXTENDED = "in the attribute `_hyperslab`, which other readers pass over"
@@ -56,18 +57,40 @@ class ZarrFormat(Format):
     ) -> Reader:
         """Open or make a dataset. ``consolidated``: write consolidated metadata even where there is none."""
         dialect = self.metadata_dialect
-        return open_zarr(dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered)
+        return open_zarr(
+            self, dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered
+        )
 
-    def reader(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrReader:
-        """Return a reader of the documents at ``where``, which has not looked at anything yet."""
-        return ZarrReader(store, dialect, settings)
+    def reader(
+        self, store: Store, dialect: Any, settings: Settings, remembered: Mapping[str, bytes | None] | None = None
+    ) -> ZarrReader:
+        """Return a reader of the documents in a store, which has not looked at anything yet. ``remembered``: what a
+        probe has read."""
+        return ZarrReader(store, dialect, settings, remembered)
 
-    def writer(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrWriter:
-        """Return a writer of such documents."""
-        return ZarrWriter(store, dialect, settings)
+    def writer(
+        self,
+        store: Store,
+        dialect: Any,
+        settings: Settings,
+        remembered: Mapping[str, bytes | None] | None = None,
+        *,
+        consolidated: bool = False,
+    ) -> ZarrWriter:
+        """Return a writer of such documents. ``consolidated``: it writes consolidated metadata where there is none."""
+        return ZarrWriter(store, dialect, settings, remembered, consolidated=consolidated)
+
+    def check_reader(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrReader:
+        """Return the reader that ``check`` uses, of the dataset at ``where``."""
+        return self.reader(store, dialect, settings)
+
+    def repair_writer(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrWriter:
+        """Return the writer that ``repair`` uses, of the dataset at ``where``."""
+        return self.writer(store, dialect, settings)
 
 
 def open_zarr(
+    format: ZarrFormat,
     dialect: MetadataDialect,
     where: Location,
     mode: Mode,
@@ -76,22 +99,18 @@ def open_zarr(
     consolidated: bool = False,
     at_once: bool = True,
     remembered: Mapping[str, bytes | None] | None = None,
-    reading: Callable[..., ZarrReader] = ZarrReader,
-    writing: Callable[..., ZarrWriter] = ZarrWriter,
 ) -> ZarrReader:
-    """Return a reader (mode ``r``) or writer of the dataset at ``where``; ``w``, ``x`` and ``a`` make it.
+    """Return the format's reader (mode ``r``) or writer of the dataset at ``where``; ``w`` and ``x`` make it.
 
     ``consolidated``: write consolidated metadata even where there is none, of a dataset that is there ``at_once`` or
     with its first change. ``remembered``: what a probe has read.
-    ``reading`` and ``writing`` make the format's own reader and writer, where it has such.
     """
     check_bool("consolidated", consolidated)
     if mode == "r":
-        return _opened(reading(where.store(read_only=True), dialect, settings, remembered), dialect, where)
-    check_mode(mode)
+        return _opened(format.reader(where.store(read_only=True), dialect, settings, remembered), dialect, where)
 
     def make(path: str) -> None:
-        open_zarr(dialect, Location.of(path), "x", settings=settings, consolidated=consolidated, writing=writing)
+        open_zarr(format, dialect, Location.of(path), "x", settings=settings, consolidated=consolidated)
 
     # beside the old one, so that a failure leaves that; elsewhere keys are replaced in place
     if mode == "w" and replace_folder(
@@ -99,9 +118,9 @@ def open_zarr(
     ):
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
-    writer = writing(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
+    writer = format.writer(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
     writer.enclosing = EnclosingDataset(where, settings)
-    if mode == "r+" or (mode == "a" and has_keys(store)):
+    if mode == "r+":
         _opened(writer, dialect, where)
         if consolidated and at_once and not writer.is_consolidated:
             writer.consolidate()

@@ -51,7 +51,7 @@ class ZarrReader(Reader):
         self._consolidated: dict[str, Consolidated] = {}
         self._prefetched: dict[str, Docs | None] = {}
         self._looked_for_consolidated = False
-        self._without_copy_paths: set[str] = set()
+        self._unconsolidated_paths: set[str] = set()
         self._known_documents: dict[bytes, JsonObject] = {}  # many arrays have the same document, which is read once
         self._in_consolidated: set[str] = set()
         self._mutex = threading.RLock()
@@ -67,7 +67,7 @@ class ZarrReader(Reader):
             self._prefetched.pop(path, None)
             self._remembered.clear()
             self._known_documents.clear()
-            self._without_copy_paths.add(path)
+            self._unconsolidated_paths.add(path)
 
     def stamp(self, path: str) -> Stamp | None:
         """Return what identifies the present version of a node's own document; None where the store cannot tell."""
@@ -94,7 +94,7 @@ class ZarrReader(Reader):
         return spec
 
     def stored_node(self, path: str) -> GroupSpec | ArraySpec | None:
-        """Return what a node's own documents say, whatever copies do; None where it has none."""
+        """Return what a node's own documents say, whatever consolidated metadata does; None where it has none."""
         docs = self._stored_docs(path)
         return None if docs is None else self._parse(path, docs)
 
@@ -105,9 +105,10 @@ class ZarrReader(Reader):
             raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def _docs(self, path: str) -> Docs | None:
-        """Return the documents of a node, from a copy where one has it; what is remembered of it is newer."""
+        """Return the documents of a node, from consolidated metadata where that has it; what is remembered of
+        it is newer."""
         is_remembered = any(self._remembered.get(child(path, name)) for name in self._dialect.nodes) and path != ""
-        if path not in self._without_copy_paths and not is_remembered:
+        if path not in self._unconsolidated_paths and not is_remembered:
             self._look_for_consolidated()
             copied = self._consolidated_docs(path)
             if copied is not None:
@@ -119,7 +120,8 @@ class ZarrReader(Reader):
         return self._stored_docs(path)
 
     def _stored_docs(self, path: str) -> Docs | None:
-        """Return the documents of a node as they are stored; a copy that is met on the way is remembered."""
+        """Return the documents of a node as they are stored; consolidated metadata that is met on the way is
+        remembered."""
         for name in self._dialect.nodes:
             doc = self._stored(path, name)
             if doc is None:
@@ -155,14 +157,14 @@ class ZarrReader(Reader):
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
     def _look_for_consolidated(self) -> None:
-        """Read the root's copy once; a damaged one is no reason to read nothing."""
+        """Read the root's consolidated metadata once; damage is no reason to read nothing."""
         if self._looked_for_consolidated:
             return
         self._looked_for_consolidated = True
         name = self._dialect.consolidated_name
         try:
             if name in self._dialect.nodes:
-                # the copy is in the root's own document, which need not be read again for the root
+                # it is in the root's own document, which need not be read again for the root
                 self._prefetched[""] = self._stored_docs("")
             elif (doc := self._stored("", name)) is not None:
                 self._remember_consolidated("", doc)
@@ -176,24 +178,26 @@ class ZarrReader(Reader):
         return "" in self._consolidated
 
     def _remember_consolidated(self, holder: str, doc: JsonMapping) -> None:
-        copy = read_consolidated(self._dialect, doc)
-        if copy is not None:
-            self._consolidated[holder] = Consolidated(copy)
+        docs = read_consolidated(self._dialect, doc)
+        if docs is not None:
+            self._consolidated[holder] = Consolidated(docs)
 
     def _consolidated_above(self, path: str) -> Iterator[tuple[str, Consolidated]]:
-        """Yield the copies that may speak of a node, the nearest first, each with the node's path relative to it."""
+        """Yield the consolidated metadata that may speak of a node, the nearest first, with the node's path relative to
+        its holder."""
         for holder in sorted(self._consolidated, key=len, reverse=True):
             if is_within(path, holder):
                 yield relative(path, holder), self._consolidated[holder]
 
     def _consolidated_docs(self, path: str) -> Docs | None:
-        return next((copy.docs[inner] for inner, copy in self._consolidated_above(path) if inner in copy.docs), None)
+        return next((each.docs[inner] for inner, each in self._consolidated_above(path) if inner in each.docs), None)
 
     def _consolidated_names(self, path: str) -> list[str] | None:
-        """Return names right below ``path``, as the nearest copy that knows the group has them; None without one."""
-        if path in self._without_copy_paths:
+        """Return names right below ``path``, as the nearest consolidated metadata that knows the group has them; None
+        without any."""
+        if path in self._unconsolidated_paths:
             return None
-        known = (copy.names(inner) for inner, copy in self._consolidated_above(path))
+        known = (each.names(inner) for inner, each in self._consolidated_above(path))
         return next((names for names in known if names is not None), None)
 
     # -- the tree ---------------------------------------------------------------------------------------------------
@@ -220,15 +224,15 @@ class ZarrReader(Reader):
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array. What is known from a copy alone is looked up now: NodeNotFound when it is
-        gone."""
+        """Return the chunks of an array. What is known from consolidated metadata alone is looked up now:
+        NodeNotFound when it is gone."""
         spec = self.node(path)
         # cells are never read by what consolidated metadata says alone: others may have changed the array since
         if path in self._in_consolidated:
             docs = self._stored_docs(path)
             if docs is None:
                 self._specs.pop(path, None)
-                self._without_copy_paths.add(path)
+                self._unconsolidated_paths.add(path)
                 raise NodeNotFound(
                     "the array is gone; only consolidated metadata speaks of it", url=self.store.url, node=path
                 )
@@ -245,9 +249,9 @@ class ZarrReader(Reader):
         if copied.is_array and own.is_array:
             if len(copied.shape) == len(own.shape) and copied.numpy_dtype == own.numpy_dtype:
                 return
-            copy = f"{copied.numpy_dtype} of shape {copied.shape}"
+            claim = f"{copied.numpy_dtype} of shape {copied.shape}"
             raise FormatError(
-                f"consolidated metadata is stale: it says {copy}, the array's own {own.numpy_dtype} of {own.shape}",
+                f"consolidated metadata is stale: it says {claim}, the array's own {own.numpy_dtype} of {own.shape}",
                 url=self.store.url,
                 node=path,
                 remedy="repair makes it anew; refresh() of the array reads its own document",

@@ -65,7 +65,7 @@ class ZarrWriter(ZarrReader, Writer):
         for place, written in changes.items():
             self._specs[place] = self._parse(place, written)
             self._in_consolidated.discard(place)
-            self._without_copy_paths.add(place)
+            self._unconsolidated_paths.add(place)
 
     def _documents_of(self, path: str, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the documents that a node is written as."""
@@ -85,13 +85,13 @@ class ZarrWriter(ZarrReader, Writer):
             above, _ = split(above)
             if above in self._pending:
                 break
-            found = self._specs.get(above) if above in self._without_copy_paths else None
+            found = self._specs.get(above) if above in self._unconsolidated_paths else None
             spec = self.stored_node(above) if found is None else found
             if spec is not None and spec.is_array:
                 raise Invalid("an array holds no other nodes", url=self.store.url, node=above)
             if spec is not None:
                 self._specs[above] = spec
-                self._without_copy_paths.add(above)
+                self._unconsolidated_paths.add(above)
                 break
             missing.insert(0, above)
         return missing

@@ -455,11 +455,11 @@ class Zarr2(MetadataDialect):
             copy.setdefault(path, {})[name] = value
         return {path: docs for path, docs in copy.items() if not docs.keys().isdisjoint(self.nodes)}
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
+    def write_consolidated(self, holder: Docs, consolidated: ConsolidatedDocs) -> JsonObject:
         """Return the document ``.zmetadata``; the holder's own documents stand in it too."""
         entries = {
             f"{path}/{name}" if path else name: docs[name]
-            for path, docs in ({"": holder} | {path: docs for path, docs in copy.items() if path}).items()
+            for path, docs in ({"": holder} | {path: docs for path, docs in consolidated.items() if path}).items()
             for name in _DOCUMENTS
             if name in docs
         }

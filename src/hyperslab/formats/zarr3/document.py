@@ -466,9 +466,10 @@ class Zarr3(MetadataDialect):
         found = {path.strip("/"): {NAME: entry} for path, entry in entries.items()}
         return {path: docs for path, docs in found.items() if is_key(path)}
 
-    def write_consolidated(self, holder: Docs, copy: ConsolidatedDocs) -> JsonObject:
-        """Return the holder's document with its copy. Groups in it get an empty one, or zarr-python lists the store."""
-        entries = {path: docs[NAME] for path, docs in copy.items() if path}
+    def write_consolidated(self, holder: Docs, consolidated: ConsolidatedDocs) -> JsonObject:
+        """Return the holder's document with consolidated metadata. Groups in it get empty ones, or zarr-python lists
+        the store."""
+        entries = {path: docs[NAME] for path, docs in consolidated.items() if path}
         for path, doc in entries.items():
             if doc.get("node_type") == "group":
                 entries[path] = {**doc, CONSOLIDATED: _EMPTY_CONSOLIDATED}
