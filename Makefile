@@ -2,7 +2,7 @@
 # remember what is installed: a second call installs nothing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help tour test test-rest test-oldest check format interop soak bench bench-compare docs clean
+.PHONY: help tour test test-rest test-oldest check format interop sanitize soak bench bench-compare docs clean
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -14,7 +14,9 @@ SPREAD := -n $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() o
 # some tests run as another user.
 IN_MEMORY := $(shell df -m --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 12000 {print "--tmpdir=/dev/shm"}')
 TESTS = files=$$(mktemp -d $(IN_MEMORY)) && chmod 755 $$files && \
-  TMPDIR=$$files $(1) -m pytest --ignore tests/house $(SPREAD) --basetemp $$files/pytest && rm -rf $$files
+  TMPDIR=$$files $(1) -m pytest --ignore tests/house $(SPREAD) --basetemp $$files/pytest $(2) && rm -rf $$files
+# What reads and writes chunks in local files, which the engine in C does where it was built, once more without it.
+WITHOUT_ENGINE = $(addprefix tests/,array chunks formats/nczarr formats/zarr2 formats/zarr3 formats/hdmf integrity)
 # What is imported is compiled then, and kept, whatever this machine says: thousands of processes import it in a run of
 # the suite. To compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
@@ -32,9 +34,10 @@ help: ## what there is
 	@$(PIP) install uv || echo "no uv here: pip installs, which takes longer"
 	@touch $@
 
-.venv/.with-%: .venv/.made pyproject.toml
+.venv/.with-%: .venv/.made pyproject.toml hatch_build.py src/hyperslab/chunks/_engine.c
 	@echo "installing hyperslab[$*] into .venv"
 	@$(call INSTALL,--editable '.[$*]')
+	@$(BIN)/python -c 'from hyperslab.chunks.engine import describe_engine; print("the engine in C:", describe_engine())'
 	@touch $@
 
 tour: .venv/.with-tour ## real data through every format, step by step
@@ -43,8 +46,9 @@ tour: .venv/.with-tour ## real data through every format, step by step
 test: .venv/.with-test,peers ## every format, command and promise once, in six minutes
 	@$(call TESTS,$(BIN)/python)
 
-test-rest: .venv/.with-test,peers ## the cases of long lists that `make test` leaves to CI
+test-rest: .venv/.with-test,peers ## the cases of long lists that `make test` leaves to CI; chunks without the engine in C
 	@export HYPERSLAB_TESTS=rest; $(call TESTS,$(BIN)/python)
+	@export HYPERSLAB_NATIVE=0; $(call TESTS,$(BIN)/python,$(WITHOUT_ENGINE))
 
 check: .venv/.with-check,peers ## format, lint, types, floors, house measures
 	@$(BIN)/ruff format --check .
@@ -69,6 +73,9 @@ test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of eve
 
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
+
+sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 4,800 damaged chunks
+	@$(BIN)/python .ci/sanitize.py
 
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout 0 -m "not interop"

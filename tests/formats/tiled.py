@@ -89,6 +89,8 @@ class Between:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self.store, name)
+        if name == "open_folder":  # the engine in C would read past the hook
+            return lambda folder: None
         if name == "move":
             return self._move
         if name == "put_many":

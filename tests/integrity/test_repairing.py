@@ -269,11 +269,13 @@ def test_a_quarantine_that_takes_nothing_costs_nothing(tmp_path: Path) -> None:
 def limited_files(size: int) -> Iterator[None]:
     """No file grows beyond ``size`` bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    compiled, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # or a module's would be cut, for all that follow
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
+        sys.dont_write_bytecode = compiled
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
 

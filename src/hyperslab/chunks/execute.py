@@ -7,6 +7,7 @@ its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.cache import BlockCache
+from hyperslab.chunks.engine import Box, EngineJob, make_read, make_write
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, outer_chunks
@@ -115,6 +117,8 @@ SMALL_CHUNK_BYTES = MEBIBYTE // 4
 BATCH_BYTES = 4 * MEBIBYTE
 # The same where a writer waits for the medium after each batch: many, so that it waits seldom.
 DURABLE_BATCH_BYTES = 64 * MEBIBYTE
+# The same for the engine, which needs no Python between chunks.
+ENGINE_BATCH_BYTES = 16 * MEBIBYTE
 # Decoded bytes of neighbouring chunks that are copied into the result together: they stay in the processor's cache.
 STRIP_BYTES = MEBIBYTE
 # Chunks that are copied together: more of them would not make the copy cheaper.
@@ -155,7 +159,11 @@ def read(
     nbytes = chunk_bytes(plan, out.dtype)
     require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
-    if count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
+    # One chunk alone takes less by the source than the engine takes to be told of it.
+    engine = None
+    if traits.in_files and count > 1:
+        engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None)
+    if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (
         min(settings.threads, count)
@@ -167,6 +175,9 @@ def read(
         workers = min(settings.workers or traits.concurrency, 1 << (count - 1).bit_length())
     if counting.traces:
         counting.count(chunks=count)
+    if engine is not None:
+        _read_by_engine(*engine, reader, count, nbytes, workers, errors)
+        return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
         work = counting.telling(work, out.nbytes / count)
@@ -176,6 +187,30 @@ def read(
     size = max(1, min(CHUNKS_PER_BATCH, BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
     groups = batches(plan, size, CHUNKS_PER_BATCH, across=traits.fetches_across)
     each_batch(work if errors is None else errors.collect(work), groups, workers)
+
+
+def _read_by_engine(
+    engine: EngineJob,
+    folder: int,
+    reader: _BatchReader,
+    count: int,
+    nbytes: int,
+    workers: int,
+    errors: ShardErrors | None,
+) -> None:
+    """Read the plan's chunks by the engine, and what that leaves by the source."""
+    read_batch = reader.read_batch if errors is None else errors.collect(reader.read_batch)
+
+    def work(box: Box) -> None:
+        if left := engine.read(box):
+            read_batch(left)
+
+    try:
+        size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
+        told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
+        each_batch(told, engine.boxes(size), workers)
+    finally:
+        os.close(folder)
 
 
 def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Settings = DEFAULTS) -> int:
@@ -488,9 +523,44 @@ def write(
             each_batch(work, batches(plan, size, count), workers)
             errors.raise_if_any("written, so that nothing of this write shows")
         return
+    # One chunk alone takes less by the source than the engine takes to be told of it.
+    if traits.in_files and traits.locks and count > 1 and fields is None:
+        engine = make_write(source.stored_files, plan, values, fill)
+        if engine is not None:
+            _write_by_engine(engine, source, plan, values, fill, settings, size, workers)
+            return
     with source.transaction(settings.lock_timeout):
         work = _work(source, plan, values, fill, settings, fields)
         each_batch(work, batches(plan, size, count), workers)
+
+
+def _write_by_engine(
+    engine: EngineJob,
+    source: ChunkSource,
+    plan: Plan,
+    values: Block,
+    fill: Block,
+    settings: Settings,
+    size: int,
+    workers: int,
+) -> None:
+    """Encode the plan's chunks, which the values cover, by the engine; the source stores them box by box."""
+
+    def work(box: Box) -> None:
+        with source.lock(list(engine.coords(box)), settings.lock_timeout):
+            shard = engine.encode_shard(box)
+            if shard is not None:
+                source.write_shard(next(engine.coords(box)), shard, durable=settings.durable)
+                return
+            encoded, left = engine.encode(box)
+            source.write_encoded(encoded, durable=settings.durable)
+            if left:
+                pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, None)) for piece in left)
+                source.write_batch(pairs, durable=settings.durable)
+
+    told = counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
+    # A shard is written whole: by one box.
+    each_batch(told, engine.boxes(size if plan.grid.outer is None else len(plan)), workers)
 
 
 def _work(

@@ -7,7 +7,7 @@ The executor calls the methods; which of them are worth their while it reads fro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.engine import StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo
@@ -61,6 +62,8 @@ class SourceTraits:
     """``read_coo``: it works."""
     writes_sparse: bool = False
     """``write_coo``: it works."""
+    in_files: bool = False
+    """``stored_files``: the engine in C may read its chunks."""
     lists_chunks: bool = False
     """``stored_coords``: it yields only chunks that were written."""
 
@@ -234,6 +237,23 @@ class ChunkSource(ChunkReader):
         """Return the array as if its cells had this field alone, with chunks that read nothing else; None where the
         fields of a cell are stored together."""
         return None
+
+    @property
+    def stored_files(self) -> StoredFiles | None:
+        """How the chunks lie in files, where the engine in C reads them; None where it does not."""
+        return None
+
+    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+        """Store chunks as the engine encoded them, None for those of nothing but fill values; their locks are held.
+
+        With an outer grid they are of one outer chunk.
+        """
+        raise NotImplementedError
+
+    def write_shard(self, coords: Coords, shard: memoryview, *, durable: bool) -> None:
+        """Replace the outer chunk of this chunk by one that the engine built; an empty one holds nothing. Its lock is
+        held."""
+        raise NotImplementedError
 
     # -- lists of cells (``writes_sparse``) -------------------------------------------------------------------------
 

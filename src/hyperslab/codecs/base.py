@@ -74,11 +74,29 @@ class ArrayToBytes(ABC):
         out[...] = self.decode(data)
 
 
+@dataclass(frozen=True, slots=True)
+class EngineEncoder:
+    """How the engine in C encodes a chunk by its compressor."""
+
+    level: int = 0
+    """Of the compressor; of LZ4 its acceleration, or the level of LZ4HC with a minus before it."""
+    header: bytes = b""
+    """Of Blosc: the 16 bytes that each chunk begins with, but for its stored size."""
+
+
 class BytesToBytes(ABC):
-    """bytes -> bytes. ``can_decode_into``: True if :meth:`decode_into` makes no bytes besides."""
+    """bytes -> bytes. ``can_decode_into``: True if :meth:`decode_into` makes no bytes besides.
+
+    ``engine_name``: the name by which the engine in C decodes it (``chunks/engine.py``); None where it does not.
+    """
 
     __slots__ = ()
     can_decode_into: ClassVar[bool] = False
+    engine_name: str | None = None
+
+    def engine_encoder(self, size: int) -> EngineEncoder | None:
+        """Return how the engine in C encodes chunks of ``size`` bytes; None where it does not."""
+        return None
 
     def encoded_size(self, size: int) -> int | None:
         """Return the encoded size of ``size`` bytes where it is fixed (checksums, shuffle), else None."""

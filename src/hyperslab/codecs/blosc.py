@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hyperslab.codecs import libblosc2
-from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout, EngineEncoder
 from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import CorruptChunk, Invalid, Unsupported
@@ -188,10 +188,19 @@ _SNAPPY = FORMATS.index("snappy")
 _BLOCK = 128 << 10
 
 
+# The levels that C-Blosc gives its compressors, by its own level (its page "Compression levels").
+_ENGINE_LEVELS: dict[str, Callable[[int], int]] = {
+    "lz4": lambda clevel: 10 - clevel,
+    "lz4hc": lambda clevel: -max(clevel, 1),
+    "zstd": lambda clevel: 2 * clevel - 1 if clevel < 9 else 22,
+}
+
+
 class Blosc(BytesToBytes):
     """Blosc-1 with one of its compressors and a shuffle of bytes or bits."""
 
     can_decode_into = True
+    engine_name = "blosc"
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("blosc", config, "cname", "clevel", "shuffle", "typesize", "blocksize")
@@ -236,6 +245,13 @@ class Blosc(BytesToBytes):
                 return _run_single_threaded(compress, data, *shape)
         except (RuntimeError, ValueError) as error:
             raise Invalid(f"blosc: {error}", remedy="another blocksize or typesize") from error
+
+    def engine_encoder(self, size: int) -> EngineEncoder | None:
+        """Return the level of LZ4 or Zstandard and the header that numcodecs gives a chunk of this size."""
+        if self._cname not in _ENGINE_LEVELS or not 0 < size <= MAX_BYTES or size % self._typesize:
+            return None
+        # Block size and flags are C-Blosc's choice, by the size alone; zeros are compressed at once.
+        return EngineEncoder(_ENGINE_LEVELS[self._cname](self._clevel), bytes(self.encode(bytes(size))[:16]))
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """Return the bytes of a chunk; CorruptChunk when its header does not fit."""

@@ -7,13 +7,14 @@ Writing goes through the chain from the cells to the bytes, reading back. Where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from hyperslab.codecs import config as read
-from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout, EngineEncoder
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
 from hyperslab.codecs.bytes import Bytes
 from hyperslab.codecs.config import Config
@@ -62,6 +63,25 @@ class ViewedBytes(BytesToBytes):
         return self._make(self._config, ChunkLayout(self._dtype, (count,)))
 
 
+@dataclass(frozen=True, slots=True)
+class EngineCodecs:
+    """The codecs behind plain cells, where the engine in C has them."""
+
+    compressor: str | None
+    checksum: bool
+    """CRC-32C behind what the compressor gives."""
+
+
+def _engine_codecs(tail: Sequence[BytesToBytes]) -> EngineCodecs | None:
+    """Return the codecs behind the cells where they are at most one compressor and then CRC-32C."""
+    names = [codec.engine_name for codec in tail]
+    checksum = names[-1:] == ["crc32c"]
+    compressors = names[:-1] if checksum else names
+    if len(compressors) > 1 or None in compressors or "crc32c" in compressors:
+        return None
+    return EngineCodecs(compressors[0] if compressors else None, checksum)
+
+
 class Chain:
     """Cells to stored bytes and back. ``direct``: the stored bytes are exactly the cells as they lie in memory.
 
@@ -95,6 +115,15 @@ class Chain:
         self._final_decoder = first if plain is not None and first is not None and first.can_decode_into else None
         self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
         self._fills = serial if serial.can_fill_array and not arrays else None
+        self.engine_codecs = _engine_codecs(tail) if plain is not None and plain.as_in_memory else None
+
+    @cached_property
+    def engine_encoder(self) -> EngineEncoder | None:
+        """How the engine in C encodes such chunks; None where it does not."""
+        size = self.cells.nbytes
+        if self.engine_codecs is None or size is None:
+            return None
+        return EngineEncoder() if self.engine_codecs.compressor is None else self._tail[0].engine_encoder(size)
 
     def encode(self, block: Values) -> Buffer:
         """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""

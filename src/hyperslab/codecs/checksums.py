@@ -77,6 +77,7 @@ class Checksum(BytesToBytes):
         self._name = name
         self._of = of
         self._at_end = at_end
+        self.engine_name = "crc32c" if name == "crc32c" and at_end else None
 
     def encoded_size(self, size: int) -> int:
         """Return four bytes more."""

@@ -23,6 +23,7 @@ from ctypes import (
     c_int32,
     c_size_t,
     c_void_p,
+    cast,
 )
 from functools import cache
 from importlib.util import find_spec
@@ -37,6 +38,22 @@ _OLDEST = (3, 3)
 _NAMES = ("libblosc2.so", "libblosc2.dylib")
 # ``ZSTD_error_dstSize_tooSmall``, negated as functions return it (zstd_errors.h).
 _ZSTD_TOO_SMALL = -70
+
+
+# In the order of ``library`` in ``chunks/_engine.c``.
+_FOR_ENGINE = (
+    "blosc2_decompress_ctx",
+    "blosc2_getitem_ctx",
+    "ZSTD_decompressDCtx",
+    "LZ4_decompress_safe",
+    "blosc2_shuffle",
+    "blosc2_bitshuffle",
+    "LZ4_compress_fast",
+    "LZ4_compress_HC",
+    "ZSTD_compressCCtx",
+    "ZSTD_createCCtx",
+    "ZSTD_freeCCtx",
+)
 
 
 class _DecompressionParameters(Structure):
@@ -75,7 +92,9 @@ class LibBlosc2:
         self._zstd_error = library.ZSTD_getErrorName
         self._zstd_error.argtypes = (c_size_t,)
         self._zstd_error.restype = c_char_p
-        self._contexts = _Contexts(library)
+        self.contexts = _Contexts(library)
+        self.addresses = tuple(cast(getattr(library, name), c_void_p).value or 0 for name in _FOR_ENGINE)
+        """Where the functions lie that the engine in C calls."""
         library.blosc2_init()
 
     # Addresses are found in place: a Python call costs as much as a tenth of decoding a chunk of 4 KiB.
@@ -88,12 +107,12 @@ class LibBlosc2:
         except TypeError:  # read-only
             source = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
         target = addressof(c_char.from_buffer(out))
-        return int(self._blosc(self._contexts.blosc, source, len(data), target, len(out)))
+        return int(self._blosc(self.contexts.blosc, source, len(data), target, len(out)))
 
     def decode_blosc_items(self, data: Buffer, start: int, count: int, out: memoryview) -> int:
         """Decode ``count`` items of a chunk's own size from item ``start`` on: only the blocks that hold them."""
         source, target = _address(data), addressof(c_char.from_buffer(out))
-        return int(self._items(self._contexts.blosc, source, len(data), start, count, target, len(out)))
+        return int(self._items(self.contexts.blosc, source, len(data), start, count, target, len(out)))
 
     def decode_lz4(self, data: Buffer, start: int, out: memoryview) -> int:
         """Decode the raw LZ4 block that begins at byte ``start`` of ``data``."""
@@ -104,7 +123,7 @@ class LibBlosc2:
         """Decode all frames."""
         source = data if isinstance(data, bytes) else _address(data)
         target = addressof(c_char.from_buffer(out)) if len(out) else 0
-        found = int(self._zstd(self._contexts.zstd, target, len(out), source, len(data)))
+        found = int(self._zstd(self.contexts.zstd, target, len(out), source, len(data)))
         return found if found <= len(out) else found - 2**64
 
     def is_out_of_room(self, code: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hyperslab.codecs import libblosc2
-from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout, EngineEncoder
 from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, integer, only
 from hyperslab.errors import CorruptChunk, Invalid
@@ -19,6 +19,7 @@ class Lz4(BytesToBytes):
     """LZ4 block; a higher ``acceleration`` is faster and compresses less."""
 
     can_decode_into = True
+    engine_name = "lz4"
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("lz4", config, "acceleration")
@@ -32,6 +33,10 @@ class Lz4(BytesToBytes):
         reuse_freed_memory(len(data))
         stored: bytes = numcodecs_module("lz4").compress(data, self._acceleration)
         return stored
+
+    def engine_encoder(self, size: int) -> EngineEncoder | None:
+        """Return the acceleration."""
+        return EngineEncoder(self._acceleration) if 0 < size <= _MAX else None
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """Return the content; CorruptChunk when it is not ``size`` bytes."""

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from hyperslab.codecs import libblosc2
-from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
+from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout, EngineEncoder
 from hyperslab.codecs.buffers import ceiling, damaged, numcodecs_module, reuse_freed_memory, room, wrong_size
 from hyperslab.codecs.config import Config, flag, integer, only
 from hyperslab.errors import CorruptChunk, Unsupported
@@ -24,6 +24,7 @@ class Zstd(BytesToBytes):
     """Zstandard at ``level`` -131072 to 22 (0: the library's default, 3), with or without a checksum of the content."""
 
     can_decode_into = True
+    engine_name = "zstd"
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zstd", config, "level", "checksum")
@@ -36,6 +37,10 @@ class Zstd(BytesToBytes):
         reuse_freed_memory(len(data))
         frame: bytes = numcodecs_module("zstd").compress(data, self._level, self._checksum)
         return frame
+
+    def engine_encoder(self, size: int) -> EngineEncoder | None:
+        """Return the level, for frames without a checksum."""
+        return None if self._checksum else EngineEncoder(self._level)
 
     def decode(self, data: Buffer, size: int | None) -> Buffer:
         """Return the content of all frames; CorruptChunk when it is not ``size`` bytes."""

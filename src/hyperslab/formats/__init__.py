@@ -66,8 +66,7 @@ _ENDING = re.compile(r"[^/]\.([a-z]\w*)$")
 def get_format(name: str) -> Format:
     """Return the format of this name, ours or a third party's; Unsupported when there is none."""
     if name in FORMATS:
-        result: Format = import_module(FORMATS[name]).FORMAT
-        return result
+        return _import_format(FORMATS[name])
     if name in _foreign():
         entry = _foreign()[name]
         try:
@@ -77,6 +76,12 @@ def get_format(name: str) -> Format:
             raise Unsupported(message, remedy="mend, update or uninstall that package") from error
         return foreign
     raise Unsupported(f"no format {name!r}", remedy=meant(str(name).lower(), names()))
+
+
+@cache  # importlib makes six calls of a module that is there, and each detection looks at eight
+def _import_format(module: str) -> Format:
+    result: Format = import_module(module).FORMAT
+    return result
 
 
 def names() -> list[str]:

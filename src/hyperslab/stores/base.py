@@ -162,6 +162,11 @@ class Store(ABC):
         """Return the value's file, open for reading (the caller closes it); None when missing."""
         self._refuse("values of this store are no files", key)
 
+    def open_folder(self, folder: str) -> int | None:
+        """Return a folder, open for reading files below it (the caller closes it); None where values are no files, or
+        there is none."""
+        return None
+
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
         """Return the bytes ``start <= i < stop`` of each range, cut at the end; None when the key is missing.
 

@@ -315,7 +315,7 @@ class Location:
         target = str(self.target)
         if self.scheme == "file":
             folder = os.path.dirname(target)
-            return None if folder == target else Location.of(folder)
+            return None if folder == target else replace(self, url=folder, path=folder, target=folder)
         folder = target.rstrip("/").rpartition("/")[0]
         if self.scheme not in REMOTE or folder.endswith("/") or "?" in target or "#" in target:
             return None

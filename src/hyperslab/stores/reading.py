@@ -258,6 +258,14 @@ class FolderReader(Store):
         """Return the value's file, open for reading (the caller closes it); None when missing."""
         return self._open(key)
 
+    def open_folder(self, folder: str) -> int | None:
+        """Return a folder, open for reading files below it (the caller closes it); None where there is none."""
+        place = self._safe_folder(check_prefix(folder))
+        try:
+            return None if place is None else os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:  # what cannot be opened so is read value by value, which tells why
+            return None
+
     def _open(self, key: str) -> int | None:
         if not is_key(key):
             check_key(key)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from hyperslab.chunks.engine import describe_engine
 from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.codecs import libblosc2
 from hyperslab.formats import get_format, names
@@ -70,6 +71,7 @@ def doctor_command(as_json: bool) -> None:
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "byte order": sys.byteorder,
         "blosc, lz4, zstd": f"decoded by {decoder}",
+        "engine in C": describe_engine(),
         "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
     }
     if as_json:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -20,6 +21,7 @@ from zlib import crc32
 
 import numpy as np
 
+from hyperslab.chunks.engine import StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
@@ -73,6 +75,7 @@ class ChunkKeys:
             stamped=traits.stamped,
             locks=traits.locks_chunks,
             lists_chunks=True,
+            in_files=traits.descriptors,
         )
         """What the store makes of a source of these chunks, whatever they are."""
 
@@ -122,6 +125,10 @@ class ChunkKeys:
     def coords_of(self, tail: str, ndim: int) -> Coords | None:
         """Return the coordinates whose key below the folder is ``tail``; None when there are none."""
         return coords_of_key(self.key_of, ndim, tail)
+
+    def open_folder(self) -> int | None:
+        """Return the array's folder, open; None where there is none, or the store has no folders."""
+        return self.store.open_folder(self.folder)
 
     def exists(self, key: str) -> bool:
         """Return True where something is stored under the key."""
@@ -215,6 +222,28 @@ class KeyedChunks(StoredChunks):
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return True
+
+    @cached_property
+    def stored_files(self) -> StoredFiles | None:
+        """How the chunks lie in files, where the engine reads them."""
+        keys, chain = self._keys, self._chain
+        if chain is None or chain.engine_codecs is None or chain.most_stored is None:
+            return None
+        return StoredFiles(keys.open_folder, keys.key_of, chain)
+
+    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+        """Store chunks as the engine encoded them; those of fill values as :meth:`write_batch` does."""
+        self._keys.put_many(self._with_filled(encoded), durable)
+
+    def _with_filled(self, encoded: Mapping[Coords, object]) -> Iterator[tuple[str, object]]:
+        keys = self._keys
+        for coords, data in encoded.items():
+            key = keys.prefix + keys.key_of(coords)
+            if data is not None:
+                yield key, data
+            elif self._zero is None or keys.exists(key):
+                cells = np.full(self.grid.chunk_shape(coords), self._spec.fill_cell())
+                yield key, self._chain_at(coords).encode(cells)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Encode and store; a chunk of nothing but fill values is left out where none was stored before."""
@@ -340,9 +369,11 @@ class UncompressedChunks(KeyedChunks):
         shape = self.grid.chunk_shape(coords)
         try:
             expected = prod(shape) * out.dtype.itemsize
-            size = os.fstat(descriptor).st_size
-            if size != expected:
-                raise _wrong_size(expected, size).locate(url=store.url, key=key)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):  # a folder is no value
+                return False
+            if status.st_size != expected:
+                raise _wrong_size(expected, status.st_size).locate(url=store.url, key=key)
             _read_slabs(descriptor, shape, within, out)
         except HyperslabError:  # some are an OSError too
             raise

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from math import prod
 from operator import floordiv
@@ -21,6 +21,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from hyperslab.chunks.engine import ShardLayout, StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
@@ -158,6 +159,7 @@ class ShardedChunks(StoredChunks):
         """Return the same shards where others lie."""
         twin = copy(self)
         twin._keys, twin._entries = keys, ShardIndexCache()
+        twin.__dict__.pop("stored_files", None)
         return twin
 
     def with_location(self, error: HyperslabError, coords: Coords) -> HyperslabError:
@@ -278,6 +280,19 @@ class ShardedChunks(StoredChunks):
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
+    @cached_property
+    def stored_files(self) -> StoredFiles | None:
+        """How the shards lie in files, where the engine reads them."""
+        keys, chain, index = self._keys, self._chain, self._index
+        names = [(codec.name, dict(codec.config)) for codec in index.codecs]
+        plain = [("bytes", {"endian": "little"})]
+        if names not in (plain, [*plain, ("crc32c", {})]) or self._most is None:
+            return None
+        if chain.engine_codecs is None or chain.most_stored is None:
+            return None
+        layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
+        return StoredFiles(keys.open_folder, keys.key_of, chain, layout)
+
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
@@ -286,9 +301,16 @@ class ShardedChunks(StoredChunks):
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
-        encoded = self.encoded(pairs)
+        self.write_encoded(self.encoded(pairs), durable=durable)
+
+    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+        """Replace inner chunks of one shard by one write, as they are encoded; None leaves one out."""
         if encoded:
             self._replace(list(encoded), list(encoded.values()), durable)
+
+    def write_shard(self, coords: Coords, shard: memoryview, *, durable: bool) -> None:
+        """Replace a shard, as the engine built it; an empty one is removed."""
+        self._put_shard(self._keys.chunk_key(self.shard_of(coords)), shard or None, durable)
 
     def encoded(self, pairs: Iterable[tuple[Coords, Block]]) -> dict[Coords, object]:
         """Return inner chunks as they are stored; None for those of nothing but fill values."""
@@ -309,6 +331,9 @@ class ShardedChunks(StoredChunks):
     def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
         key, _ = self._locate(coords)
         shard = self.merge_shard(coords, values, None if self.is_whole_shard(coords) else self._keys.store.get(key))
+        self._put_shard(key, shard, durable)
+
+    def _put_shard(self, key: str, shard: memoryview | None, durable: bool) -> None:
         if shard is not None:
             self._keys.put_many([(key, shard)], durable)
         elif self._keys.exists(key):

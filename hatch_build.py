@@ -1,0 +1,45 @@
+"""Build the engine in C beside the Python code, where a compiler is there: hyperslab works without it, more slowly."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = "src/hyperslab/chunks/_engine.c"
+
+
+class EngineHook(BuildHookInterface):
+    """Compiles one file by the compiler that made Python, or the system's ``cc``."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Put the engine into the tree, and so into the wheel; say in one line why not."""
+        target = Path(self.root, SOURCE).with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+        reason = build(Path(self.root, SOURCE), target) if sys.platform == "linux" else "it is for Linux"
+        if reason is not None:
+            target.unlink(missing_ok=True)
+            print(f"hyperslab: the engine in C was not built: {reason}", file=sys.stderr)
+            return
+        build_data["artifacts"].append(str(target.relative_to(self.root)))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+
+def build(source: Path, target: Path) -> str | None:
+    """Compile ``source`` into ``target``; return what went wrong."""
+    reason = "there is no C compiler"
+    for compiler in dict.fromkeys((sysconfig.get_config_var("CC") or "cc", "cc")):
+        options = ["-O2", "-fPIC", "-shared", f"-I{sysconfig.get_paths()['include']}", str(source), "-o", str(target)]
+        try:
+            done = subprocess.run([*shlex.split(compiler), *options], capture_output=True, text=True, check=False)
+        except OSError:
+            continue
+        if not done.returncode:
+            return None
+        reason = (done.stderr.strip().splitlines() or ["it does not compile"])[-1]
+    return reason

@@ -1,0 +1,1068 @@
+/* Reads chunks from files into a result, without Python's lock: open, read, verify, decode, copy.
+
+   A Job knows one read: the entries of its plan (per axis: which chunk, which cells of it, where they go), how a chunk is
+   stored, and the memory of the result. Job.run does the chunks of one box of entries, in the calling thread; several
+   threads may run one Job at once. What it cannot do, whatever the cause, it leaves: the caller reads those chunks again
+   by its own code, which raises the error that fits. Nothing is trusted that comes from a file: sizes are checked before
+   each call, and what a library decodes is checked as hyperslab.codecs does it.
+
+   Codec libraries are called by the addresses that the caller gives: they come from blosc2's wheel. */
+
+#define PY_SSIZE_T_CLEAN
+#define _GNU_SOURCE
+#include <Python.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MOST_AXES 32 /* as many as NumPy had for long; arrays of more are read by Python */
+
+/* Bytes between two parts of a shard that are read along rather than by a request of their own. */
+#define GAP (64 << 10)
+/* Bytes of a shard that are read at a time: they stay in the processor's cache until they are decoded. */
+#define WINDOW (4 << 20)
+/* The same for a chunk that is not compressed, which is copied from there. To read its rows into the result by one
+   preadv took a fifth more: the kernel copies short parts slowly. */
+#define ROWS_WINDOW (256 << 10)
+
+enum { PLAIN, BLOSC, ZSTD, LZ4 };
+
+/* The functions of libblosc2, set once before any job is made. */
+static struct {
+    int (*decode_blosc)(void *context, const void *source, int32_t size, void *target, int32_t room);
+    int (*decode_items)(void *context, const void *source, int32_t size, int first, int count, void *target, int32_t room);
+    size_t (*decode_zstd)(void *context, void *target, size_t room, const void *source, size_t size);
+    int (*decode_lz4)(const void *source, void *target, int size, int room);
+    int32_t (*shuffle)(int32_t typesize, int32_t size, const void *source, void *target);
+    int32_t (*bitshuffle)(int32_t typesize, int32_t size, const void *source, void *target);
+    int (*encode_lz4)(const void *source, void *target, int size, int room, int acceleration);
+    int (*encode_lz4hc)(const void *source, void *target, int size, int room, int level);
+    size_t (*encode_zstd)(void *context, void *target, size_t room, const void *source, size_t size, int level);
+    void *(*make_zstd)(void);
+    size_t (*free_zstd)(void *context);
+} library;
+
+#define FUNCTIONS 11
+_Static_assert(sizeof library == FUNCTIONS * sizeof(uint64_t), "addresses of 64 bits");
+
+/* The part of a read along one axis that one chunk has. */
+typedef struct {
+    int64_t chunk; /* its number along the axis */
+    int64_t start, count, step; /* cells of the chunk */
+    int64_t place; /* bytes from the start of the result */
+    int64_t whole;
+} Entry;
+
+/* Memory that one call of run uses again for each chunk, and the next call of the same read after it: fresh memory of
+   the system costs a page fault for each 4 KiB. */
+typedef struct Work {
+    uint8_t *stored, *cells, *shuffled, *index;
+    size_t room;
+    void *blosc, *zstd; /* contexts of the thread's, for decoding */
+    void *zstd_encoder;
+    int64_t files, bytes;
+    struct Work *next;
+} Work;
+
+typedef struct {
+    PyObject_HEAD
+    int ndim;
+    int64_t counts[MOST_AXES];
+    Entry *entries[MOST_AXES];
+    int64_t shape[MOST_AXES];
+    int64_t strides[MOST_AXES]; /* of a chunk in memory */
+    int64_t out_strides[MOST_AXES];
+    int64_t members[MOST_AXES]; /* inner chunks of a shard along each axis; 0: each chunk is a file */
+    int64_t itemsize, nbytes, all_members;
+    int contiguous; /* a whole chunk lies in the result as it lies in memory */
+    int whole_only; /* chunks that are wanted in part are left */
+    int folder, nested;
+    int compressor, checksum;
+    int64_t most; /* stored bytes that no sound chunk exceeds */
+    int64_t most_in_shard;
+    int index_first, index_checksum;
+    unsigned readable; /* bits: Blosc's compressors that the library has */
+    int level; /* of the compressor, or LZ4's acceleration */
+    uint8_t header[16]; /* of the chunks that are written by Blosc, but for their stored size */
+    uint8_t *fill;
+    Py_buffer out;
+    int has_out;
+    pthread_mutex_t mutex; /* of unused */
+    Work *unused;
+} Job;
+
+/* -- CRC-32C (RFC 3720), by the processor where it can ------------------------------------------------------------ */
+
+static uint32_t table[8][256];
+
+static void make_table(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++) crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+        table[0][i] = crc;
+    }
+    for (int i = 0; i < 256; i++)
+        for (int row = 1; row < 8; row++) table[row][i] = table[row - 1][i] >> 8 ^ table[0][table[row - 1][i] & 255];
+}
+
+static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t size) {
+    for (; size >= 8; size -= 8, data += 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        word ^= crc;
+        crc = table[7][word & 255] ^ table[6][word >> 8 & 255] ^ table[5][word >> 16 & 255] ^ table[4][word >> 24 & 255] ^
+              table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^ table[1][word >> 48 & 255] ^ table[0][word >> 56];
+    }
+    while (size--) crc = crc >> 8 ^ table[0][(crc ^ *data++) & 255];
+    return crc;
+}
+
+#if defined(__x86_64__)
+/* The instruction gives its result after three cycles, and can begin each cycle: three lanes of so many bytes are summed
+   at once, and joined by the table of what so many zeros make of a sum. */
+#define LANE 1024
+static uint32_t after_lane[4][256];
+
+static uint32_t skip_lane(uint32_t crc) {
+    return after_lane[0][crc & 255] ^ after_lane[1][crc >> 8 & 255] ^ after_lane[2][crc >> 16 & 255] ^ after_lane[3][crc >> 24];
+}
+
+__attribute__((target("sse4.2"))) static uint32_t crc_by_processor(uint32_t crc, const uint8_t *data, size_t size) {
+    uint64_t one = crc;
+    for (; size >= 3 * LANE; size -= 3 * LANE, data += 3 * LANE) {
+        uint64_t two = 0, three = 0;
+        for (size_t i = 0; i < LANE; i += 8) {
+            uint64_t words[3];
+            memcpy(words, data + i, 8);
+            memcpy(words + 1, data + i + LANE, 8);
+            memcpy(words + 2, data + i + 2 * LANE, 8);
+            one = __builtin_ia32_crc32di(one, words[0]);
+            two = __builtin_ia32_crc32di(two, words[1]);
+            three = __builtin_ia32_crc32di(three, words[2]);
+        }
+        one = skip_lane(skip_lane((uint32_t)one) ^ (uint32_t)two) ^ (uint32_t)three;
+    }
+    for (; size >= 8; size -= 8, data += 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        one = __builtin_ia32_crc32di(one, word);
+    }
+    crc = (uint32_t)one;
+    while (size--) crc = __builtin_ia32_crc32qi(crc, *data++);
+    return crc;
+}
+
+static void make_lane_table(void) {
+    static const uint8_t zeros[LANE];
+    for (int byte = 0; byte < 4; byte++)
+        for (int bit = 0; bit < 8; bit++) {
+            const uint32_t after = crc_by_table(1u << (8 * byte + bit), zeros, LANE);
+            for (int low = 0; low < 1 << bit; low++) after_lane[byte][1 << bit | low] = after_lane[byte][low] ^ after;
+        }
+}
+#endif
+
+static uint32_t (*crc_function)(uint32_t, const uint8_t *, size_t) = crc_by_table;
+
+static uint32_t crc32c(const uint8_t *data, size_t size) { return ~crc_function(~0u, data, size); }
+
+static uint32_t u32(const uint8_t *data) {
+    return data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+}
+
+static uint64_t u64(const uint8_t *data) { return u32(data) | (uint64_t)u32(data + 4) << 32; }
+
+/* -- decoding: each function returns True when target holds exactly the chunk ---------------------------------------- */
+
+/* The checks of hyperslab.codecs.blosc; what Python decodes by other means is left to it. */
+static int is_sound_blosc(const Job *job, const uint8_t *data, size_t size) {
+    if (size < 16 || size > INT32_MAX || job->nbytes > INT32_MAX - 16) return 0;
+    const uint8_t version = data[0], flags = data[2], typesize = data[3];
+    const uint64_t nbytes = u32(data + 4), blocksize = u32(data + 8), stored = u32(data + 12);
+    if (version != 2 || !typesize || flags & 8 || (flags & 5) == 5 || nbytes != (uint64_t)job->nbytes || !nbytes) return 0;
+    if (stored != size || !blocksize || blocksize > nbytes) return 0;
+    if (flags & 2) return stored == nbytes + 16;
+    if (!(job->readable >> (flags >> 5) & 1)) return 0;
+    const unsigned items = flags & 16 ? 0 : typesize;
+    if (items > 16 || blocksize < 128 * items) return 0;
+    const uint64_t blocks = (nbytes + blocksize - 1) / blocksize, first = 16 + 4 * blocks;
+    if (first + 4 > stored) return 0;
+    for (uint64_t block = 0; block < blocks; block++) {
+        const uint32_t offset = u32(data + 16 + 4 * block);
+        if (offset < first || offset > stored - 4) return 0;
+    }
+    return 1;
+}
+
+static int decode_blosc(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+    if (!is_sound_blosc(job, data, size)) return 0;
+    if (data[2] & 2) {
+        memcpy(target, data + 16, job->nbytes);
+        return 1;
+    }
+    return library.decode_blosc(work->blosc, data, (int32_t)size, target, (int32_t)job->nbytes) == (int)job->nbytes;
+}
+
+/* Take the checksum off a chunk; True when it fits. */
+static int check_sum(const Job *job, const uint8_t *data, size_t *size) {
+    if (!job->checksum) return 1;
+    if (*size < 4 || crc32c(data, *size - 4) != u32(data + *size - 4)) return 0;
+    *size -= 4;
+    return 1;
+}
+
+static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+    switch (job->compressor) {
+    case PLAIN:
+        if (size != (size_t)job->nbytes) return 0;
+        memcpy(target, data, size);
+        return 1;
+    case BLOSC:
+        return decode_blosc(job, work, data, size, target);
+    case ZSTD:
+        return size && library.decode_zstd(work->zstd, target, job->nbytes, data, size) == (size_t)job->nbytes;
+    case LZ4:
+        if (size < 5 || size > INT32_MAX || job->nbytes > INT32_MAX || u32(data) != job->nbytes) return 0;
+        return library.decode_lz4(data + 4, target, (int)size - 4, (int)job->nbytes) == (int)job->nbytes;
+    }
+    return 0;
+}
+
+/* -- copying cells ----------------------------------------------------------------------------------------------------- */
+
+#define COPY_CELLS(type)                                                                                               \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+        type cell;                                                                                                     \
+        memcpy(&cell, source + i * from, sizeof cell);                                                                 \
+        memcpy(target + i * to, &cell, sizeof cell);                                                                   \
+    }                                                                                                                  \
+    return
+
+static void copy_row(uint8_t *target, int64_t to, const uint8_t *source, int64_t from, int64_t count, int64_t itemsize) {
+    if (to == itemsize && from == itemsize) {
+        memcpy(target, source, count * itemsize);
+        return;
+    }
+    switch (itemsize) {
+    case 1: COPY_CELLS(uint8_t);
+    case 2: COPY_CELLS(uint16_t);
+    case 4: COPY_CELLS(uint32_t);
+    case 8: COPY_CELLS(uint64_t);
+    }
+    for (int64_t i = 0; i < count; i++) memcpy(target + i * to, source + i * from, itemsize);
+}
+
+static void copy_cells(uint8_t *target, const int64_t *to, const uint8_t *source, const int64_t *from,
+                       const int64_t *counts, int ndim, int64_t itemsize) {
+    if (!ndim) {
+        memcpy(target, source, itemsize);
+    } else if (ndim == 1) {
+        copy_row(target, *to, source, *from, *counts, itemsize);
+    } else {
+        for (int64_t i = 0; i < *counts; i++)
+            copy_cells(target + i * *to, to + 1, source + i * *from, from + 1, counts + 1, ndim - 1, itemsize);
+    }
+}
+
+/* One chunk of a box: the entry that it has along each axis. */
+typedef struct {
+    const Entry *along[MOST_AXES];
+    uint8_t *target;
+    int whole; /* all its cells are wanted */
+    int in_rows; /* and each of its rows lies in the result as in the chunk */
+    int direct; /* and so does the whole chunk */
+} Piece;
+
+static void find_piece(const Job *job, const int64_t *numbers, Piece *piece) {
+    piece->target = job->out.buf;
+    piece->whole = 1;
+    int plain = 1;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        const Entry *entry = piece->along[axis] = job->entries[axis] + numbers[axis];
+        piece->target += entry->place;
+        piece->whole &= (int)entry->whole;
+        plain &= !entry->start && entry->count == job->shape[axis] && entry->step == 1;
+    }
+    piece->in_rows = plain && job->ndim && job->out_strides[job->ndim - 1] == job->itemsize;
+    piece->direct = plain && job->contiguous;
+}
+
+/* Where row number ``row`` of a chunk in rows begins in the result. */
+static uint8_t *find_row(const Job *job, const Piece *piece, int64_t row) {
+    uint8_t *target = piece->target;
+    for (int axis = job->ndim - 2; axis >= 0; axis--) {
+        target += row % job->shape[axis] * job->out_strides[axis];
+        row /= job->shape[axis];
+    }
+    return target;
+}
+
+/* Put bytes ``start`` to ``start + size`` of a chunk in rows into the result. */
+static void put_rows(const Job *job, const Piece *piece, const uint8_t *cells, int64_t start, int64_t size) {
+    const int64_t length = job->shape[job->ndim - 1] * job->itemsize;
+    while (size) {
+        const int64_t within = start % length, part = length - within < size ? length - within : size;
+        memcpy(find_row(job, piece, start / length) + within, cells, part);
+        cells += part;
+        start += part;
+        size -= part;
+    }
+}
+
+static void put(const Job *job, const Piece *piece, const uint8_t *cells) {
+    int64_t from[MOST_AXES], counts[MOST_AXES];
+    for (int axis = 0; axis < job->ndim; axis++) {
+        const Entry *entry = piece->along[axis];
+        cells += entry->start * job->strides[axis];
+        counts[axis] = entry->count;
+        from[axis] = entry->step * job->strides[axis];
+    }
+    copy_cells(piece->target, job->out_strides, cells, from, counts, job->ndim, job->itemsize);
+}
+
+static void put_fill(const Job *job, const Piece *piece) {
+    static const int64_t still[MOST_AXES];
+    int64_t counts[MOST_AXES];
+    for (int axis = 0; axis < job->ndim; axis++) counts[axis] = piece->along[axis]->count;
+    copy_cells(piece->target, job->out_strides, job->fill, still, counts, job->ndim, job->itemsize);
+}
+
+/* Decode a chunk of Blosc in rows block by block, so that each is copied while it is in the processor's cache. */
+static int decode_blocks(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
+    if (!is_sound_blosc(job, data, size)) return 0;
+    if (data[2] & 2) {
+        put_rows(job, piece, data + 16, 0, job->nbytes);
+        return 1;
+    }
+    const int64_t typesize = data[3], blocksize = u32(data + 8);
+    for (int64_t start = 0; start < job->nbytes; start += blocksize) {
+        const int64_t part = job->nbytes - start < blocksize ? job->nbytes - start : blocksize;
+        if (library.decode_items(work->blosc, data, (int32_t)size, (int)(start / typesize), (int)(part / typesize), work->cells,
+                       (int32_t)part) != part)
+            return 0;
+        put_rows(job, piece, work->cells, start, part);
+    }
+    return 1;
+}
+
+static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
+    if (!check_sum(job, data, &size)) return 0;
+    if (piece->direct) return decode(job, work, data, size, piece->target);
+    if (piece->in_rows && job->compressor == BLOSC && size > 12 && u32(data + 8) < job->nbytes && data[3] &&
+        u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0)
+        return decode_blocks(job, work, piece, data, size);
+    if (!decode(job, work, data, size, work->cells)) return 0;
+    put(job, piece, work->cells);
+    return 1;
+}
+
+/* -- reading ----------------------------------------------------------------------------------------------------------- */
+
+/* A file below the folder, through no symbolic link; -1 with errno. */
+static int open_file(const Job *job, Work *work, const char *key) {
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK; /* a pipe is not waited for */
+    work->files++;
+    if (!job->nested) return openat(job->folder, key, flags);
+    struct open_how how = {.flags = flags, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, job->folder, key, &how, sizeof how);
+}
+
+static int make_room(Work *work, size_t size) {
+    if (size <= work->room) return 1;
+    free(work->stored);
+    work->stored = malloc(size);
+    work->room = work->stored ? size : 0;
+    return work->stored != NULL;
+}
+
+static int read_at(int file, uint8_t *target, size_t size, int64_t place) {
+    while (size) {
+        const ssize_t got = pread(file, target, size, place);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return 0; /* also a file that became shorter */
+        target += got;
+        size -= got;
+        place += got;
+    }
+    return 1;
+}
+
+/* Read a chunk in rows that is not compressed, a window at a time. */
+static int read_rows(const Job *job, Work *work, const Piece *piece, int file) {
+    uint32_t crc = ~0u;
+    for (int64_t start = 0; start < job->nbytes; start += ROWS_WINDOW) {
+        const int64_t size = job->nbytes - start < ROWS_WINDOW ? job->nbytes - start : ROWS_WINDOW;
+        if (!read_at(file, work->cells, size, start)) return 0;
+        if (job->checksum) crc = crc_function(crc, work->cells, size);
+        put_rows(job, piece, work->cells, start, size);
+    }
+    uint8_t sum[4];
+    return !job->checksum || (read_at(file, sum, 4, job->nbytes) && u32(sum) == ~crc);
+}
+
+static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) {
+    struct stat status;
+    if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > job->most) return 0;
+    const size_t size = status.st_size;
+    work->bytes += size;
+    if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
+    if (job->compressor == PLAIN && piece->direct && !job->checksum) return read_at(file, piece->target, size, 0);
+    if (job->compressor == PLAIN && piece->in_rows) return read_rows(job, work, piece, file);
+    return make_room(work, size) && read_at(file, work->stored, size, 0) && decode_piece(job, work, piece, work->stored, size);
+}
+
+static int run_chunk(const Job *job, Work *work, const Piece *piece, const char *key) {
+    const int file = open_file(job, work, key);
+    if (file < 0) {
+        if (errno == ENOENT) put_fill(job, piece);
+        return errno == ENOENT;
+    }
+    const int done = read_chunk(job, work, piece, file);
+    close(file);
+    return done;
+}
+
+/* A wanted part of a shard. */
+typedef struct {
+    uint64_t start, size;
+    int64_t number; /* of the piece in the box */
+} Part;
+
+static int by_start(const void *one, const void *other) {
+    const uint64_t a = ((const Part *)one)->start, b = ((const Part *)other)->start;
+    return a < b ? -1 : a > b;
+}
+
+static void find_numbers(const int64_t *low, const int64_t *extent, int ndim, int64_t number, int64_t *numbers) {
+    for (int axis = ndim - 1; axis >= 0; axis--) {
+        numbers[axis] = low[axis] + number % extent[axis];
+        number /= extent[axis];
+    }
+}
+
+/* Read the parts of an open shard, those that lie together at a time; done[number] is set for each that was decoded. */
+static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_t count, const int64_t *low,
+                       const int64_t *extent, uint8_t *done) {
+    qsort(parts, count, sizeof *parts, by_start);
+    for (int64_t first = 0, next; first < count; first = next) {
+        const uint64_t start = parts[first].start;
+        uint64_t stop = start + parts[first].size;
+        for (next = first + 1; next < count; next++) {
+            const uint64_t end = parts[next].start + parts[next].size;
+            if (parts[next].start > stop + GAP || (end > stop && end - start > WINDOW)) break;
+            if (end > stop) stop = end;
+        }
+        if (!make_room(work, stop - start) || !read_at(file, work->stored, stop - start, start)) continue;
+        work->bytes += stop - start;
+        for (int64_t i = first; i < next; i++) {
+            int64_t numbers[MOST_AXES];
+            Piece piece;
+            find_numbers(low, extent, job->ndim, parts[i].number, numbers);
+            find_piece(job, numbers, &piece);
+            done[parts[i].number] =
+                decode_piece(job, work, &piece, work->stored + (parts[i].start - start), parts[i].size);
+        }
+    }
+}
+
+/* The chunks of a box that lies in one shard. */
+static void run_shard(const Job *job, Work *work, const char *key, const int64_t *low, const int64_t *extent,
+                      int64_t count, uint8_t *done) {
+    const int file = open_file(job, work, key);
+    if (file < 0 && errno != ENOENT) return;
+    const int missing = file < 0;
+    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
+    Part *parts = NULL;
+    int64_t found = 0;
+    uint64_t first = 0, limit = 0;
+    if (!missing) {
+        struct stat status;
+        if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size < length ||
+            status.st_size > job->most_in_shard)
+            goto end;
+        first = job->index_first ? length : 0;
+        limit = job->index_first ? status.st_size : status.st_size - length;
+        parts = malloc(count * sizeof *parts);
+        if (!work->index) work->index = malloc(length);
+        if (!parts || !work->index || !read_at(file, work->index, length, job->index_first ? 0 : limit)) goto end;
+        work->bytes += length;
+        if (job->index_checksum && crc32c(work->index, plain) != u32(work->index + plain)) goto end;
+    }
+    for (int64_t number = 0; number < count; number++) {
+        int64_t numbers[MOST_AXES], inner = 0;
+        Piece piece;
+        find_numbers(low, extent, job->ndim, number, numbers);
+        find_piece(job, numbers, &piece);
+        if (job->whole_only && !piece.whole) continue;
+        for (int axis = 0; axis < job->ndim; axis++)
+            inner = inner * job->members[axis] + piece.along[axis]->chunk % job->members[axis];
+        const uint64_t start = missing ? UINT64_MAX : u64(work->index + 16 * inner);
+        const uint64_t size = missing ? UINT64_MAX : u64(work->index + 16 * inner + 8);
+        if (start == UINT64_MAX && size == UINT64_MAX) {
+            put_fill(job, &piece);
+            done[number] = 1;
+        } else if (start >= first && start <= limit && size && size <= limit - start && size <= (uint64_t)job->most) {
+            parts[found++] = (Part){start, size, number};
+        }
+    }
+    if (found) read_parts(job, work, file, parts, found, low, extent, done);
+end:
+    free(parts);
+    if (!missing) close(file);
+}
+
+static void run_box(const Job *job, Work *work, const char **keys, const int64_t *low, const int64_t *extent,
+                    int64_t count, uint8_t *done) {
+    if (job->all_members) {
+        run_shard(job, work, keys[0], low, extent, count, done);
+        return;
+    }
+    for (int64_t number = 0; number < count; number++) {
+        int64_t numbers[MOST_AXES];
+        Piece piece;
+        find_numbers(low, extent, job->ndim, number, numbers);
+        find_piece(job, numbers, &piece);
+        done[number] = !(job->whole_only && !piece.whole) && run_chunk(job, work, &piece, keys[number]);
+    }
+}
+
+/* -- writing: the chunks of a box of values, encoded one behind another ------------------------------------------------ */
+
+static void put_u32(uint8_t *target, uint32_t value) {
+    for (int i = 0; i < 4; i++) target[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* One stream of a block of Blosc; 0 where it does not fit into ``room``. */
+static int64_t encode_stream(const Job *job, Work *work, const uint8_t *source, int64_t size, uint8_t *target, int64_t room) {
+    int64_t found = 0;
+    switch (job->header[2] >> 5) {
+    case 1:
+        found = job->level < 0 ? library.encode_lz4hc(source, target, (int)size, (int)room, -job->level)
+                               : library.encode_lz4(source, target, (int)size, (int)room, job->level);
+        break;
+    case 4:
+        found = (int64_t)library.encode_zstd(work->zstd_encoder, target, room, source, size, job->level);
+    }
+    return found > 0 && found <= room ? found : 0;
+}
+
+/* A container of Blosc 1, as C-Blosc writes it: a header, where each block begins, and the streams of each block, which
+   has one for each byte of an item where it is split. What would not become smaller is stored as it is. */
+static int64_t encode_blosc(const Job *job, Work *work, const uint8_t *cells, uint8_t *target) {
+    const uint8_t flags = job->header[2], typesize = job->header[3];
+    const int64_t blocksize = u32(job->header + 8), blocks = (job->nbytes + blocksize - 1) / blocksize;
+    const int64_t most = job->nbytes + 16;
+    int64_t size = 16 + 4 * blocks;
+    memcpy(target, job->header, 16);
+    if (flags & 2) goto store;
+    for (int64_t block = 0; block < blocks; block++) {
+        const uint8_t *source = cells + block * blocksize;
+        const int64_t rest = job->nbytes - block * blocksize, length = rest < blocksize ? rest : blocksize;
+        const int streams = flags & 16 || length < blocksize ? 1 : typesize;
+        if (flags & 1 && typesize > 1) {
+            if (library.shuffle(typesize, (int32_t)length, source, work->shuffled) < 0) return 0;
+            source = work->shuffled;
+        } else if (flags & 4 && blocksize >= typesize && length / typesize % 8 == 0) { /* else C-Blosc 1 leaves them */
+            if (library.bitshuffle(typesize, (int32_t)length, source, work->shuffled) < 0) return 0;
+            source = work->shuffled;
+        }
+        put_u32(target + 16 + 4 * block, (uint32_t)size);
+        for (int stream = 0; stream < streams; stream++) {
+            const int64_t part = length / streams;
+            size += 4;
+            const int64_t room = most - size < part ? most - size : part;
+            if (room <= 0) goto store;
+            int64_t stored = encode_stream(job, work, source + stream * part, part, target + size, room);
+            if (!stored || stored == part) {
+                if (size + part > most) goto store;
+                memcpy(target + size, source + stream * part, part);
+                stored = part;
+            }
+            put_u32(target + size - 4, (uint32_t)stored);
+            size += stored;
+        }
+    }
+    put_u32(target + 12, (uint32_t)size);
+    return size;
+store:
+    target[2] |= 2;
+    put_u32(target + 12, (uint32_t)most);
+    memcpy(target + 16, cells, job->nbytes);
+    return most;
+}
+
+/* Encode a chunk into ``room`` bytes; 0 where Python has to. */
+static int64_t encode(const Job *job, Work *work, const uint8_t *cells, uint8_t *target, int64_t room) {
+    int64_t size = 0;
+    switch (job->compressor) {
+    case PLAIN:
+        size = job->nbytes;
+        memcpy(target, cells, size);
+        break;
+    case BLOSC:
+        size = encode_blosc(job, work, cells, target);
+        break;
+    case ZSTD:
+        size = (int64_t)library.encode_zstd(work->zstd_encoder, target, room - 4, cells, job->nbytes, job->level);
+        break;
+    case LZ4:
+        put_u32(target, (uint32_t)job->nbytes);
+        size = library.encode_lz4(cells, target + 4, (int)job->nbytes, (int)room - 8, job->level);
+        size += size > 0 ? 4 : 0;
+    }
+    if (size <= 0 || size > room - 4) return 0;
+    if (job->checksum) {
+        put_u32(target + size, crc32c(target, size));
+        size += 4;
+    }
+    return size;
+}
+
+/* Gather the cells of a chunk from the values; cells that lie behind the array's end are fill values. */
+static const uint8_t *gather(const Job *job, Work *work, const Piece *piece) {
+    int64_t from[MOST_AXES], counts[MOST_AXES];
+    int full = 1;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        counts[axis] = piece->along[axis]->count;
+        full &= counts[axis] == job->shape[axis];
+    }
+    if (piece->direct) return piece->target;
+    if (!full) {
+        memset(from, 0, sizeof from);
+        copy_cells(work->cells, job->strides, job->fill, from, job->shape, job->ndim, job->itemsize);
+    }
+    copy_cells(work->cells, job->strides, piece->target, job->out_strides, counts, job->ndim, job->itemsize);
+    return work->cells;
+}
+
+static int is_filled(const Job *job, const uint8_t *cells) {
+    const int64_t item = job->itemsize, last = job->nbytes - item;
+    return !memcmp(cells, job->fill, item) && !memcmp(cells + last, job->fill, item) && !memcmp(cells, cells + item, last);
+}
+
+/* Encode the chunks of a box one behind another into ``target``, which has ``room`` bytes for each. stops[number]: where
+   a chunk ends there; -1: it holds nothing but fill values; -2: it is left. */
+static void encode_box(const Job *job, Work *work, const int64_t *low, const int64_t *extent, int64_t count,
+                       uint8_t *target, int64_t room, int64_t *stops) {
+    int64_t stop = 0;
+    for (int64_t number = 0; number < count; number++) {
+        int64_t numbers[MOST_AXES];
+        Piece piece;
+        find_numbers(low, extent, job->ndim, number, numbers);
+        find_piece(job, numbers, &piece);
+        const uint8_t *cells = gather(job, work, &piece);
+        stops[number] = -1;
+        if (is_filled(job, cells)) continue;
+        const int64_t size = encode(job, work, cells, target + stop, room);
+        stop += size;
+        stops[number] = size ? stop : -2;
+    }
+}
+
+static void put_u64(uint8_t *target, uint64_t value) {
+    put_u32(target, (uint32_t)value);
+    put_u32(target + 4, (uint32_t)(value >> 32));
+}
+
+/* Build a shard of the chunks of a box, which are all that it has, in ``target``, which has ``room`` bytes for each beside
+   the index. Return its size; 0 where all chunks hold nothing but fill values; -1 where it is left. */
+static int64_t encode_shard(const Job *job, Work *work, const int64_t *low, const int64_t *extent, int64_t count,
+                            uint8_t *target, int64_t room) {
+    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
+    const int64_t first = job->index_first ? length : 0;
+    int64_t stop = first;
+    memset(work->index, 0xFF, plain); /* missing, all of them */
+    for (int64_t number = 0; number < count; number++) {
+        int64_t numbers[MOST_AXES], inner = 0;
+        Piece piece;
+        find_numbers(low, extent, job->ndim, number, numbers);
+        find_piece(job, numbers, &piece);
+        const uint8_t *cells = gather(job, work, &piece);
+        if (is_filled(job, cells)) continue;
+        const int64_t size = encode(job, work, cells, target + stop, room);
+        if (!size) return -1;
+        for (int axis = 0; axis < job->ndim; axis++)
+            inner = inner * job->members[axis] + piece.along[axis]->chunk % job->members[axis];
+        put_u64(work->index + 16 * inner, stop);
+        put_u64(work->index + 16 * inner + 8, size);
+        stop += size;
+    }
+    if (stop == first) return 0;
+    if (job->index_checksum) put_u32(work->index + plain, crc32c(work->index, plain));
+    memcpy(target + (job->index_first ? 0 : stop), work->index, length);
+    return job->index_first ? stop : stop + length;
+}
+
+/* -- Python ------------------------------------------------------------------------------------------------------------ */
+
+static int parse_numbers(PyObject *tuple, int64_t *numbers, int ndim, const char *what) {
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != ndim) {
+        PyErr_Format(PyExc_ValueError, "%s: a tuple of %d numbers is needed", what, ndim);
+        return 0;
+    }
+    for (int axis = 0; axis < ndim; axis++) {
+        numbers[axis] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, axis));
+        if (numbers[axis] == -1 && PyErr_Occurred()) return 0;
+    }
+    return 1;
+}
+
+static int parse_entries(Job *job, PyObject *groups) {
+    if (!PyTuple_Check(groups) || PyTuple_GET_SIZE(groups) != job->ndim) {
+        PyErr_SetString(PyExc_ValueError, "groups: one list for each axis is needed");
+        return 0;
+    }
+    for (int axis = 0; axis < job->ndim; axis++) {
+        PyObject *group = PyTuple_GET_ITEM(groups, axis);
+        if (!PyList_Check(group)) {
+            PyErr_SetString(PyExc_ValueError, "groups: lists are needed");
+            return 0;
+        }
+        const Py_ssize_t count = PyList_GET_SIZE(group);
+        job->counts[axis] = count;
+        job->entries[axis] = calloc(count ? count : 1, sizeof(Entry));
+        if (!job->entries[axis]) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        for (Py_ssize_t i = 0; i < count; i++) {
+            int64_t numbers[6];
+            if (!parse_numbers(PyList_GET_ITEM(group, i), numbers, 6, "groups")) return 0;
+            const Entry entry = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
+            /* Every address is derived from these: none of them may lead out of the chunk or of the result. */
+            const int64_t last = entry.start + (entry.count - 1) * entry.step;
+            if (entry.chunk < 0 || entry.start < 0 || entry.count < 1 || entry.step < 1 || last >= job->shape[axis]) {
+                PyErr_SetString(PyExc_ValueError, "groups: cells outside the chunk");
+                return 0;
+            }
+            job->entries[axis][i] = entry;
+        }
+    }
+    return 1;
+}
+
+/* Refuse entries that lead out of the result. */
+static int check_places(const Job *job) {
+    int64_t low = 0, high = job->itemsize;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        int64_t least = INT64_MAX, most = INT64_MIN;
+        for (int64_t i = 0; i < job->counts[axis]; i++) {
+            const Entry *entry = job->entries[axis] + i;
+            const int64_t one = entry->place, other = one + (entry->count - 1) * job->out_strides[axis];
+            least = one < least ? one : least;
+            least = other < least ? other : least;
+            most = one > most ? one : most;
+            most = other > most ? other : most;
+        }
+        if (!job->counts[axis]) return 1;
+        low += least;
+        high += most;
+    }
+    if (low >= 0 && high <= job->out.len) return 1;
+    PyErr_SetString(PyExc_ValueError, "groups: cells outside the result");
+    return 0;
+}
+
+static Work *take_work(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Work *work = job->unused;
+    if (work) job->unused = work->next;
+    pthread_mutex_unlock(&job->mutex);
+    if (work) return work;
+    work = calloc(1, sizeof *work);
+    if (work) work->cells = malloc(job->nbytes);
+    if (work && work->cells) return work;
+    free(work);
+    return NULL;
+}
+
+static void give_back(Job *job, Work *work) {
+    pthread_mutex_lock(&job->mutex);
+    work->next = job->unused;
+    job->unused = work;
+    pthread_mutex_unlock(&job->mutex);
+}
+
+static void job_dealloc(Job *job) {
+    for (Work *work = job->unused, *next; work; work = next) {
+        next = work->next;
+        free(work->cells);
+        free(work->stored);
+        free(work->shuffled);
+        free(work->index);
+        if (work->zstd_encoder) library.free_zstd(work->zstd_encoder);
+        free(work);
+    }
+    pthread_mutex_destroy(&job->mutex);
+    for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
+    free(job->fill);
+    if (job->has_out) PyBuffer_Release(&job->out);
+    Py_TYPE(job)->tp_free((PyObject *)job);
+}
+
+static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
+    static char *names[] = {"groups", "shape", "out", "out_strides", "fill", "whole_only", "folder", "nested",
+                            "compressor", "checksum", "most", "members", "most_in_shard", "index_first", "index_checksum",
+                            "readable", "level", "header", NULL};
+    PyObject *groups, *shape, *out, *out_strides, *members;
+    Py_buffer fill;
+    const char *header = NULL;
+    Py_ssize_t header_size = 0;
+    long long most, most_in_shard;
+    int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, level = 0;
+    unsigned readable;
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppI|iy#", names, &groups, &shape, &out,
+                                     &out_strides, &fill, &whole_only, &folder, &nested, &compressor, &checksum, &most,
+                                     &members, &most_in_shard, &index_first, &index_checksum, &readable, &level, &header,
+                                     &header_size))
+        return NULL;
+    Job *job = (Job *)type->tp_alloc(type, 0);
+    if (!job) goto failed;
+    pthread_mutex_init(&job->mutex, NULL);
+    const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : -1;
+    if (ndim < 0 || ndim > MOST_AXES || fill.len < 1) {
+        PyErr_SetString(PyExc_ValueError, "a shape of at most 32 axes and a fill cell are needed");
+        goto failed;
+    }
+    job->ndim = (int)ndim;
+    job->itemsize = fill.len;
+    job->fill = malloc(fill.len);
+    if (!job->fill) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    memcpy(job->fill, fill.buf, fill.len);
+    if (!parse_numbers(shape, job->shape, job->ndim, "shape")) goto failed;
+    if (!parse_numbers(out_strides, job->out_strides, job->ndim, "out_strides")) goto failed;
+    if (members != Py_None && !parse_numbers(members, job->members, job->ndim, "members")) goto failed;
+    /* folder -1: the memory is that of values, which are written */
+    if (PyObject_GetBuffer(out, &job->out, folder < 0 ? PyBUF_SIMPLE : PyBUF_WRITABLE)) goto failed;
+    job->has_out = 1;
+    job->contiguous = 1;
+    job->nbytes = job->itemsize;
+    job->all_members = members == Py_None ? 0 : 1;
+    for (int axis = job->ndim - 1; axis >= 0; axis--) {
+        job->strides[axis] = job->nbytes;
+        if (job->shape[axis] > 1) job->contiguous &= job->out_strides[axis] == job->nbytes;
+        if (job->shape[axis] < 1 || __builtin_mul_overflow(job->nbytes, job->shape[axis], &job->nbytes) ||
+            (job->all_members && (job->members[axis] < 1 ||
+                                  __builtin_mul_overflow(job->all_members, job->members[axis], &job->all_members)))) {
+            PyErr_SetString(PyExc_ValueError, "a chunk, or a shard, of no size");
+            goto failed;
+        }
+    }
+    if (job->all_members > INT32_MAX || most < 0 || job->nbytes > INT64_MAX / 2) {
+        PyErr_SetString(PyExc_ValueError, "sizes beyond all bounds");
+        goto failed;
+    }
+    if (!parse_entries(job, groups) || !check_places(job)) goto failed;
+    job->whole_only = whole_only;
+    job->folder = folder;
+    job->nested = nested;
+    job->compressor = compressor;
+    job->checksum = checksum;
+    job->most = most;
+    job->most_in_shard = most_in_shard;
+    job->index_first = index_first;
+    job->index_checksum = index_checksum;
+    job->readable = readable;
+    job->level = level;
+    if (header_size == 16) memcpy(job->header, header, 16);
+    const int64_t blocksize = u32(job->header + 8);
+    if (header_size && (header_size != 16 || !job->header[3] || blocksize < 1 || blocksize > job->nbytes ||
+                        u32(job->header + 4) != job->nbytes)) {
+        PyErr_SetString(PyExc_ValueError, "a header of Blosc is needed");
+        goto failed;
+    }
+    PyBuffer_Release(&fill);
+    return (PyObject *)job;
+failed:
+    PyBuffer_Release(&fill);
+    Py_XDECREF(job);
+    return NULL;
+}
+
+/* The entries of the chunks that were left, one tuple for each. */
+static PyObject *list_left(const Job *job, const int64_t *low, const int64_t *extent, int64_t count, const uint8_t *done) {
+    PyObject *left = PyList_New(0);
+    for (int64_t number = 0; left && number < count; number++) {
+        if (done[number]) continue;
+        int64_t numbers[MOST_AXES];
+        find_numbers(low, extent, job->ndim, number, numbers);
+        PyObject *tuple = PyTuple_New(job->ndim);
+        for (int axis = 0; tuple && axis < job->ndim; axis++) {
+            PyObject *value = PyLong_FromLongLong(numbers[axis]);
+            if (!value) Py_CLEAR(tuple);
+            else PyTuple_SET_ITEM(tuple, axis, value);
+        }
+        if (!tuple || PyList_Append(left, tuple)) Py_CLEAR(left);
+        Py_XDECREF(tuple);
+    }
+    return left;
+}
+
+static int parse_box(const Job *job, PyObject *low_tuple, PyObject *high_tuple, int64_t *low, int64_t *extent,
+                     int64_t *count) {
+    *count = 1;
+    if (!parse_numbers(low_tuple, low, job->ndim, "low") || !parse_numbers(high_tuple, extent, job->ndim, "high")) return 0;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        if (low[axis] < 0 || extent[axis] <= low[axis] || extent[axis] > job->counts[axis]) {
+            PyErr_SetString(PyExc_ValueError, "a box outside the read");
+            return 0;
+        }
+        extent[axis] -= low[axis];
+        if (__builtin_mul_overflow(*count, extent[axis], count) || *count > INT32_MAX) {
+            PyErr_SetString(PyExc_ValueError, "a box of too many chunks");
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *job_run(Job *job, PyObject *arguments) {
+    PyObject *low_tuple, *high_tuple, *key_list, *result = NULL, *left = NULL;
+    unsigned long long blosc, zstd;
+    if (!PyArg_ParseTuple(arguments, "OOO!KK", &low_tuple, &high_tuple, &PyList_Type, &key_list, &blosc, &zstd)) return NULL;
+    int64_t low[MOST_AXES], extent[MOST_AXES], count;
+    if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) return NULL;
+    const Py_ssize_t needed = job->all_members ? 1 : count;
+    if (PyList_GET_SIZE(key_list) != needed) {
+        PyErr_SetString(PyExc_ValueError, "a key for each file is needed");
+        return NULL;
+    }
+    const char **keys = malloc(needed * sizeof *keys);
+    uint8_t *done = calloc(count, 1);
+    PyObject *texts = PyList_GetSlice(key_list, 0, needed); /* they live as long as they are read */
+    Work *work = take_work(job);
+    if (!keys || !done || !work || !texts) {
+        if (!PyErr_Occurred()) PyErr_NoMemory();
+        goto end;
+    }
+    for (Py_ssize_t i = 0; i < needed; i++) {
+        keys[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(texts, i));
+        if (!keys[i]) goto end;
+    }
+    work->blosc = (void *)(uintptr_t)blosc;
+    work->zstd = (void *)(uintptr_t)zstd;
+    work->files = work->bytes = 0;
+    Py_BEGIN_ALLOW_THREADS
+    run_box(job, work, keys, low, extent, count, done);
+    Py_END_ALLOW_THREADS
+    left = list_left(job, low, extent, count, done);
+    if (left) result = Py_BuildValue("LLN", (long long)work->files, (long long)work->bytes, left);
+end:
+    Py_XDECREF(texts);
+    free(keys);
+    free(done);
+    if (work) give_back(job, work);
+    return result;
+}
+
+/* Encode the chunks of a box: one by one, with where each ends as a list, or as a whole shard, with its size. */
+static PyObject *encode_into(Job *job, PyObject *arguments, int as_shard) {
+    PyObject *low_tuple, *high_tuple, *result = NULL;
+    Py_buffer target;
+    int64_t low[MOST_AXES], extent[MOST_AXES], count, size = 0;
+    if (!PyArg_ParseTuple(arguments, "OOw*", &low_tuple, &high_tuple, &target)) return NULL;
+    int64_t *stops = NULL;
+    Work *work = NULL;
+    if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) goto end;
+    const int64_t length = as_shard ? job->all_members * 16 + 4 * job->index_checksum : 0;
+    const int64_t room = (target.len - length) / count;
+    if (room < job->nbytes + 20 || (as_shard && count != job->all_members)) {
+        PyErr_SetString(PyExc_ValueError, "more room, or a whole shard, is needed");
+        goto end;
+    }
+    stops = calloc(count, sizeof *stops);
+    work = take_work(job);
+    if (work && !work->shuffled) work->shuffled = malloc(job->nbytes);
+    if (work && !work->index && as_shard) work->index = malloc(length);
+    if (work && !work->zstd_encoder && library.make_zstd) work->zstd_encoder = library.make_zstd();
+    if (!stops || !work || !work->shuffled || (as_shard && !work->index) || (library.make_zstd && !work->zstd_encoder)) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    if (as_shard) size = encode_shard(job, work, low, extent, count, target.buf, room);
+    else encode_box(job, work, low, extent, count, target.buf, room, stops);
+    Py_END_ALLOW_THREADS
+    result = as_shard ? PyLong_FromLongLong(size) : PyList_New(count);
+    for (int64_t i = 0; result && !as_shard && i < count; i++) {
+        PyObject *stop = PyLong_FromLongLong(stops[i]);
+        if (stop) PyList_SET_ITEM(result, i, stop);
+        else Py_CLEAR(result);
+    }
+end:
+    PyBuffer_Release(&target);
+    free(stops);
+    if (work) give_back(job, work);
+    return result;
+}
+
+static PyObject *job_encode(Job *job, PyObject *arguments) { return encode_into(job, arguments, 0); }
+
+static PyObject *job_encode_shard(Job *job, PyObject *arguments) { return encode_into(job, arguments, 1); }
+
+static PyMethodDef job_methods[] = {
+    {"encode_shard", (PyCFunction)job_encode_shard, METH_VARARGS,
+     "Build a whole shard in a buffer; its size, 0 where it holds fill values alone, -1 where it is left."},
+    {"encode", (PyCFunction)job_encode, METH_VARARGS,
+     "Encode the chunks of a box into a buffer; where each ends, -1 for one of fill values alone, -2 for one left."},
+    {"run", (PyCFunction)job_run, METH_VARARGS, "Read the chunks of a box of entries; (files, bytes, entries left)."},
+    {NULL},
+};
+
+static PyTypeObject job_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hyperslab.chunks._engine.Job",
+    .tp_basicsize = sizeof(Job),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_doc = "One read of chunks.",
+    .tp_new = job_new,
+    .tp_dealloc = (destructor)job_dealloc,
+    .tp_methods = job_methods,
+};
+
+static PyObject *use_library(PyObject *self, PyObject *addresses) {
+    uint64_t found[FUNCTIONS];
+    if (!PyTuple_Check(addresses) || PyTuple_GET_SIZE(addresses) != FUNCTIONS) {
+        PyErr_Format(PyExc_ValueError, "a tuple of %d addresses is needed", FUNCTIONS);
+        return NULL;
+    }
+    for (int i = 0; i < FUNCTIONS; i++) {
+        found[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(addresses, i));
+        if (PyErr_Occurred()) return NULL;
+    }
+    memcpy(&library, found, sizeof library);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"use_library", use_library, METH_O, "Take the addresses of the functions of libblosc2; once, before any job."},
+    {NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, .m_name = "_engine", .m_doc = "Chunks read without Python's lock.", .m_size = -1, .m_methods = functions};
+
+PyMODINIT_FUNC PyInit__engine(void) {
+    make_table();
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("sse4.2")) {
+        make_lane_table();
+        crc_function = crc_by_processor;
+    }
+#endif
+    if (PyType_Ready(&job_type)) return NULL;
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddObjectRef(made, "Job", (PyObject *)&job_type)) Py_CLEAR(made);
+    return made;
+}

@@ -1,0 +1,33 @@
+from collections.abc import Sequence
+
+import numpy as np
+
+def use_library(addresses: tuple[int, ...]) -> None: ...
+
+class Job:
+    def __new__(
+        cls,
+        groups: tuple[list[tuple[int, ...]], ...],
+        shape: tuple[int, ...],
+        out: np.ndarray,
+        out_strides: tuple[int, ...],
+        fill: bytes,
+        whole_only: bool,
+        folder: int,
+        nested: bool,
+        compressor: int,
+        checksum: bool,
+        most: int,
+        members: tuple[int, ...] | None,
+        most_in_shard: int,
+        index_first: bool,
+        index_checksum: bool,
+        readable: int,
+        level: int = ...,
+        header: bytes = ...,
+    ) -> Job: ...
+    def run(
+        self, low: tuple[int, ...], high: tuple[int, ...], keys: list[str], blosc: int, zstd: int
+    ) -> tuple[int, int, list[tuple[int, ...]]]: ...
+    def encode(self, low: tuple[int, ...], high: tuple[int, ...], target: memoryview) -> Sequence[int]: ...
+    def encode_shard(self, low: tuple[int, ...], high: tuple[int, ...], target: memoryview) -> int: ...

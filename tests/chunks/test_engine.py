@@ -1,0 +1,370 @@
+"""The engine in C does what Python does: the same cells, the same stored bytes, the same errors; nothing leaks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hyperslab as hs
+from hyperslab.chunks import engine
+from hyperslab.testing.selections import random_key
+
+pytestmark = pytest.mark.skipif(engine.load_engine() is None, reason="the engine in C is not built here, or turned off")
+
+CODECS = [
+    "none",
+    "lz4",
+    "zstd:5",
+    "blosc:lz4:5",
+    "blosc:lz4:9",
+    "blosc:lz4:0",
+    "blosc:lz4hc:5",
+    "blosc:zstd:3",
+    "blosc:zlib:4",
+]
+TYPES = ["?", "i1", "u1", "<i2", "<f4", "<f8", "<c16", "S5", "<U3", "<M8[s]", [("a", "<i4"), ("b", "<f8")]]
+
+
+@contextmanager
+def python_alone() -> Iterator[None]:
+    """Read and write as where the engine was not built."""
+    load = engine.load_engine
+    engine.load_engine = lambda: None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        engine.load_engine = load
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+    """Count the boxes that the engine reads and encodes, and the chunks that it leaves."""
+    counts = {"read": 0, "encode": 0, "left": 0}
+    read, encode = engine.EngineJob.read, engine.EngineJob.encode
+
+    def reading(self: Any, box: Any) -> Any:
+        left = read(self, box)
+        counts["read"] += 1
+        counts["left"] += len(left)
+        return left
+
+    def encoding(self: Any, box: Any) -> Any:
+        found = encode(self, box)
+        counts["encode"] += 1
+        counts["left"] += len(found[1])
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.EngineJob, "read", reading)
+        patch.setattr(engine.EngineJob, "encode", encoding)
+        yield counts
+
+
+def make_cells(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Cells of which some are alike, some are noise and some are zeros."""
+    size = int(np.prod(shape))
+    numbers = np.where(rng.random(size) < 0.5, np.arange(size) // 7, rng.integers(0, 1 << 31, size))
+    numbers[: size // 3] = 0
+    if isinstance(dtype, list):
+        cells = np.zeros(size, dtype)
+        cells["a"], cells["b"] = numbers & 0xFFFF, numbers
+        return cells.reshape(shape)
+    return (numbers.view("M8[s]") if "M8" in dtype else numbers.astype(dtype)).reshape(shape)
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> dict[str, Any]:
+    """A shape with chunks, perhaps in shards, a type, a codec and a seed."""
+    ndim = draw(st.integers(1, 3))
+    chunks = tuple(draw(st.integers(1, (400, 40, 9)[ndim - 1])) for _ in range(ndim))
+    members = tuple(draw(st.integers(1, 3)) for _ in range(ndim))
+    sharded = draw(st.booleans())
+    return {
+        "shape": tuple(draw(st.integers(1, (900, 90, 30)[ndim - 1])) for _ in range(ndim)),
+        "chunks": chunks,
+        "shards": tuple(a * b for a, b in zip(chunks, members, strict=True)) if sharded else None,
+        "dtype": draw(st.sampled_from(TYPES)),
+        "codec": draw(st.sampled_from(CODECS)),
+        "checksum": draw(st.booleans()),
+        "seed": draw(st.integers(0, 2**32 - 1)),
+    }
+
+
+@given(layouts())
+def test_it_reads_and_writes_as_python_does(layout: dict[str, Any]) -> None:
+    seed, dtype = layout.pop("seed"), layout.pop("dtype")
+    rng = np.random.default_rng(seed)
+    cells = make_cells(rng, layout["shape"], dtype)
+    with TemporaryDirectory() as folder:
+        for place, path in (("engine", Path(folder, "e.zarr")), ("python", Path(folder, "p.zarr"))):
+            options = {**layout, "dtype": cells.dtype}
+            with hs.create(path, "zarr3", durable=False) as root:
+                if place == "engine":
+                    root.create_array("a", **options)[...] = cells
+                else:
+                    with python_alone():
+                        root.create_array("a", **options)[...] = cells
+        by_engine, by_python = stored(Path(folder, "e.zarr")), stored(Path(folder, "p.zarr"))
+        assert by_engine.keys() == by_python.keys()
+        # Zstandard of another version, in numcodecs, makes other frames of the same cells.
+        if "zstd" not in layout["codec"]:
+            assert by_engine == by_python
+        for path in (Path(folder, "e.zarr"), Path(folder, "p.zarr")):
+            array = hs.open_array(path, path="a", cache_bytes=0)
+            for key in (..., *(random_key(rng, layout["shape"]) for _ in range(5))):
+                with python_alone():
+                    expected = outcome(array.__getitem__, key)
+                got = outcome(array.__getitem__, key)
+                if isinstance(expected, Exception):
+                    assert type(got) is type(expected), key
+                else:
+                    np.testing.assert_array_equal(got, expected, str(key))
+                    np.testing.assert_array_equal(got, cells[key], str(key)) if key is ... else None
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What it returns, or the error that it raises."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("shards", [None, (32, 64)])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "blosc:zstd", "blosc:lz4hc"])
+def test_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, shards: tuple[int, int] | None
+) -> None:
+    cells = np.arange(100 * 90, dtype="f4").reshape(100, 90)
+    with counted(monkeypatch) as counts, hs.create(tmp_path / "a.zarr", "zarr3") as root:
+        array = root.create_array("a", cells.shape, "f4", chunks=(16, 32), shards=shards, codec=codec)
+        array[...] = cells
+        assert np.array_equal(array[...], cells)
+    assert (counts["read"] > 0, counts["left"]) == (True, 0)
+    assert counts["encode"] > 0 or (codec == "none" and shards is None)
+
+
+def damage(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    match how:
+        case "truncated":
+            path.write_bytes(data[: len(data) // 2])
+        case "empty":
+            path.write_bytes(b"")
+        case "longer":
+            path.write_bytes(data + bytes(1 << 20))
+        case "flipped":
+            data[len(data) // 2] ^= 0xFF
+            path.write_bytes(data)
+        case "first byte":
+            data[0] ^= 0xFF
+            path.write_bytes(data)
+        case "last byte":
+            data[-1] ^= 0xFF
+            path.write_bytes(data)
+        case "folder":
+            path.unlink()
+            path.mkdir()
+        case "link":
+            path.rename(path.with_suffix(".moved"))
+            path.symlink_to(path.with_suffix(".moved"))
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "unreadable":
+            path.chmod(0)
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["truncated", "empty", "longer", "flipped", "first byte", "last byte", "folder", "link", "pipe", "unreadable"],
+)
+@pytest.mark.parametrize("shards", [None, (32, 64)])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4"])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_damage_is_the_same_error(
+    tmp_path: Path, codec: str, shards: tuple[int, int] | None, checksum: bool, how: str
+) -> None:
+    cells = np.random.default_rng(0).integers(0, 50, (100, 90)).astype("f4")
+    options = {"chunks": (16, 32), "shards": shards, "codec": codec, "checksum": checksum}
+    with hs.create(tmp_path / "a.zarr", "zarr3") as root:
+        root.create_array("a", data=cells, **options)
+    damage(tmp_path / "a.zarr/a/c/1/1", how)
+    array = hs.open_array(tmp_path / "a.zarr", path="a", cache_bytes=0)
+    before = len(os.listdir("/proc/self/fd"))
+    for key in (..., np.s_[20:90, 33:]):
+        with python_alone():
+            expected = outcome(array.__getitem__, key)
+        got = outcome(array.__getitem__, key)
+        if isinstance(expected, Exception):
+            assert (type(got), str(got)) == (type(expected), str(expected))
+        else:  # without a checksum a flipped byte is another cell, to both
+            assert np.array_equal(got, expected)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "blosc:zstd", "blosc:blosclz"])
+def test_mutants_are_the_same_errors(tmp_path: Path, codec: str, count: int) -> None:
+    """Bytes are changed, cut out and doubled anywhere in a chunk or a shard. The soak's: 4,800 mutants."""
+    rng = np.random.default_rng(count)
+    cells = (rng.integers(0, 1 << 20, (60, 90)) // 4096).astype("i4")
+    for number in range(2 * count):
+        sharded, summed = number % 2, number % 4 > 1
+        path = tmp_path / f"{sharded}{summed}.zarr"
+        chunk = path / "a/c/1/1"
+        if number < 4:
+            with hs.create(path, "zarr3", durable=False) as root:
+                shards = (20, 60) if sharded else None
+                root.create_array("a", data=cells, chunks=(10, 30), shards=shards, codec=codec, checksum=summed)
+            (tmp_path / f"{sharded}{summed}").write_bytes(chunk.read_bytes())
+        data = bytearray((tmp_path / f"{sharded}{summed}").read_bytes())
+        for _ in range(int(rng.integers(1, 4))):
+            # headers and indexes, which tell sizes and places, as often as all the rest
+            place = int(rng.integers(len(data)) if rng.random() < 0.5 else rng.choice([*range(24), *range(-70, 0)]))
+            place %= max(1, len(data))
+            match int(rng.integers(5)):
+                case 0:
+                    data[place] ^= 1 << int(rng.integers(8))
+                case 1:
+                    data[place] = int(rng.choice([0, 1, 127, 128, 255]))
+                case 2:
+                    data[place : place + 4] = int(rng.integers(1 << 32)).to_bytes(4, "little")
+                case 3:
+                    del data[place : place + int(rng.integers(1, 9))]
+                case 4:
+                    data[place:place] = data[place : place + int(rng.integers(1, 9))]
+        chunk.write_bytes(data)
+        array = hs.open_array(path, path="a", cache_bytes=0)
+        with python_alone():
+            expected = outcome(array.__getitem__, ...)
+        got = outcome(array.__getitem__, ...)
+        if isinstance(expected, Exception):
+            assert (type(got), str(got)) == (type(expected), str(expected)), number
+        else:
+            assert np.array_equal(got, expected), number
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    cells = np.random.default_rng(0).normal(size=(64, 1 << 14))
+    with hs.create(tmp_path / "a.zarr", "zarr3") as root:
+        root.create_array("a", data=cells, chunks=(8, 1 << 14), codec="none", checksum=True)
+    array = hs.open_array(tmp_path / "a.zarr", path="a", cache_bytes=0)
+    path = tmp_path / "a.zarr/a/c/3/0"
+    whole, stop = path.read_bytes(), threading.Event()
+
+    def shrink() -> None:
+        while not stop.is_set():
+            path.write_bytes(whole)
+            os.truncate(path, 1000)
+
+    thread = threading.Thread(target=shrink)
+    thread.start()
+    try:
+        for _ in range(200):
+            got = outcome(array.__getitem__, ...)
+            assert isinstance(got, hs.errors.CorruptChunk) or np.array_equal(got, cells)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_missing_chunks_and_inner_chunks_are_fill_values(tmp_path: Path) -> None:
+    for shards in (None, (32, 64)):
+        with hs.create(tmp_path / f"{shards}.zarr", "zarr3") as root:
+            array = root.create_array("a", (100, 90), "i4", chunks=(16, 32), shards=shards, fill_value=7)
+            array[40:50, :10] = 1
+            expected = np.full((100, 90), 7)
+            expected[40:50, :10] = 1
+            assert np.array_equal(array[...], expected)
+            assert np.array_equal(array[::-2, ::3], expected[::-2, ::3])
+
+
+def test_chunks_of_fill_values_are_not_stored_and_replace_others(tmp_path: Path) -> None:
+    for shards in (None, (32, 64)):
+        with hs.create(tmp_path / f"{shards}.zarr", "zarr3") as root:
+            array = root.create_array("a", (64, 64), "i4", chunks=(16, 32), shards=shards)
+            array[...] = np.zeros((64, 64), "i4")
+            assert array.nbytes_stored == 0
+            array[...] = np.ones((64, 64), "i4")
+            array[...] = np.zeros((64, 64), "i4")
+            assert not array[...].any()
+
+
+def test_many_threads_read_and_write_at_once(tmp_path: Path) -> None:
+    cells = np.random.default_rng(0).normal(size=(256, 256))
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False, workers=4) as root:
+        array = root.create_array("a", cells.shape, "f8", chunks=(16, 64), shards=(64, 128), codec="blosc:lz4")
+        array[...] = cells
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                for _ in range(20):
+                    assert np.array_equal(array[...], cells)
+                    array[...] = cells
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
+
+
+def test_it_is_turned_off_by_the_environment(tmp_path: Path) -> None:
+    program = (
+        "from hyperslab.chunks.engine import describe_engine, load_engine; print(load_engine(), describe_engine())"
+    )
+    environment = {**os.environ, "HYPERSLAB_NATIVE": "0"}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("None turned off")
+
+
+def test_numbers_that_lead_out_of_the_memory_are_refused() -> None:
+    module = engine.load_engine()
+    assert module is not None
+    rest = (False, -1, False, 0, False, 100, None, 0, False, False, 0)
+    memory = np.zeros(64, np.uint8)
+
+    def job(entries: Any, shape: Any = (4,), strides: Any = (8,)) -> Any:
+        return module.Job(entries, shape, memory, strides, bytes(8), *rest)
+
+    assert job(([(0, 0, 4, 1, 0, 1)],))
+    for entries in (
+        ([(0, 0, 5, 1, 0, 1)],),
+        ([(0, -1, 2, 1, 0, 1)],),
+        ([(0, 0, 4, 1, 40, 1)],),
+        ([(0, 0, 4, 1, -8, 1)],),
+        ([(0, 3, 2, 1, 0, 1)],),
+        ([(0, 0, 2, 0, 0, 1)],),
+        ([(-1, 0, 2, 1, 0, 1)],),
+        ([(0, 0, 2, 1, 0)],),
+        [(0, 0, 2, 1, 0, 1)],
+    ):
+        with pytest.raises(ValueError):
+            job(entries)
+    with pytest.raises(ValueError):
+        job(([(0, 0, 4, 1, 0, 1)],), strides=(2**61,))
+    with pytest.raises(ValueError):
+        job(([(0, 0, 4, 1, 0, 1)],), shape=(0,))
+    with pytest.raises(ValueError):
+        job(([(0, 0, 4, 1, 0, 1)],)).encode((0,), (2,), memory)
