@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import hyperslab as hs
+from hyperslab.errors import Invalid, Unsupported
 from servers.files import serving
 from servers.s3 import S3
 
@@ -95,3 +98,42 @@ def test_the_whole_of_its_dataset_is_converted_and_compared(tmp_path: Path) -> N
     hs.convert(tmp_path / "era.zarr/surface/2 m", tmp_path / "b.zarr", "zarr2", verify=True)
     assert hs.open_array(tmp_path / "b.zarr").path == ""
     assert not hs.diff(tmp_path / "era.zarr/surface/2 m", tmp_path / "b.zarr")
+
+
+def test_xarray_opens_it_with_its_coordinates(tmp_path: Path) -> None:
+    place = tmp_path / "era.zarr"
+    make(place)
+    with hs.open_group(place / "surface", "r+") as group:
+        group.create_array("height", data=np.arange(3.0), dims=["lat"])
+        group.create_array("other", data=np.arange(5.0), dims=["x"])
+        group["2 m"].attrs["coordinates"] = "height"
+    url = str(place / "surface/2 m")
+    array = xr.open_dataarray(url, engine="hyperslab")
+    assert {*array.coords} == {"lat", "height"}
+    assert array.identical(hs.open_array(url).to_xarray())
+    assert {*xr.open_dataset(url, engine="hyperslab", chunks={}).variables} == {"2 m", "lat", "height"}
+    assert {*xr.open_dataset(place, group="surface/2 m", engine="hyperslab").coords} == {"lat", "height"}
+    assert {*xr.open_dataset(url, engine="hyperslab", drop_variables="height").coords} == {"lat"}
+    assert "lat" in xr.open_dataset(place / "surface/lat", engine="hyperslab").coords
+
+
+def test_a_conversion_says_which_coordinates_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make(tmp_path / "era.zarr")
+    place = tmp_path / "era.zarr/surface/2 m"
+    hs.convert(place, tmp_path / "b.zarr")
+    (record,) = caplog.records
+    assert re.search(r"coordinates lat of /surface/2 m are left out; .*path='surface/2 m'", record.getMessage())
+    caplog.clear()
+    hs.convert(tmp_path / "era.zarr", tmp_path / "c.zarr", path="surface/2 m")
+    hs.convert(tmp_path / "b.zarr", tmp_path / "d.zarr")
+    hs.convert(tmp_path / "era.zarr/surface/lat", tmp_path / "e.zarr")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("suffix", [".nczarr", ".nc"])
+def test_a_format_whose_root_is_a_group_names_the_dataset_and_the_path(tmp_path: Path, suffix: str) -> None:
+    make(tmp_path / "era.zarr")
+    remedy = r"is a group.*; convert \S*era.zarr with path='surface/2 m' \(--path surface/2 m\)"
+    with pytest.raises((Invalid, Unsupported), match=remedy):
+        hs.convert(tmp_path / "era.zarr/surface/2 m", tmp_path / f"b{suffix}")
+    assert not (tmp_path / f"b{suffix}").exists()

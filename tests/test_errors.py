@@ -122,7 +122,8 @@ def test_locate_completes_the_place_and_keeps_what_is_known(kind: type[Hyperslab
 
 def test_corrupt_chunk_shows_both_sides() -> None:
     assert "(expected 0x1, found 0x2)" in str(CorruptChunk("checksum differs", expected="0x1", found="0x2"))
-    assert "restore this chunk" in str(CorruptChunk("checksum differs"))
+    assert "restore this chunk from a copy, or take it out (hyperslab repair)" in str(CorruptChunk("checksum differs"))
+    assert "mend it (hyperslab repair " in str(FormatError("the document is cut off"))
     assert "fetch it again" in str(CorruptChunk("checksum differs", remedy="fetch it again"))
     error = CorruptChunk("checksum differs", expected=1, found=None, url="x", key="c/0")
     assert error.said == "checksum differs (expected 1, found None)"

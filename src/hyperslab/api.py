@@ -17,6 +17,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Variant
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
@@ -192,7 +193,9 @@ def build_dataset(
     durable = options.pop("durable", True)  # all of it once, when it takes its place
     chosen = format or format_for_new(where.url)
     with (
-        building(path, overwrite=overwrite, durable=durable) as temporary,
+        building(
+            path, overwrite=overwrite, durable=durable, around=EnclosingDataset(where).follow_whole()
+        ) as temporary,
         _create(unpublished(temporary), chosen, durable=False, **options) as root,
     ):
         yield root

@@ -186,7 +186,7 @@ class ExternalLinkRefused(Invalid):
 class FormatError(HyperslabError):
     """A document or file breaks its format; ``problems`` lists every defect found."""
 
-    advice = "repair this document or file, or restore it from a copy"
+    advice = "mend it (hyperslab repair shows what it can mend), or restore it from a copy"
 
     def __init__(self, message: str, *, problems: Sequence[Problem] = (), **place: str | None) -> None:
         super().__init__(message, **place)
@@ -202,7 +202,7 @@ class UnsafePickle(FormatError):
 class CorruptChunk(HyperslabError):
     """A chunk's bytes are not what its array says: what was ``expected`` and what was ``found``."""
 
-    advice = "restore this chunk from a copy, or erase it to read the fill value"
+    advice = "restore this chunk from a copy, or take it out (hyperslab repair) to read the fill value"
 
     def __init__(self, message: str, *, expected: object = None, found: object = None, **place: str | None) -> None:
         super().__init__(message, **place)

@@ -338,7 +338,7 @@ def test_a_name_without_an_ending_is_made_a_folder_of_zarr(
 
 def test_an_array_by_itself_is_no_netcdf_file(air: Path, tmp_path: Path) -> None:
     result = run("convert", air / "t2m", tmp_path / "t2m.nc")
-    assert result.exit_code == 8 and "get -o" in result.stderr
+    assert result.exit_code == 8 and "(--path t2m), or write the array with get -o" in result.stderr
     assert not list(tmp_path.glob("*t2m.nc*"))
 
 

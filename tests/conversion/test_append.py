@@ -183,6 +183,34 @@ def test_the_command(tmp_path: Path) -> None:
         assert root["time"][...].tolist() == list(range(6))
 
 
+def test_an_arrays_own_place_is_that_array_of_its_dataset(tmp_path: Path) -> None:
+    """Its coordinate is looked for, its attributes are compared, and consolidated metadata follows."""
+    target, more = tmp_path / "a.zarr", made(tmp_path / "b.zarr", slice(2, 4))
+    with hs.create(target, consolidated=True) as root:
+        root.create_array("air", data=AIR[:2], dims=("time", "x"))
+        root.create_array("time", data=np.arange(2), dims=("time",), units="hours since 2020-01-01")
+    np.save(tmp_path / "more.npy", AIR[4:])
+    done = CliRunner().invoke(main, ["append", str(target / "air"), str(tmp_path / "more.npy")])
+    assert done.exit_code == 0, done.output
+    assert "2 rows along time to /air" in done.output
+    assert "/time got none" in done.output
+    copied = json.loads((target / "zarr.json").read_bytes())["consolidated_metadata"]["metadata"]
+    assert copied["air"]["shape"] == [4, 4]
+    with hs.open_group(target, "r+") as root:
+        assert root["air"].shape == (4, 4)
+        root["air"].resize((2, 4))
+    other = made(tmp_path / "c.zarr", slice(2, 4), units="days since 2020-01-01")
+    with pytest.raises(Invalid, match="units is 'hours since 2020-01-01' here"):
+        append_dataset(target / "air", other)
+    with pytest.raises(Invalid, match="appended to itself"):
+        append_dataset(target, target / "air")
+    assert append_dataset(target / "air", more / "air").arrays == ("air", "time")
+    with hs.open_group(target) as root:
+        assert root["time"][...].tolist() == [0, 1, 2, 3]
+        assert np.array_equal(root["air"][...], AIR[:4])
+    assert not hs.check(target)
+
+
 def test_files_that_are_no_cells(tmp_path: Path) -> None:
     from hyperslab.cli.commands.convert import _load
 

@@ -499,3 +499,17 @@ def test_a_pickle_that_would_run_something_is_taken_out_of_its_shard_also_under_
     assert [mend.done for mend in hs.repair(place, dry_run=False) if isinstance(mend, Mend)] == [True]
     assert not hs.check(place, deep=True)
     assert hs.open_group(place)["s"][:].tolist() == ["a", "b", "", ""]
+
+
+@pytest.mark.parametrize("codec", ["default", "gzip"])
+def test_what_is_taken_out_by_a_nodes_own_place_lies_beside_the_whole(tmp_path: Path, codec: str) -> None:
+    """A quarantine within the dataset would itself be told by each check from then on."""
+    place = tmp_path / "x.zarr"
+    with hs.create(place, consolidated=True) as root:
+        root.create_array("g/t", data=np.arange(8), chunks=(4,), codec=codec)
+    (place / "g/t/c/1").write_bytes(b"damaged")
+    (mend,) = hs.repair(place / "g/t", dry_run=False)
+    assert mend.done
+    assert (tmp_path / "x.zarr.quarantine/g/t/c/1").read_bytes() == b"damaged"
+    assert not hs.check(place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.zarr", "x.zarr.quarantine"]

@@ -66,3 +66,48 @@ def test_a_kind_of_zarrs_store_that_another_library_makes(tmp_path: Path) -> Non
     assert found[...].tolist() == [7] * 4
     with hs.open_group(OtherStore(), "x", format="zarr3") as root:
         root["a"] = np.arange(3)
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".blp", ".zarr.zip"])
+def test_a_place_below_a_file_names_the_file_and_the_path(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"f{suffix}"
+    other = tmp_path / "other.zarr"
+    for place in (file, other):
+        hs.save(place, xr.Dataset({"t": ("x", np.arange(3))}))
+    before = file.read_bytes()
+    for mode in ("r", "r+", "a", "w", "x"):
+        with pytest.raises(NotFound, match=rf"f{suffix} is a file, and no folder .*; open it with path='g/t'$"):
+            hs.open(file / "g/t", mode)
+    for making in (hs.create, lambda place: hs.save(place, np.arange(3)), lambda place: hs.convert(other, place)):
+        with pytest.raises(NotFound, match=r"is a file, and no folder .*; open it with path='t'$"):
+            making(file / "t")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["zarr2", "zarr3"])
+def test_a_place_within_an_array_names_the_array(tmp_path: Path, form: str) -> None:
+    with hs.create(tmp_path / "x.zarr", form) as root:
+        root.create_array("g/t", data=np.arange(8.0).reshape(2, 2, 2), codec=None)
+    array = tmp_path / "x.zarr/g/t"
+    inside = ["c", "c/0", "c/0/0/0", "zarr.json"] if form == "zarr3" else [".zarray", ".zattrs", "0.0.0"]
+    for name in filter(lambda name: (array / name).exists(), inside):
+        with pytest.raises(FormatError, match=rf"lies within the array {array} .*; open that$"):
+            hs.open(array / name)
+    for name in ("zarr.json", ".zgroup"):
+        if (tmp_path / "x.zarr" / name).exists():
+            with pytest.raises(FormatError, match=r"is a document of the dataset \S*x.zarr .*; open that$"):
+                hs.open(tmp_path / "x.zarr" / name)
+    for mode in ("a", "w", "x"):
+        with pytest.raises(Invalid, match="within the array"):
+            hs.open(array / "new", mode)
+    assert not (array / "new").exists()
+
+
+def test_only_who_named_a_mode_is_told_of_another(tmp_path: Path) -> None:
+    place = tmp_path / "none.zarr"
+    readers = (hs.open, lambda url: xr.open_dataset(url, engine="hyperslab"), lambda url: hs.convert(url, "b.zarr"))
+    for reading in readers:
+        with pytest.raises(NotFound, match=r"; check the spelling$"):
+            reading(place)
+    with pytest.raises(NotFound, match=r"; check the spelling, or make it with mode='a'$"):
+        hs.open(place, "r+")

@@ -15,7 +15,7 @@ from hyperslab.array import growth, sparse_io
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import CellAccess, open_cells
 from hyperslab.array.decoded import Decoded, StoredArray
-from hyperslab.array.indexes import find_index
+from hyperslab.array.indexes import find_index, why_unlabelled
 from hyperslab.array.plan import ReadPlan
 from hyperslab.array.references import reference_to, region_to
 from hyperslab.array.region_reading import RegionReferences, read_region
@@ -173,8 +173,11 @@ class Array(Closable, StoredArray):
             self._indexes[dim] = find_index(self._session, self._path, self._spec, dim)
         return self._indexes[dim]
 
+    def _why_unlabelled(self, dim: str) -> str:
+        return why_unlabelled(self._session, self._path, self._spec, dim)
+
     def _positions(self, key: object) -> object:
-        return resolve_key(key, self._spec.dims, self._index_of)
+        return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
 
     def __getitem__(self, key: Any) -> Any:
         """Return the cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
@@ -190,7 +193,8 @@ class Array(Closable, StoredArray):
         if type(key) is tuple and set(map(type, key)) == _INTS and (cell := cells.cached(key)) is not None:
             return cell
         try:
-            result = cells.read(select(resolve_key(key, self._spec.dims, self._index_of), self._spec.shape))
+            spec = self._spec
+            result = cells.read(select(resolve_key(key, spec.dims, self._index_of, self._why_unlabelled), spec.shape))
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
@@ -215,7 +219,7 @@ class Array(Closable, StoredArray):
         wanted = {**(indexers or {}), **labels}
 
         def choose() -> Selection:
-            key = resolve_sel(wanted, self._spec.dims, self._index_of, method=method, tolerance=tolerance)
+            key = resolve_sel(wanted, self._spec.dims, self._index_of, method, tolerance, self._why_unlabelled)
             return outer(key, self._spec.shape)
 
         return self._read(choose)
@@ -247,7 +251,7 @@ class Array(Closable, StoredArray):
     def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
         (``oindex``)."""
-        key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method=method, tolerance=None)
+        key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method, None, self._why_unlabelled)
         return key
 
     @property

@@ -8,7 +8,7 @@ from hyperslab.array.cells import CellAccess
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import NodeNotFound
 from hyperslab.model.dims import Coordinate, Index, cf_time
-from hyperslab.model.paths import child, split
+from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 
@@ -34,6 +34,22 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         if not folder:
             return None
         folder = split(folder)[0]
+
+
+def why_unlabelled(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> str:
+    """Return, for a message, why a dimension has no labels: its coordinate is missing, or of another length."""
+    size = spec.shape[spec.dims.index(dim)]
+    for folder in outward(split(path)[0]):
+        place = child(folder, dim)
+        coordinate = spec if place == path else _coordinate(session, place)
+        if coordinate is None:
+            continue
+        if coordinate.dims != (dim,):
+            return f"the array /{place} does not run along it alone"
+        if coordinate.shape != (size,):
+            return f"the coordinate /{place} has the length {coordinate.shape[0]}, the dimension {size}"
+        return f"the cells of the coordinate /{place} are no labels"
+    return f"there is no coordinate {dim!r}"
 
 
 def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:

@@ -65,6 +65,7 @@ DEFECT = 70
 _TYPED = {
     ", or make it with mode='x'": "",  # no command does where nothing is
     ", or make it with mode='a'": "",
+    "open it with path=": "name that file, with PATH (or --path) ",
     ", or make one with mode='a'": "",
     "give format=; there are": "give --format (to info, check or repair); there are",
 }

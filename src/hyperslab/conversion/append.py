@@ -13,13 +13,13 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.array.missing import with_missing
 from hyperslab.array.session import OpenDataset
-from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import Invalid
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
-from hyperslab.model.paths import normalize, split
+from hyperslab.model.paths import child, normalize, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Options
 
@@ -62,12 +62,12 @@ def append_cells(
 ) -> AppendReport:
     """Put ``cells`` behind the last ones of ``dim`` in an array.
 
-    ``dim``: without it the unlimited dimension, or the first. ``path``: which array, where the dataset holds several.
-    Invalid for other lengths; ``storage_options`` as in ``open``.
+    ``dim``: without it the unlimited dimension, or the first. ``path``: which array, where the dataset holds several
+    and ``target`` is not the array's own place. Invalid for other lengths; ``storage_options`` as in ``open``.
     """
-    with dataset_session(target, "r+", storage_options=storage_options) as session:
+    with tree_session(target, "r+", storage_options=storage_options) as (session, place):
         arrays = _arrays(session)
-        chosen = _choose_array(session, arrays, path)
+        chosen = _choose_array(session, arrays, _below(place, path))
         name, axis = _choose_axis(session, chosen, dim)
         _append_all(session, [_Growth(chosen, cells, axis)])
         shorter = [place for place in arrays if name and _is_coordinate(place, arrays[place].spec, name)]
@@ -84,19 +84,23 @@ def append_dataset(
     storage_options: Options = None,
 ) -> AppendReport:
     """Put the rows of the dataset ``source`` behind those of ``target``: of every array along ``dim``, or of the one
-    at ``path`` and the coordinate. ``source_options`` and ``storage_options``: of the source and of the target.
+    at ``path`` (or ``target``, or ``source``, if it is an array's own place) and the coordinate. ``source_options`` and
+    ``storage_options``: of the source and of the target.
 
     Invalid, before anything is written, for missing arrays, other lengths, attributes of another meaning and labels
     that would no longer be in order.
     """
     with (
-        dataset_session(source, storage_options=source_options) as addition,
-        dataset_session(target, "r+", storage_options=storage_options) as session,
+        tree_session(source, storage_options=source_options) as (addition, added),
+        tree_session(target, "r+", storage_options=storage_options) as (session, place),
     ):
-        if addition.url == session.url:
-            raise Invalid("a dataset cannot be appended to itself", url=addition.url, remedy="copy it first")
         arrays, added_arrays = _arrays(session), _arrays(addition)
-        chosen = _choose_array(session, arrays, path) if path or len(_main_arrays(arrays)) == 1 else None
+        path = _below(place, path)
+        if added and not path:
+            path = next((name for name in (added, split(added)[1]) if name in arrays), "")
+        if addition.url == session.url and added in ("", path):
+            raise Invalid("a dataset cannot be appended to itself", url=addition.url, remedy="copy it first")
+        chosen = _choose_array(session, arrays, path) if added or path or len(_main_arrays(arrays)) == 1 else None
         main = None if chosen is None else chosen.path
         name, axis = _choose_axis(session, chosen or _single_array(session, arrays), dim)
         if main is not None:
@@ -108,10 +112,15 @@ def append_dataset(
             raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy="name another by --dim")
         pairs = []
         for place in places:
-            rows = _counterpart(addition, added_arrays, place, alone=place == main)
+            rows = _counterpart(addition, added_arrays, place, added, alone=place == main)
             pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
         _append_all(session, pairs)
         return AppendReport(name, pairs[0].count, tuple(places))
+
+
+def _below(place: str, path: str) -> str:
+    """Return the path of the array in its tree; ``place``: where in the tree the user opened it."""
+    return child(place, normalize(path)) if place and path else place or path
 
 
 def _arrays(session: OpenDataset) -> dict[str, Array]:
@@ -170,12 +179,16 @@ def _is_coordinate(path: str, spec: ArraySpec, dim: str) -> bool:
     return split(path)[1] == dim and spec.dims == (dim,)
 
 
-def _counterpart(addition: OpenDataset, arrays: Mapping[str, Array], place: str, *, alone: bool) -> Array:
-    """Return the array of the source under the same path or name.
+def _counterpart(addition: OpenDataset, arrays: Mapping[str, Array], place: str, added: str, *, alone: bool) -> Array:
+    """Return the array of the source under the same path or name; beside ``added``, the array that the user named.
 
-    ``alone``: else the only one that is no coordinate.
+    ``alone``: that array; where none is named the only one that is no coordinate.
     """
-    found = arrays.get(place) or arrays.get(split(place)[1])
+    if alone and added:
+        return arrays[added]
+    name = split(place)[1]
+    beside = arrays.get(child(split(added)[0], name)) if added else None
+    found = beside or arrays.get(place) or arrays.get(name)
     mains = _main_arrays(arrays)
     if found is None and alone and len(mains) == 1:
         found = arrays[mains[0]]

@@ -8,7 +8,9 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
+from hyperslab import api
 from hyperslab.api import Target
+from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats.base import Mode
@@ -33,7 +35,29 @@ def dataset_session(
     """
     mine = {name: value for name, value in options.items() if name not in _SETTINGS}
     settings = Settings(**{**{name: options[name] for name in _SETTINGS if name in options}, "cache_bytes": 0})
-    session = open_session(Location.of(place, storage_options), mode, format, settings, mine)
+    with _closing(open_session(Location.of(place, storage_options), mode, format, settings, mine)) as session:
+        yield session
+
+
+@contextmanager
+def tree_session(
+    place: Target | Location,
+    mode: Mode = "r",
+    *,
+    storage_options: Options = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[tuple[OpenDataset, str]]:
+    """Open a session as :func:`dataset_session` does; that of the tree, with the path, for an array's own place."""
+    where: Any = Location.of(place, storage_options)  # open takes a location too
+    node = api.open(where, mode, **{**options, "cache_bytes": 0})
+    session = node._session
+    path = node.path if isinstance(node, Array) and node.path != session.reader.main else ""
+    with _closing(session):
+        yield session, path
+
+
+@contextmanager
+def _closing(session: OpenDataset) -> Iterator[OpenDataset]:
     try:
         yield session
     except BaseException:

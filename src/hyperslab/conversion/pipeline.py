@@ -6,12 +6,13 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from hyperslab import api
+from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
@@ -19,7 +20,7 @@ from hyperslab.conversion.columns import Columns, add_columns, split_rows
 from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
-from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.opening import dataset_session, tree_session
 from hyperslab.conversion.plan import DryRun, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.references import build_reference_map
@@ -36,10 +37,13 @@ from hyperslab.conversion.source_nodes import (
 )
 from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import format_for_new, get_format
 from hyperslab.formats.base import Feature, Format
+from hyperslab.formats.opening import check_room
+from hyperslab.group import Group
 from hyperslab.model.amounts import parse_size
+from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.credentials import redact
@@ -142,12 +146,15 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
     require_disjoint(request.source, request.target)
+    check_room(request.target)
     format = get_format(request.format).variant(request.layout)
     if request.encoding.shards is not None and Feature.SHARDS not in format.features:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
         source = stack.enter_context(dataset_session(request.source, options=allowed))
+        if not request.path and source.reader.main is None and source.reader.node("").is_array:
+            stack.enter_context(_name_dataset_around(request.source, allowed))
         items, columns, damage = _collect_nodes(source, format, request)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
@@ -205,6 +212,33 @@ def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, 
         resumed_nbytes=done.resumed_bytes,
         recut=recut,
     )
+
+
+@contextmanager
+def _name_dataset_around(where: Location, options: Mapping[str, Any]) -> Iterator[None]:
+    """Log which coordinates an array leaves behind that is converted by its own place within a dataset, and name that
+    dataset in an error that refuses an array without a group."""
+    with tree_session(where, options=options) as (session, path):
+        beside = _coordinates_beside(Array(session, path, session.array(path))) if path else []
+    remedy = f"convert {session.url} with path={path!r} (--path {path})"
+    if beside:
+        _log.warning("the coordinates %s of /%s are left out; to keep them %s", ", ".join(beside), path, remedy)
+    try:
+        yield
+    except (Invalid, Unsupported) as error:
+        if path and error.node == "":
+            error.remedy = f"{remedy}, or write the array with get -o"
+        raise
+
+
+def _coordinates_beside(array: Array) -> list[str]:
+    """Return the names of the coordinates of an array's dimensions that stand in its group."""
+    group, found = Group(array._session, split(array.path)[0]), []
+    for name in dict.fromkeys(filter(None, array.dims)):
+        with suppress(HyperslabError):  # a damaged one is no part of what is converted
+            if name != array.name and name in group and group[name].dims == (name,):
+                found.append(name)
+    return found
 
 
 @contextmanager

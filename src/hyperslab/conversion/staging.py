@@ -18,6 +18,7 @@ from typing import Any, Literal
 from hyperslab.conversion.journal import ConversionJournal, require_same_order
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, ReadOnly, StorageError, Unsupported
 from hyperslab.formats import SCHEMES
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.stores import leases
 from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
 from hyperslab.stores.building import (
@@ -89,7 +90,7 @@ def stage_target(where: Location, *, overwrite: bool, head: Head | None) -> Iter
         with _stage_resumable(where.path, overwrite, head) as staged:
             yield staged
     elif where.scheme in ("file", "zip") and where.path is not None:
-        with building(where.path, overwrite=overwrite) as temporary:
+        with building(where.path, overwrite=overwrite, around=EnclosingDataset(where).follow_whole()) as temporary:
             beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")
             yield StagedTarget(beside, beside)
         _remove_interrupted(where.path)
@@ -130,7 +131,8 @@ def _stage_resumable(path: str, overwrite: bool, head: Head) -> Iterator[StagedT
                 yield staged
             if staged.where.path == half:
                 remove_temporary_files(half)
-                put_in_place(half, target, overwrite=overwrite)
+                with EnclosingDataset(Location.of(target)).follow_whole():
+                    put_in_place(half, target, overwrite=overwrite)
             journal.end()
             remove(half)
             remove(notes)
@@ -227,7 +229,8 @@ def _stage_in_place(where: Location, overwrite: bool, head: Head | None) -> Iter
                 )
                 if local:
                     make_durable(store.url)
-                unpublished.publish()
+                with EnclosingDataset(where).follow_whole():
+                    unpublished.publish()
             is_complete = True  # to call anything from here on a failure would have it made again
             try:
                 journal.end()

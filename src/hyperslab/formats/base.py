@@ -335,6 +335,13 @@ class Writer(Reader):
         """Hold a node's documents while they are read, changed and put back; afterwards reads see the newest."""
         return nullcontext()
 
+    def follow(
+        self, way: str, *, stored: Collection[str] = (), gone: Collection[str] = (), arrived: Collection[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Have what the dataset says of its nodes follow what another writer, opened at the group ``way`` alone, makes
+        of nodes there in the block: documents ``stored``, nodes ``gone``, nodes ``arrived`` with all below."""
+        return nullcontext()
+
     # repair
 
     def rebuild(self, path: str, without: Collection[tuple[int, ...]]) -> bool:

@@ -12,7 +12,9 @@ The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and mak
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from typing import Literal
 
@@ -20,7 +22,14 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode
-from hyperslab.formats.signatures import is_unfinished, unknown_format_error
+from hyperslab.formats.signatures import (
+    DOCUMENT_3,
+    array_around,
+    document_error,
+    file_above,
+    is_unfinished,
+    unknown_format_error,
+)
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
@@ -48,10 +57,12 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
     ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
     """
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
-        probe = probe_place(where)
+        probe = probe_place(where, mode)
         found = get_format(name) if name else detect_format(probe)
         return found, ("r" if mode == "r" else "r+"), probe.remember()
     occupied = is_occupied(where)
+    if not occupied:
+        check_room(where)
     if mode == "x" and occupied:
         raise already_exists(where.url)
     if occupied and not is_unfinished(where):
@@ -59,10 +70,11 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), {}
 
 
-def probe_place(where: Location) -> Probe:
-    """Return a probe of a place where something is, which has read nothing yet. NotFound."""
+def probe_place(where: Location, mode: UserMode = "r") -> Probe:
+    """Return a probe of a place where something is, which has read nothing yet. NotFound, which names what else to open
+    with where ``mode`` changes."""
     if not where.exists():
-        raise nothing_at(where)
+        raise nothing_at(where, mode)
     return Probe(where)
 
 
@@ -72,6 +84,8 @@ def detect_format(probe: Probe, fallback: Callable[[Probe], Format | None] | Non
     ``fallback``: returns the format of what no format recognises, a damaged dataset for one.
     """
     where = probe.where
+    if where.name == DOCUMENT_3 and (document := document_error(where)) is not None:
+        raise document  # a file of that ending may be one of references
     found = detect(probe) or (None if fallback is None else fallback(probe))
     if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed
         raise nothing_at(where)
@@ -106,25 +120,50 @@ def check_free(where: Location, *, overwrite: bool) -> None:
         if not overwrite:
             raise already_exists(where.url)
         detect_format(Probe(where))
+    else:
+        check_room(where)
 
 
-def nothing_at(where: Location) -> NotFound:
-    """Return the error for a place where nothing is."""
+def check_room(where: Location) -> None:
+    """Raise NotFound or Invalid for a place below a file, or within an array, where nothing can be made."""
+    if (file := file_above(where)) is not None:
+        raise _below_file(where, file)
+    if where.path is not None and (array := array_around(where)) is not None:
+        message = f"this lies within the array {array.url}, which holds no other nodes"
+        raise Invalid(message, url=where.url, remedy="choose a place beside it")
+
+
+def _below_file(where: Location, file: str) -> NotFound:
+    node = os.path.relpath(where.path or file, file).replace(os.sep, "/")
+    return NotFound(f"{file} is a file, and no folder", url=where.url, remedy=f"open it with path={node!r}")
+
+
+def nothing_at(where: Location, mode: UserMode = "r") -> NotFound:
+    """Return the error for a place where nothing is; ``mode``: what it was opened with."""
+    if (file := file_above(where)) is not None:
+        return _below_file(where, file)
     if where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
         remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
     else:
-        remedy = "check the spelling, or make it with mode='x'"
+        remedy = "check the spelling" + (", or make it with mode='a'" if mode != "r" else "")
     return NotFound("there is nothing", url=where.url, remedy=remedy)
 
 
-def replace_folder(where: Location, make: Callable[[str], object], *, durable: bool) -> bool:
+def replace_folder(
+    where: Location,
+    make: Callable[[str], object],
+    *,
+    durable: bool,
+    around: AbstractContextManager[None] | None = None,
+) -> bool:
     """Make a dataset beside the local folder at ``where`` and put it in its place; False where that cannot be done.
 
-    ``make`` gets the path of the new one. Until the rename readers see the old dataset, whole.
+    ``make`` gets the path of the new one; ``around`` is entered while it takes its place. Until the rename readers see
+    the old dataset, whole.
     """
     if where.scheme != "file" or not where.exists() or not can_build(where.target):
         return False
-    with building(where.target, overwrite=True, durable=durable) as temporary:
+    with building(where.target, overwrite=True, durable=durable, around=around) as temporary:
         make(temporary)
     return True
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 
-from hyperslab.errors import FormatError, Unsupported
+from hyperslab.errors import FormatError, HyperslabError, Unsupported
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location, Probe
 
@@ -29,6 +32,12 @@ _SIGNATURES = [
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
 ]
+DOCUMENT_3 = "zarr.json"
+"""The document of each node in Zarr v3."""
+_ARRAY_2, _GROUP_2 = ".zarray", ".zgroup"
+_DOCUMENTS_2 = (_ARRAY_2, _GROUP_2, ".zattrs", ".zmetadata")
+_OF_NODE = re.compile(rb'"node_type"\s*:\s*"(array|group)"')
+_MOST_ABOVE = 16  # folders that a chunk lies in, below its array: one for each dimension, and `c`
 _SHOWN = 6  # names of a folder that fit a line
 
 
@@ -36,8 +45,62 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
     """Return the error for a place that holds no dataset: how its bytes look, and which ``formats`` there are."""
     if is_unfinished(probe.where):
         return unfinished_error(probe.url)
+    if (document := document_error(probe.where)) is not None:
+        return document
     message = f"this is no dataset that hyperslab knows: {describe_place(probe)}"
     return FormatError(message, url=probe.url, remedy=f"give format=; there are {', '.join(formats)}")
+
+
+def document_error(where: Location) -> FormatError | None:
+    """Return the error for a place within a node of Zarr: a document of one, or chunks of an array; None elsewhere."""
+    if (array := array_around(where)) is not None:
+        return FormatError(f"this lies within the array {array.url}", url=where.url, remedy="open that")
+    node = _folder_of(where) if where.name in (DOCUMENT_3, *_DOCUMENTS_2) else None
+    if node is None or not _holds_node(node):
+        return None
+    return FormatError(f"this is a document of the dataset {node.url}", url=where.url, remedy="open that")
+
+
+def array_around(where: Location) -> Location | None:
+    """Return the place of the array of Zarr that a place lies within, as its chunks and documents do."""
+    above = _folder_of(where)
+    for _ in range(_MOST_ABOVE):
+        if above is None:
+            return None
+        with suppress(HyperslabError):
+            store = above.store(read_only=True)
+            document = store.get(DOCUMENT_3)
+            found = None if document is None else _OF_NODE.search(document)
+            if (found and found[1] == b"array") or store.size(_ARRAY_2) is not None:
+                return above
+            if found or store.size(_GROUP_2) is not None:
+                return None
+        above = above.above()
+    return None
+
+
+def _folder_of(where: Location) -> Location | None:
+    """Return the folder that a place lies in, of a file of references and of an archive too."""
+    return where.above() if where.path is None else Location.of(os.path.dirname(where.path))
+
+
+def _holds_node(where: Location) -> bool:
+    """Return True for a folder with documents of Zarr; a file of references may be called like one."""
+    store = where.store(read_only=True)
+    document = store.get(DOCUMENT_3)
+    if document is not None:
+        return _OF_NODE.search(document) is not None and b'"refs"' not in document
+    return any(store.size(name) is not None for name in (_ARRAY_2, _GROUP_2))
+
+
+def file_above(where: Location) -> str | None:
+    """Return the path of the file that a place of this machine lies below, as if it were a folder; None elsewhere."""
+    path = where.path
+    while path and not os.path.lexists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        if os.path.isfile(path):
+            return path
+    return None
 
 
 def is_unfinished(where: Location) -> bool:

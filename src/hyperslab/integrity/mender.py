@@ -24,6 +24,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
@@ -199,6 +200,7 @@ class KeyedRepair:
         """Look through the dataset, and yield a mend for each finding that is to be mended."""
         dialect = self.format.metadata_dialect
         writer = self.format.repair_writer(store, dialect, self.settings, self.where)
+        writer.enclosing = EnclosingDataset(self.where, self.settings)
         survey = KeyedSurvey(store, dialect, self.settings, deep, writer, self.format.traits)
         findings = [finding for finding in survey.run() if self._is_wanted(finding)]
         state = RepairState(survey.view, store, writer, Quarantine(store, self.folder))

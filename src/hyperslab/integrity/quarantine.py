@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.enclosing import find_enclosing
 from hyperslab.formats.rules import Finding
 from hyperslab.stores.base import Store
 from hyperslab.stores.credentials import redact
@@ -94,6 +95,9 @@ class Quarantine:
 
     def _write(self, pieces: Iterable[bytes], target: str) -> None:
         """Write all of it, durable, or no file."""
+        above = os.path.dirname(os.path.abspath(self.folder or ""))
+        while not os.path.isdir(above):
+            above = os.path.dirname(above)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         try:
             with open(target, "xb") as file:
@@ -102,7 +106,6 @@ class Quarantine:
                 file.flush()
                 os.fsync(file.fileno())
             # the names of the file, and of the folders that were made for it, are kept by a sync of what they stand in
-            above = os.path.dirname(os.path.abspath(self.folder or ""))
             place = os.path.abspath(target)
             while place != above:
                 place = os.path.dirname(place)
@@ -135,10 +138,14 @@ class Quarantine:
 
 
 def quarantine_folder(where: Location, wanted: str | os.PathLike[str] | None) -> str | None:
-    """Return the folder that is wanted, else one beside a dataset in the file system."""
+    """Return the folder that is wanted, else one beside a dataset in the file system; of a node within one, beside
+    the whole."""
     if wanted is not None:
         folder = local_path(os.fspath(wanted))
         if folder is None:
             raise Invalid(f"a quarantine at {redact(os.fspath(wanted))}", remedy="name a folder of this machine")
         return folder
-    return None if where.path is None else f"{where.path}.quarantine"
+    if where.path is None:
+        return None
+    root = find_enclosing(where)
+    return f"{where.path}.quarantine" if root is None else f"{root.path}.quarantine/{root.way_to(where)}"

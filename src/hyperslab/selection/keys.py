@@ -13,8 +13,9 @@ from hyperslab.selection.region import Range
 
 Shape = tuple[int, ...]
 WHOLE = slice(None)
-_LABELS = "labels need a coordinate of the dimension's name and length"
-_KINDS = f"positions are ints, slices, `...`, None and arrays of ints or booleans; {_LABELS}"
+LABELS = "labels need a coordinate of the dimension's name and length"
+"""What a key that is no position would need, for a remedy."""
+_KINDS = f"positions are ints, slices, `...`, None and arrays of ints or booleans; {LABELS}"
 
 
 def plain_items(key: object, shape: Shape) -> list[object]:
@@ -104,7 +105,7 @@ def bad_slice(error: TypeError | ValueError) -> Invalid:
     """Return the error of a slice whose step is zero (a ValueError) or whose bounds are no ints (a TypeError), as
     NumPy's."""
     if isinstance(error, TypeError):
-        return WrongType("slice bounds are ints or None", remedy=_LABELS)
+        return WrongType("slice bounds are ints or None", remedy=LABELS)
     return zero_step()
 
 

@@ -15,18 +15,20 @@ from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.dims import Coordinate, FloatLabels, Index, Labels
 from hyperslab.model.guessing import meant
 from hyperslab.selection.coordinate_axes import axis_of_floats, axis_of_index
+from hyperslab.selection.keys import LABELS
 from hyperslab.selection.label_query import is_label
 from hyperslab.selection.lookup import FloatNames, Lookup, Names, NumberLabels
 
 IndexOf = Callable[[str], Index | None]
+Why = Callable[[str], str]
 Dims = Sequence[str | None]
 _PLAIN = (int, type(None))
 
 
-def resolve_key(key: object, dims: Dims, index_of: IndexOf) -> object:
+def resolve_key(key: object, dims: Dims, index_of: IndexOf, why: Why | None = None) -> object:
     """Return a key of ``[]`` with its labels replaced by positions; the same object when it has none.
 
-    On a dimension without an index a label is left alone, for NumPy's error.
+    On a dimension without an index a label is an error that says ``why``; without that it is left alone, for NumPy's.
     """
     items = key if isinstance(key, tuple) else (key,)
     for item in items:
@@ -46,6 +48,8 @@ def resolve_key(key: object, dims: Dims, index_of: IndexOf) -> object:
     axis = 0
     for item, width in zip(items, widths, strict=True):
         lookup = _lookup(dims[axis], index_of) if width == 1 and axis < len(dims) and _has_labels(item) else None
+        if lookup is None and width == 1 and axis < len(dims):
+            _refuse_label(item, dims[axis], why)
         resolved.append(item if lookup is None else _positions(item, lookup))
         axis += max(missing, 0) if item is Ellipsis else width
     return tuple(resolved) if isinstance(key, tuple) else resolved[0]
@@ -57,6 +61,7 @@ def resolve_sel(
     index_of: IndexOf,
     method: Literal["nearest"] | None = None,
     tolerance: object = None,
+    why: Why | None = None,
 ) -> tuple[object, ...]:
     """Return the positional key of ``sel(**mapping)``, one item per dimension, each to be taken for itself (`outer`).
 
@@ -75,8 +80,18 @@ def resolve_sel(
         item = mapping.get(dim, slice(None)) if dim is not None else slice(None)
         whole = isinstance(item, slice) and item == slice(None)
         lookup = None if whole else _lookup(dim, index_of)
+        if lookup is None and not whole:
+            _refuse_label(item, dim, why)
         key.append(item if lookup is None else _selected(item, lookup, method, tolerance))
     return tuple(key)
+
+
+def _refuse_label(item: object, dim: str | None, why: Why | None) -> None:
+    """Raise SelectionError, or of a slice WrongType, for a label on a dimension that has none; it says why."""
+    if dim is None or why is None or not _has_labels(item):
+        return
+    kind = WrongType if isinstance(item, slice) else SelectionError
+    raise kind(f"{item!r} is no position of {dim!r}, and {why(dim)}", remedy=f"{LABELS}; positions need none")
 
 
 def _has_labels(item: object) -> bool:

@@ -20,7 +20,7 @@ from hyperslab.stores.files import (
     sync_and_close,
     sync_folder,
 )
-from hyperslab.stores.keys import new_token, partial_name
+from hyperslab.stores.keys import PARTIAL, new_token, partial_name
 from hyperslab.stores.unexpected_files import remove_leftovers
 
 # Files up to which each is flushed by itself; for more, one flush of the whole file system is cheaper.
@@ -32,15 +32,17 @@ _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
 
 @contextmanager
-def building(target: str, *, overwrite: bool = False, durable: bool = True) -> Iterator[str]:
+def building(
+    target: str, *, overwrite: bool = False, durable: bool = True, around: AbstractContextManager[None] | None = None
+) -> Iterator[str]:
     """Yield a path beside ``target`` (a file or a folder to be): renamed to it when the block ends, removed when it
     fails.
 
     Whatever interrupts the block, ``target`` is afterwards what it was before, or complete; and, if ``durable``, so it
     is when the system dies while it takes its place, but for this: where two folders cannot change places (only Linux
     can, and not in every file system), there is a moment without one at ``target``, the old one being beside it as
-    ``.partial-…``. A symbolic link stays and what it names is replaced. AlreadyExists unless ``overwrite``, Invalid
-    when nothing was made.
+    ``.partial-…``. A symbolic link stays and what it names is replaced. ``around``: entered while it takes its place.
+    AlreadyExists unless ``overwrite``, Invalid when nothing was made.
     """
     if "://" in target:
         raise Invalid(f"{redact(target)} is no path of this machine", remedy="write a local file and copy it there")
@@ -52,7 +54,8 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
         yield temporary
         if not os.path.lexists(temporary):
             raise Invalid("nothing was written", url=target, remedy="write an array, or remove the old target yourself")
-        put_in_place(temporary, target, overwrite=overwrite, durable=durable)
+        with around or nullcontext():
+            put_in_place(temporary, target, overwrite=overwrite, durable=durable)
     except HyperslabError as error:
         if error.url is not None:  # nobody knows the temporary name
             error.url = error.url.replace(temporary, target)
@@ -66,7 +69,7 @@ def building(target: str, *, overwrite: bool = False, durable: bool = True) -> I
 def sibling(target: str) -> str:
     """Return a name beside ``target`` that nobody uses, with its ending; as long as a file name may be at the most."""
     folder, name = os.path.split(target)
-    return os.path.join(folder, f".partial-{new_token()}-{partial_name(name)}")
+    return os.path.join(folder, f"{PARTIAL}{new_token()}-{partial_name(name)}")
 
 
 def remove(path: str) -> None:

@@ -85,6 +85,10 @@ def temporary_name(name: str) -> str:
     return f".{stem}.{new_token()}.tmp"
 
 
+PARTIAL = ".partial-"
+"""How the temporary name of a whole dataset begins."""
+
+
 def partial_name(name: str) -> str:
     """Return what the temporary name of a whole dataset ends with, which has the ending of the name."""
     return name if len(os.fsencode(name)) <= _LONGEST else name[-_KEPT:]

@@ -13,7 +13,7 @@ from xarray.backends import BackendEntrypoint, NetCDF4BackendEntrypoint
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
-from hyperslab.bridges.xarray.reading import open_group, open_groups
+from hyperslab.bridges.xarray.reading import open_group, open_groups, open_labelled
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import SCHEMES, detect
 from hyperslab.group import Group
@@ -94,9 +94,12 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         return found is not None and found.traits.has_collections  # a root of collections, or the folder of one
 
     def open_dataset(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.Dataset:
-        """Open one group as a Dataset."""
+        """Open one group as a Dataset; an array with the coordinates beside it."""
         decoders, rest = _split(options)
-        return open_group(_dataset(_node(filename_or_obj, group, rest)), **decoders)
+        node = _dataset(_node(filename_or_obj, group, rest))
+        if isinstance(node, Array) and node is not filename_or_obj:
+            return open_labelled(node, **decoders)
+        return open_group(node, **decoders)
 
     def open_datatree(self, filename_or_obj: Any, *, group: str | None = None, **options: Any) -> xr.DataTree:
         """Open a group and all groups below it as a DataTree."""

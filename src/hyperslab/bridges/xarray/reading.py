@@ -283,6 +283,23 @@ def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     return open_lazy(array if alone else Group(array._session, above), **decoders)[name or "data"]
 
 
+def open_labelled(array: Array, drop_variables: str | Iterable[str] | None = None, **decoders: Any) -> xr.Dataset:
+    """Open one array with the coordinates that stand in its group, and without the other arrays."""
+    above, name = split(array.path)
+    others = [] if drop_variables is None else [drop_variables] if isinstance(drop_variables, str) else drop_variables
+    if not array.path or array._session.format.traits.has_collections or name in (others := [*others]):
+        return open_group(array, drop_variables=drop_variables, **decoders)
+    group = Group(array._session, above)
+    # what has other dimensions is no coordinate of it, and need not fit to it
+    others += [each for each, beside in group.arrays() if not {*beside.dims} <= {*array.dims}]
+    dataset = open_group(group, drop_variables=others, **decoders)
+    if name in dataset.coords:
+        return open_group(array, drop_variables=drop_variables, **decoders)
+    labelled = dataset[[name]]
+    labelled.set_close(array.close)
+    return labelled
+
+
 def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:
     """Open what is open already by ``xarray.open_dataset``; Invalid for chunks that make no sense."""
     known: Any = node  # our engine takes it

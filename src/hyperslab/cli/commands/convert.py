@@ -165,7 +165,7 @@ def append_command(
     names = ", ".join(f"/{name}" for name in done.arrays)
     print_remark(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
     for name in done.shorter:
-        print_remark(f"the coordinate /{name} got none: append it by --path {name}")
+        print_remark(f"the coordinate /{name} got none: append it to the dataset by --path {name}")
 
 
 def _load(path: str) -> Values:
@@ -175,7 +175,8 @@ def _load(path: str) -> Values:
     except FileNotFoundError:
         raise NotFound("there is no such file", url=path) from None
     except (ValueError, EOFError, OSError) as error:
-        raise FormatError(f"this is no .npy file of plain cells: {error}", url=path) from None
+        remedy = "write it by numpy.save, with cells of a plain type"
+        raise FormatError(f"this is no .npy file of plain cells: {error}", url=path, remedy=remedy) from None
     return found
 
 

@@ -6,8 +6,8 @@ The links of a group are changed by putting, dropping and moving links alone; it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.source import ChunkSource
@@ -283,6 +283,12 @@ class HdmfWriter(HdmfReader, Writer):
         """Hold a node's documents against other writers, for a link those of its group."""
         with self._written.lock_node(path if self._link(path) is None else split(path)[0]):
             yield
+
+    def follow(
+        self, way: str, *, stored: Collection[str] = (), gone: Collection[str] = (), arrived: Collection[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Have consolidated metadata follow what another writer makes of nodes below ``way`` in the block."""
+        return self._written.follow(way, stored=stored, gone=gone, arrived=arrived)
 
     def consolidate(self, path: str = "") -> None:
         """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""

@@ -10,6 +10,7 @@ import numpy as np
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats.documents import JsonMapping
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.nczarr import FORMAT
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, NczarrDialect
 from hyperslab.formats.nczarr.dimensions import (
@@ -53,9 +54,9 @@ def adopt(
         with store.lock_node("", lock_timeout):
             docs, metadata_dialect = _documents(_model(FORMAT.open(where, "r"), where.url), dialect, where.url)
             consolidated = dialect == "draft" or store.get(CONSOLIDATED) is not None
-            DocumentCommits(store, metadata_dialect, durable=durable, consolidated=consolidated).commit(
-                DocumentChange(docs)
-            )
+            commits = DocumentCommits(store, metadata_dialect, durable=durable, consolidated=consolidated)
+            with EnclosingDataset(where).follow_whole():
+                commits.commit(DocumentChange(docs))
     finally:
         store.close()
 

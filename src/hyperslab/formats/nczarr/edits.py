@@ -79,11 +79,12 @@ class Edits:
 
     def put_array(self, path: str, wish: ArraySpec) -> None:
         """Put an array, and declare the dimensions and types of it that are not there."""
+        if not path:
+            message = "the root of a netCDF dataset is a group, no array can stand in its place"
+            raise Invalid(message, node=path, remedy="give the array a name")
         before = self.node(path)
         if before is not None and before.is_group:
             raise Invalid("a group cannot become an array", node=path, remedy="delete it first")
-        if not path:
-            raise Invalid("the root of a netCDF dataset is a group", remedy="give the array a name")
         self._ensure_listed(path, "arrays")
         group = split(path)[0]
         self._declare_types(group, wish)

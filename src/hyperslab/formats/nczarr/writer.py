@@ -8,7 +8,7 @@ from the innermost out, and last consolidated metadata.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import product
@@ -119,6 +119,15 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
         with self._lock_root(), self._with_node_order():
             super().consolidate(path)
+
+    @contextmanager
+    def follow(
+        self, way: str, *, stored: Collection[str] = (), gone: Collection[str] = (), arrived: Collection[str] = ()
+    ) -> Iterator[None]:
+        """Have consolidated metadata follow what another writer makes of nodes below ``way`` in the block."""
+        followed = super().follow(way, stored=stored, gone=gone, arrived=arrived)
+        with self._lock_root(), self._with_node_order(), followed:
+            yield
 
     @contextmanager
     def _with_node_order(self, source: str | None = None, target: str = "") -> Iterator[None]:

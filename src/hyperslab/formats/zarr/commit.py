@@ -7,7 +7,8 @@ leaves none, never a stale one. The caller holds the root's lock meanwhile.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hyperslab.errors import FormatError
@@ -81,6 +82,30 @@ class DocumentCommits:
             )
         if self.consolidated and "" not in by_holder:
             self.consolidate()
+
+    @contextmanager
+    def follow(self, way: str, stored: Iterable[str], gone: Iterable[str], arrived: Iterable[str]) -> Iterator[None]:
+        """Have consolidated metadata above the group at ``way`` follow what another writer makes of its nodes in the
+        block."""
+        self.forget()
+        above = _holders([split(way)[0]])
+        found = ((holder, self._consolidated_at(holder)) for holder in above)
+        by_holder = {holder: consolidated for holder, consolidated in found if consolidated is not None}
+        for holder in by_holder:
+            self._take_away(holder, None)
+        gone, arrived = [_below(way, path) for path in gone], [_below(way, path) for path in arrived]
+        try:
+            yield
+        except BaseException:
+            stored, gone, arrived = (), [way], [way]  # who knows how far it came
+            raise
+        finally:
+            docs = {path: self._docs(path) for path in (_below(way, path) for path in stored)} if by_holder else {}
+            kept = {path: each for path, each in docs.items() if each is not None}
+            lost = [path for path in docs if path not in kept]
+            change = DocumentChange(kept, gone=(*gone, *lost), arrived=tuple(arrived))
+            for holder, consolidated in by_holder.items():
+                self._put_back(holder, self._after_change(consolidated, holder, change), None)
 
     def consolidate(self, holder: str = "") -> None:
         """Write the consolidated metadata of a group (the root) anew, of all that is stored now."""
@@ -187,6 +212,10 @@ class DocumentCommits:
 
     def _put_documents(self, pairs: Iterable[tuple[str, JsonMapping]]) -> None:
         self._store.put_many([(place, write_again(doc)) for place, doc in pairs], durable=self._durable)
+
+
+def _below(way: str, path: str) -> str:
+    return child(way, path) if path else way
 
 
 def _holders(touched: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
 from hyperslab.formats.base import Feature, Format, Mode, Reader
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import check_bool, has_keys, nothing_at, replace_folder
 from hyperslab.formats.signatures import is_unfinished, unfinished_error
 from hyperslab.formats.zarr.dialect import MetadataDialect
@@ -112,10 +113,13 @@ def open_zarr(
         open_zarr(format, dialect, Location.of(path), "x", settings=settings, consolidated=consolidated)
 
     # beside the old one, so that a failure leaves that; elsewhere keys are replaced in place
-    if mode == "w" and replace_folder(where, make, durable=settings.durable):
+    if mode == "w" and replace_folder(
+        where, make, durable=settings.durable, around=EnclosingDataset(where, settings).follow_whole()
+    ):
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
     writer = format.writer(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
+    writer.enclosing = EnclosingDataset(where, settings)
     if mode == "r+":
         _opened(writer, dialect, where)
         if consolidated and at_once and not writer.is_consolidated:
@@ -123,7 +127,8 @@ def open_zarr(
         return writer
     with writer.lock_node(""):  # whoever else makes a dataset here, a conversion for one, is done or has not begun
         if mode == "w":
-            store.delete_prefix("")
+            with writer.enclosing.follow(gone=("",)):
+                store.delete_prefix("")
         elif has_keys(store):
             raise already_exists(where.url)
         writer.put("", GroupSpec())

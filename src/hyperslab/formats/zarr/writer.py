@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.formats.base import BatchBlocks, Node, Writer
 from hyperslab.formats.documents import JsonMapping, check_limits, write_again
+from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.format_errors import require_no_link
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
@@ -38,6 +39,8 @@ class ZarrWriter(ZarrReader, Writer):
         self._batch_locks: set[str] = set()
         self._locked_nodes = ThreadPaths()
         self._node_mutex = threading.RLock()
+        self.enclosing: EnclosingDataset | None = None
+        """What is around the dataset, where it was opened by its place: its consolidated metadata follows."""
         self._commits = DocumentCommits(store, dialect, durable=settings.durable, consolidated=consolidated)
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -217,6 +220,8 @@ class ZarrWriter(ZarrReader, Writer):
         """Write what is pending and let go of the store."""
         self._flush()
         super().close()
+        if self.enclosing is not None:
+            self.enclosing.close()
 
     def consolidate(self, path: str = "") -> None:
         """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
@@ -226,9 +231,25 @@ class ZarrWriter(ZarrReader, Writer):
             self._forget("")
 
     def _commit(self, change: DocumentChange) -> None:
-        with self._locked(""), self._mutex:
+        with self._locked(""), self._mutex, self._followed_above(change):
             self._commits.commit(change)
             self._consolidated.clear()
+
+    def _followed_above(self, change: DocumentChange) -> AbstractContextManager[None]:
+        if self.enclosing is None:
+            return nullcontext()
+        stored = (*change.docs, *change.after)
+        return self.enclosing.follow(stored=stored, gone=change.gone, arrived=change.arrived)
+
+    @contextmanager
+    def follow(
+        self, way: str, *, stored: Collection[str] = (), gone: Collection[str] = (), arrived: Collection[str] = ()
+    ) -> Iterator[None]:
+        """Have consolidated metadata follow what another writer makes of nodes below ``way`` in the block."""
+        with self._locked(""), self._mutex:
+            with self._commits.follow(way, stored, gone, arrived):
+                yield
+            self._forget("")
 
 
 def check_document(doc: JsonMapping, name: str, path: str) -> None:

@@ -1,0 +1,92 @@
+"""The dataset around a dataset: ``x.zarr`` for ``x.zarr/g``, a group that is opened, made or replaced by its own place.
+
+Consolidated metadata of the groups above speaks of the nodes below, so it follows what is done to them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import FormatError, HyperslabError, Unsupported
+from hyperslab.formats.base import Writer
+from hyperslab.formats.opening import detect_format
+from hyperslab.stores.keys import PARTIAL
+from hyperslab.stores.location import Location, Probe
+
+_GROUP_DOCUMENTS = ("zarr.json", ".zgroup")
+"""The documents of a group, in either version of Zarr."""
+
+
+class EnclosingDataset:
+    """The outermost dataset around ``where``, looked for with the first change; mostly there is none."""
+
+    def __init__(self, where: Location, settings: Settings = DEFAULTS) -> None:
+        self._where = where
+        self._settings = settings
+        self._writer: Writer | None = None
+        self._way: str | None = None
+
+    @contextmanager
+    def follow(
+        self, *, stored: Collection[str] = (), gone: Collection[str] = (), arrived: Collection[str] = ()
+    ) -> Iterator[None]:
+        """Have it follow what is made in the block of nodes here, each by its path.
+
+        ``stored``: nodes whose documents are written; ``gone``: removed with all below; ``arrived``: there then, with
+        all below. Whoever holds locks of nodes here takes the lock of the root last, as writers of the whole do.
+        """
+        if self._way is None:
+            self._way = self._find()
+        if self._writer is None:
+            yield
+            return
+        with self._writer.follow(self._way, stored=stored, gone=gone, arrived=arrived):
+            yield
+
+    @contextmanager
+    def follow_whole(self) -> Iterator[None]:
+        """Have it follow that the dataset is made, or replaced, in the block; it is closed then."""
+        try:
+            with self.follow(gone=("",), arrived=("",)):
+                yield
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of it."""
+        writer, self._writer, self._way = self._writer, None, None
+        if writer is not None:
+            writer.close()
+
+    def _find(self) -> str:
+        root = find_enclosing(self._where)
+        if root is None:
+            return ""
+        with suppress(FormatError, Unsupported):  # what cannot be read has no consolidated metadata that anybody reads
+            reader = detect_format(Probe(root)).open(root, "r+", settings=self._settings)
+            if isinstance(reader, Writer):
+                self._writer = reader
+        return root.way_to(self._where)
+
+
+def find_enclosing(where: Location) -> Location | None:
+    """Return the place of the outermost dataset around this one, as far as group lies in group; None without one."""
+    if where.unpublished or os.path.basename(str(where.target)).startswith(PARTIAL):
+        return None  # what is built beside its place is no node yet
+    root = None
+    while (above := (root or where).above()) is not None and _is_group(above):
+        root = above
+    return root
+
+
+def _is_group(where: Location) -> bool:
+    with suppress(HyperslabError):
+        store = where.store(read_only=True)
+        try:
+            return any(store.size(name) is not None for name in _GROUP_DOCUMENTS)
+        finally:
+            store.close()
+    return False
