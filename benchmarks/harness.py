@@ -15,6 +15,8 @@ from statistics import median
 from typing import Any
 
 OURS = "hyperslab"
+# hyperslab too, without its engine in C: no peer
+IN_PYTHON = "without engine"
 _MOST, _LEAST = 7, 5
 _LONG = 1.0
 """Seconds: a round that takes longer is repeated as seldom as a median allows."""
@@ -124,6 +126,6 @@ def _time(contender: Contender) -> float:
 
 
 def _judge(target: Target, seconds: dict[str, float]) -> Verdict | None:
-    peers = {name: value for name, value in seconds.items() if name != OURS}
+    peers = {name: value for name, value in seconds.items() if name not in (OURS, IN_PYTHON)}
     peer = min(peers, key=lambda name: peers[name]) if target.peer == "fastest" and peers else target.peer
     return Verdict(target, peer, peers[peer] / seconds[OURS]) if peer in peers else None

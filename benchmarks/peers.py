@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import zarr.codecs
 import zarrs
 
 import hyperslab as hs
+from benchmarks import harness
 from benchmarks.layouts import Layout, Values
 
 assert zarrs.ZarrsCodecPipeline  # imported for its registration
@@ -53,6 +55,26 @@ def _ours_write(path: Path, layout: Layout, values: Values, durable: bool) -> No
 @contextlib.contextmanager
 def _ours_open(path: Path, layout: Layout) -> Iterator[Any]:
     yield hs.open(path / "a", cache_bytes=0)
+
+
+@contextlib.contextmanager
+def _without_engine() -> Iterator[None]:
+    os.environ["HYPERSLAB_NATIVE"] = "0"
+    try:
+        yield
+    finally:
+        del os.environ["HYPERSLAB_NATIVE"]
+
+
+def _python_write(path: Path, layout: Layout, values: Values, durable: bool) -> None:
+    with _without_engine():
+        _ours_write(path, layout, values, durable)
+
+
+@contextlib.contextmanager
+def _python_open(path: Path, layout: Layout) -> Iterator[Any]:
+    with _without_engine(), _ours_open(path, layout) as array:
+        yield array
 
 
 def _zarr_codecs(layout: Layout) -> dict[str, Any]:
@@ -172,9 +194,10 @@ def _hdf5_open(path: Path, layout: Layout) -> Iterator[Any]:
 
 
 OURS = Peer("hyperslab", ".zarr", _ours_write, _ours_open)
+IN_PYTHON = Peer(harness.IN_PYTHON, ".zarr", _python_write, _python_open)
 ZARR = Peer("zarr-python", ".zarr", _zarr_write, _zarr_open)
 ZARRS = Peer("zarr + zarrs", ".zarr", _zarrs_write, _zarrs_open)
 TENSORSTORE = Peer("tensorstore", ".zarr", _tensorstore_write, _tensorstore_open)
 NETCDF = Peer("netCDF4", ".nc", _netcdf_write, _netcdf_open)
 HDF5 = Peer("h5py", ".h5", _hdf5_write, _hdf5_open)
-PEERS = (OURS, ZARR, ZARRS, TENSORSTORE, NETCDF, HDF5)
+PEERS = (OURS, IN_PYTHON, ZARR, ZARRS, TENSORSTORE, NETCDF, HDF5)

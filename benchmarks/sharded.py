@@ -10,12 +10,12 @@ import numpy as np
 
 from benchmarks.harness import Contender, Row, Target
 from benchmarks.layouts import LZ4, Layout, field
-from benchmarks.peers import OURS, TENSORSTORE, ZARR, ZARRS
+from benchmarks.peers import IN_PYTHON, OURS, TENSORSTORE, ZARR, ZARRS
 from benchmarks.reading import reader
 from benchmarks.writing import writes
 
 TITLE = "Sharded Zarr v3"
-_PEERS = (OURS, ZARR, ZARRS, TENSORSTORE)
+_PEERS = (OURS, IN_PYTHON, ZARR, ZARRS, TENSORSTORE)
 _TARGETS = (
     Target(
         "fastest",

@@ -40,12 +40,11 @@ TYPES = ["?", "i1", "u1", "<i2", "<f4", "<f8", "<c16", "S5", "<U3", "<M8[s]", [(
 @contextmanager
 def python_alone() -> Iterator[None]:
     """Read and write as where the engine was not built."""
-    load = engine.load_engine
-    engine.load_engine = lambda: None  # type: ignore[assignment]
+    os.environ["HYPERSLAB_NATIVE"] = "0"
     try:
         yield
     finally:
-        engine.load_engine = load
+        del os.environ["HYPERSLAB_NATIVE"]
 
 
 @contextmanager

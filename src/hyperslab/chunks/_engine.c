@@ -440,6 +440,20 @@ static int read_rows(const Job *job, Work *work, const Piece *piece, int file) {
     return !job->checksum || (read_at(file, sum, 4, job->nbytes) && u32(sum) == ~crc);
 }
 
+/* Read the bytes of a chunk that is not compressed from the first to the last cell that is wanted. */
+static int read_span(const Job *job, Work *work, const Piece *piece, int file) {
+    int64_t first = 0, last = job->itemsize;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        const Entry *entry = piece->along[axis];
+        first += entry->start * job->strides[axis];
+        last += (entry->start + (entry->count - 1) * entry->step) * job->strides[axis];
+    }
+    if (!read_at(file, work->cells + first, last - first, first)) return 0;
+    swap_bytes(work->cells + first, last - first, job->swap);
+    put(job, piece, work->cells);
+    return 1;
+}
+
 static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) {
     struct stat status;
     if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > job->most) return 0;
@@ -452,6 +466,7 @@ static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) 
         return 1;
     }
     if (job->compressor == PLAIN && piece->in_rows) return read_rows(job, work, piece, file);
+    if (job->compressor == PLAIN && !job->checksum) return read_span(job, work, piece, file);
     return make_room(work, size) && read_at(file, work->stored, size, 0) && decode_piece(job, work, piece, work->stored, size);
 }
 

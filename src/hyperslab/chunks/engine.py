@@ -114,15 +114,13 @@ class StoredFiles:
     shard: ShardLayout | None = None
 
 
-def _is_turned_off() -> bool:
-    return os.environ.get("HYPERSLAB_NATIVE") == "0"
+def load_engine() -> ModuleType | None:
+    """Return the engine; None where it was not built, or is turned off."""
+    return None if os.environ.get("HYPERSLAB_NATIVE") == "0" else _import_engine()
 
 
 @cache
-def load_engine() -> ModuleType | None:
-    """Return the engine; None where it was not built, or is turned off."""
-    if _is_turned_off():
-        return None
+def _import_engine() -> ModuleType | None:
     try:
         import hyperslab.chunks._engine as _engine
     except ImportError:
@@ -143,7 +141,11 @@ def describe_engine(*, has_library: bool) -> str:
     """Return in a few words whether the engine is used, and if not, why; ``has_library``: the codecs have theirs."""
     if load_engine() is not None:
         return "used for local files" if has_library else "used for local files that are not compressed"
-    return "turned off by HYPERSLAB_NATIVE=0" if _is_turned_off() else "not built; Python does the work, more slowly"
+    return (
+        "not built; Python does the work, more slowly"
+        if _import_engine() is None
+        else "turned off by HYPERSLAB_NATIVE=0"
+    )
 
 
 class EngineJob:

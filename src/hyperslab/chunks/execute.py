@@ -140,7 +140,7 @@ def read(
         reader.share(settings, nbytes)
     workers = (
         min(settings.threads, count)
-        if count * nbytes > (SERIAL_BYTES if nbytes >= SMALL_CHUNK_BYTES else SERIAL_BYTES_OF_SMALL_CHUNKS)
+        if count * nbytes > (SERIAL_BYTES if engine or nbytes >= SMALL_CHUNK_BYTES else SERIAL_BYTES_OF_SMALL_CHUNKS)
         else 1
     )
     if traits.concurrency is not None:  # so many requests at once suit its store
