@@ -92,12 +92,9 @@ def _open_in_its_group(
     chosen, mode, remembered = choice
     if mode in ("w", "x") or not isinstance(chosen, ZarrFormat):
         return None
-    dialect = chosen.metadata_dialect
-    array_name, group_name = dialect.nodes[0], dialect.nodes[-1]
     with suppress(HyperslabError):  # of a dataset that is damaged elsewhere, say: the array opens alone
-        # nothing is remembered where the user named the format
-        document = remembered.get(array_name) if remembered else where.store(read_only=True).get(array_name)
-        if document is None or not dialect.is_array_document(document):
+        group_name = _find_group_name(chosen, where, remembered)
+        if group_name is None:
             return None
         root = None
         while (above := (root or where).above()) is not None and _is_there(above, group_name):
@@ -112,6 +109,19 @@ def _open_in_its_group(
         if isinstance(found, Array):
             return found
         found.close()
+    return None
+
+
+def _find_group_name(format: ZarrFormat, where: Location, remembered: Mapping[str, bytes | None]) -> str | None:
+    """Return what the document of a group is called beside that of the array at this place; None where none is.
+
+    ``remembered``: what was read by key; nothing where the user named the format.
+    """
+    for dialect in format.dialects:
+        name = dialect.nodes[0]
+        document = remembered.get(name) if remembered else where.store(read_only=True).get(name)
+        if document is not None and dialect.is_array_document(document):
+            return dialect.nodes[-1]
     return None
 
 

@@ -169,7 +169,7 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
 def test_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, shards: tuple[int, int] | None
 ) -> None:
-    cells = np.arange(100 * 90, dtype="f4").reshape(100, 90)
+    cells = np.arange(128 * 128, dtype="f4").reshape(128, 128)
     with counted(monkeypatch) as counts, hs.create(tmp_path / "a.zarr", "zarr3") as root:
         array = root.create_array("a", cells.shape, "f4", chunks=(16, 32), shards=shards, codec=codec)
         array[...] = cells

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import hyperslab as hs
-from hyperslab.errors import AlreadyExists
+from hyperslab.errors import AlreadyExists, ReadOnly
 from servers.s3 import S3
 
 TREES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -56,7 +56,14 @@ def assert_it_follows(place: Any, **more: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("tree", ["zarr2", "zarr3", "nczarr-current", "nczarr-draft"])
+def test_a_group_of_nczarr_is_changed_from_its_root_alone(tmp_path: Path) -> None:
+    make(tmp_path / "x.zarr", "nczarr-current")
+    with pytest.raises(ReadOnly, match="name the part by path="):
+        hs.open_group(tmp_path / "x.zarr/g", "r+")
+    assert_it_follows(tmp_path / "x.zarr")
+
+
+@pytest.mark.parametrize("tree", ["zarr2", "zarr3", "nczarr-draft"])
 def test_changes_by_the_place_of_a_group(tmp_path: Path, tree: str) -> None:
     place = tmp_path / "x.zarr"
     make(place, tree)

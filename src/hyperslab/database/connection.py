@@ -58,8 +58,8 @@ class Connection:
             self.opened = api.open(self.place, self.mode, format="collections", **self.options)._session
         except (Invalid, Unsupported) as error:
             raise ClientError(error.message, url=error.url, remedy=error.remedy) from error
-        except (NotFound, FormatError) as error:
-            error.remedy = error.remedy and error.remedy.replace("mode='x'", "mode='a'")
+        except NotFound as error:
+            error.remedy = f"{error.remedy}, or make it with mode='a'"
             raise
 
     def close(self) -> None:

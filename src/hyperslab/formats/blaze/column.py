@@ -210,7 +210,9 @@ class Column(ChunkSource):
         self.per = self.numbering.per
         # A superchunk of several chunks is fetched with the stamp that comes with its index.
         swaps = self.uses_compare_and_swap
-        self.traits = replace(keys.source_traits, fetches=True, swaps=swaps, reads_stamps=swaps and self.per > 1)
+        self.traits = replace(
+            keys.source_traits, in_files=False, fetches=True, swaps=swaps, reads_stamps=swaps and self.per > 1
+        )
         self.row = row_bytes(spec)
         self._rows = spec.shape[0] if spec.shape else 1
         self.chunk_rows = storing.rows if spec.shape else 1

@@ -120,6 +120,11 @@ class HdmfFormat(ZarrFormat):
         """Return the dialect of the profile: the names of its documents, and how they read."""
         return _make_dialect(HdmfOptions(profile=self.profile))
 
+    @property
+    def dialects(self) -> tuple[HdmfProfile, ...]:
+        """Return the dialects of both profiles."""
+        return tuple(_make_dialect(HdmfOptions(profile=profile)) for profile in ("v2", "v3"))
+
     def variant(self, options: Mapping[str, object]) -> Format:
         """Return the format with the features that a dataset made with these options has."""
         return HdmfFormat("v3" if options.get("profile", self.profile) == "v3" else "v2")

@@ -42,6 +42,11 @@ class ZarrFormat(Format):
         """Return the dialect of its documents: what they are called and how they read."""
 
     @property
+    def dialects(self) -> tuple[MetadataDialect, ...]:
+        """Return the dialects that datasets of this format have."""
+        return (self.metadata_dialect,)
+
+    @property
     def is_known_by_root(self) -> bool:
         """Return True where the documents of the root alone tell it: nodes below are as those of another format."""
         return False
