@@ -37,6 +37,8 @@ def main() -> int:
             "PYTHONPATH": folder,
         }
         environment.pop("HYPERSLAB_NATIVE", None)
+        proof = f"from hyperslab.chunks import _engine; assert _engine.__file__.startswith({folder!r})"
+        subprocess.run([sys.executable, "-c", proof], cwd=folder, env=environment, check=True)
         tests = ["-q", "-m", "soak or not soak", "-p", "no:cacheprovider", "tests/chunks/test_engine.py"]
         return subprocess.run(
             [sys.executable, "-m", "pytest", *tests], cwd=ROOT, env=environment, check=False

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,12 +22,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* openat2(2) of Linux 5.6, whose header older systems lack; where the kernel lacks it, chunks in folders are left. */
+#if __has_include(<linux/openat2.h>)
+#include <linux/openat2.h>
+#else
+struct open_how {
+    uint64_t flags, mode, resolve;
+};
+#define RESOLVE_NO_MAGICLINKS 0x02
+#define RESOLVE_NO_SYMLINKS 0x04
+#define RESOLVE_BENEATH 0x08
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
 #define MOST_AXES 32 /* as many as NumPy had for long; arrays of more are read by Python */
 
 /* Bytes between two parts of a shard that are read along rather than by a request of their own. */
 #define GAP (64 << 10)
 /* Bytes of a shard that are read at a time: they stay in the processor's cache until they are decoded. */
 #define WINDOW (4 << 20)
+/* Blocks of a Blosc chunk up to which they are decoded one by one: to find a block the library walks over all before. */
+#define MOST_BLOCKS 256
+/* Times as many bytes as are wanted that are read of a chunk which is not compressed. */
+#define MOST_READ_ALONG 4
 /* The same for a chunk that is not compressed, which is copied from there. To read its rows into the result by one
    preadv took a fifth more: the kernel copies short parts slowly. */
 #define ROWS_WINDOW (256 << 10)
@@ -72,6 +90,16 @@ typedef struct Work {
     struct Work *next;
 } Work;
 
+/* A shard that boxes of one read have open: all of them read one version of it, by one index. */
+typedef struct OpenShard {
+    char *key;
+    int file; /* -1: missing, or not to be read here */
+    int missing;
+    uint8_t *index;
+    int64_t boxes; /* that have not read of it yet */
+    struct OpenShard *next;
+} OpenShard;
+
 typedef struct {
     PyObject_HEAD
     int ndim;
@@ -97,8 +125,9 @@ typedef struct {
     uint8_t *fill;
     Py_buffer out;
     int has_out;
-    pthread_mutex_t mutex; /* of unused */
+    pthread_mutex_t mutex; /* of the two lists, never held while cells are decoded */
     Work *unused;
+    OpenShard *shards;
 } Job;
 
 /* -- CRC-32C (RFC 3720), by the processor where it can ------------------------------------------------------------ */
@@ -119,6 +148,9 @@ static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t size) {
     for (; size >= 8; size -= 8, data += 8) {
         uint64_t word;
         memcpy(&word, data, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        word = __builtin_bswap64(word);
+#endif
         word ^= crc;
         crc = table[7][word & 255] ^ table[6][word >> 8 & 255] ^ table[5][word >> 16 & 255] ^ table[4][word >> 24 & 255] ^
               table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^ table[1][word >> 48 & 255] ^ table[0][word >> 56];
@@ -184,6 +216,12 @@ static uint64_t u64(const uint8_t *data) { return u32(data) | (uint64_t)u32(data
 
 /* -- decoding: each function returns True when target holds exactly the chunk ---------------------------------------- */
 
+/* libblosc2 leaves the rest behind the last whole item of a block unwritten, where the bits of a chunk of Blosc 1 are
+   shuffled (see hyperslab.codecs.blosc). */
+static int has_lost_rest(uint64_t length, unsigned typesize) {
+    return length / typesize % 8 == 0 && length % typesize != 0;
+}
+
 /* The checks of hyperslab.codecs.blosc; what Python decodes by other means is left to it. */
 static int is_sound_blosc(const Job *job, const uint8_t *data, size_t size) {
     if (size < 16 || size > INT32_MAX || job->nbytes > INT32_MAX - 16) return 0;
@@ -193,6 +231,7 @@ static int is_sound_blosc(const Job *job, const uint8_t *data, size_t size) {
     if (stored != size || !blocksize || blocksize > nbytes) return 0;
     if (flags & 2) return stored == nbytes + 16;
     if (!(job->readable >> (flags >> 5) & 1)) return 0;
+    if (flags & 4 && (has_lost_rest(blocksize, typesize) || has_lost_rest(nbytes % blocksize, typesize))) return 0;
     const unsigned items = flags & 16 ? 0 : typesize;
     if (items > 16 || blocksize < 128 * items) return 0;
     const uint64_t blocks = (nbytes + blocksize - 1) / blocksize, first = 16 + 4 * blocks;
@@ -388,7 +427,8 @@ static int decode_piece(const Job *job, Work *work, const Piece *piece, const ui
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
     if (piece->in_rows && job->compressor == BLOSC && size > 12 && !(data[2] & 2) && u32(data + 8) < job->nbytes &&
-        data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 && u32(data + 8) % 8 == 0)
+        data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 && u32(data + 8) % 8 == 0 &&
+        job->nbytes / u32(data + 8) <= MOST_BLOCKS)
         return decode_blocks(job, work, piece, data, size);
     if (!decode(job, work, data, size, work->cells)) return 0;
     put(job, piece, work->cells);
@@ -448,6 +488,9 @@ static int read_span(const Job *job, Work *work, const Piece *piece, int file) {
         first += entry->start * job->strides[axis];
         last += (entry->start + (entry->count - 1) * entry->step) * job->strides[axis];
     }
+    int64_t wanted = job->itemsize;
+    for (int axis = 0; axis < job->ndim; axis++) wanted *= piece->along[axis]->count;
+    if (last - first > MOST_READ_ALONG * wanted) return 0; /* Python reads less of it */
     if (!read_at(file, work->cells + first, last - first, first)) return 0;
     swap_bytes(work->cells + first, last - first, job->swap);
     put(job, piece, work->cells);
@@ -524,30 +567,86 @@ static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_
     }
 }
 
-/* The chunks of a box that lies in one shard. */
-static void run_shard(const Job *job, Work *work, const char *key, const int64_t *low, const int64_t *extent,
-                      int64_t count, uint8_t *done) {
-    const int file = open_file(job, work, key);
-    if (file < 0 && errno != ENOENT) return;
-    const int missing = file < 0;
-    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
-    Part *parts = NULL;
-    int64_t found = 0;
-    uint64_t first = 0, limit = 0;
-    if (!missing) {
-        struct stat status;
-        if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size < length ||
-            status.st_size > job->most_in_shard)
-            goto end;
-        first = job->index_first ? length : 0;
-        limit = job->index_first ? status.st_size : status.st_size - length;
-        parts = malloc(count * sizeof *parts);
-        if (!work->index) work->index = malloc(length);
-        if (!parts || !work->index || !read_at(file, work->index, length, job->index_first ? 0 : limit)) goto end;
-        work->bytes += length;
-        if (job->index_checksum && crc32c(work->index, plain) != u32(work->index + plain)) goto end;
+/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, or nowhere. */
+static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
+    for (int64_t inner = 0; inner < job->all_members; inner++) {
+        const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);
+        if (start == UINT64_MAX && size == UINT64_MAX) continue;
+        if (start < first || start > limit || size > limit - start) return 0;
     }
-    for (int64_t number = 0; number < count; number++) {
+    return 1;
+}
+
+static void free_shard(OpenShard *shard) {
+    if (shard->file >= 0) close(shard->file);
+    free(shard->index);
+    free(shard->key);
+    free(shard);
+}
+
+/* Open a shard and read its index. */
+static OpenShard *open_shard(const Job *job, Work *work, const char *key, int64_t boxes) {
+    OpenShard *shard = calloc(1, sizeof *shard);
+    if (!shard || !(shard->key = strdup(key))) {
+        free(shard);
+        return NULL;
+    }
+    shard->boxes = boxes;
+    shard->file = open_file(job, work, key);
+    shard->missing = shard->file < 0 && errno == ENOENT;
+    if (shard->file < 0) return shard;
+    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
+    struct stat status;
+    int sound = !fstat(shard->file, &status) && S_ISREG(status.st_mode) && status.st_size >= length &&
+                status.st_size <= job->most_in_shard && (shard->index = malloc(length));
+    if (sound) {
+        const uint64_t first = job->index_first ? length : 0;
+        const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
+        sound = read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
+                (!job->index_checksum || crc32c(shard->index, plain) == u32(shard->index + plain)) &&
+                is_sound_index(job, shard->index, first, limit);
+        work->bytes += length;
+    }
+    if (!sound) {
+        close(shard->file);
+        shard->file = -1;
+    }
+    return shard;
+}
+
+static OpenShard *take_shard(Job *job, Work *work, const char *key, int64_t boxes) {
+    pthread_mutex_lock(&job->mutex);
+    OpenShard *shard = job->shards;
+    while (shard && strcmp(shard->key, key)) shard = shard->next;
+    if (!shard && (shard = open_shard(job, work, key, boxes))) {
+        shard->next = job->shards;
+        job->shards = shard;
+    }
+    pthread_mutex_unlock(&job->mutex);
+    return shard;
+}
+
+/* Count a box that has read of a shard; after the last one the shard is closed. */
+static void leave_shard(Job *job, OpenShard *shard) {
+    pthread_mutex_lock(&job->mutex);
+    const int is_last = --shard->boxes <= 0;
+    if (is_last) {
+        OpenShard **place = &job->shards;
+        while (*place != shard) place = &(*place)->next;
+        *place = shard->next;
+    }
+    pthread_mutex_unlock(&job->mutex);
+    if (is_last) free_shard(shard);
+}
+
+/* The chunks of a box that lies in one shard, as ``boxes`` do in all. */
+static void run_shard(Job *job, Work *work, const char *key, const int64_t *low, const int64_t *extent, int64_t count,
+                      uint8_t *done, int64_t boxes) {
+    OpenShard *shard = take_shard(job, work, key, boxes);
+    if (!shard) return;
+    Part *parts = shard->file >= 0 ? malloc(count * sizeof *parts) : NULL;
+    int64_t found = 0;
+    for (int64_t number = 0; (parts || shard->missing) && number < count; number++) {
         int64_t numbers[MOST_AXES], inner = 0;
         Piece piece;
         find_numbers(low, extent, job->ndim, number, numbers);
@@ -555,25 +654,24 @@ static void run_shard(const Job *job, Work *work, const char *key, const int64_t
         if (job->whole_only && !piece.whole) continue;
         for (int axis = 0; axis < job->ndim; axis++)
             inner = inner * job->members[axis] + piece.along[axis]->chunk % job->members[axis];
-        const uint64_t start = missing ? UINT64_MAX : u64(work->index + 16 * inner);
-        const uint64_t size = missing ? UINT64_MAX : u64(work->index + 16 * inner + 8);
+        const uint64_t start = shard->missing ? UINT64_MAX : u64(shard->index + 16 * inner);
+        const uint64_t size = shard->missing ? UINT64_MAX : u64(shard->index + 16 * inner + 8);
         if (start == UINT64_MAX && size == UINT64_MAX) {
             put_fill(job, &piece);
             done[number] = 1;
-        } else if (start >= first && start <= limit && size && size <= limit - start && size <= (uint64_t)job->most) {
+        } else if (size && size <= (uint64_t)job->most) {
             parts[found++] = (Part){start, size, number};
         }
     }
-    if (found) read_parts(job, work, file, parts, found, low, extent, done);
-end:
+    if (found) read_parts(job, work, shard->file, parts, found, low, extent, done);
     free(parts);
-    if (!missing) close(file);
+    leave_shard(job, shard);
 }
 
-static void run_box(const Job *job, Work *work, const char **keys, const int64_t *low, const int64_t *extent,
-                    int64_t count, uint8_t *done) {
+static void run_box(Job *job, Work *work, const char **keys, const int64_t *low, const int64_t *extent, int64_t count,
+                    uint8_t *done, int64_t boxes) {
     if (job->all_members) {
-        run_shard(job, work, keys[0], low, extent, count, done);
+        run_shard(job, work, keys[0], low, extent, count, done, boxes);
         return;
     }
     for (int64_t number = 0; number < count; number++) {
@@ -791,8 +889,11 @@ static int parse_entries(Job *job, PyObject *groups) {
             if (!parse_numbers(PyList_GET_ITEM(group, i), numbers, 6, "groups")) return 0;
             const Entry entry = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
             /* Every address is derived from these: none of them may lead out of the chunk or of the result. */
-            const int64_t last = entry.start + (entry.count - 1) * entry.step;
-            if (entry.chunk < 0 || entry.start < 0 || entry.count < 1 || entry.step < 1 || last >= job->shape[axis]) {
+            const int64_t length = job->shape[axis];
+            const int fits = entry.chunk >= 0 && entry.start >= 0 && entry.count >= 1 && entry.step >= 1 &&
+                             entry.start < length && entry.count <= length && entry.step <= length &&
+                             entry.count - 1 <= (length - 1 - entry.start) / entry.step;
+            if (!fits) {
                 PyErr_SetString(PyExc_ValueError, "groups: cells outside the chunk");
                 return 0;
             }
@@ -805,21 +906,23 @@ static int parse_entries(Job *job, PyObject *groups) {
 /* Refuse entries that lead out of the result. */
 static int check_places(const Job *job) {
     int64_t low = 0, high = job->itemsize;
+    int beyond = 0; /* of all numbers */
     for (int axis = 0; axis < job->ndim; axis++) {
         int64_t least = INT64_MAX, most = INT64_MIN;
         for (int64_t i = 0; i < job->counts[axis]; i++) {
             const Entry *entry = job->entries[axis] + i;
-            const int64_t one = entry->place, other = one + (entry->count - 1) * job->out_strides[axis];
+            int64_t one = entry->place, other;
+            beyond |= __builtin_mul_overflow(entry->count - 1, job->out_strides[axis], &other);
+            beyond |= __builtin_add_overflow(one, other, &other);
             least = one < least ? one : least;
             least = other < least ? other : least;
             most = one > most ? one : most;
             most = other > most ? other : most;
         }
         if (!job->counts[axis]) return 1;
-        low += least;
-        high += most;
+        beyond |= __builtin_add_overflow(low, least, &low) | __builtin_add_overflow(high, most, &high);
     }
-    if (low >= 0 && high <= job->out.len) return 1;
+    if (!beyond && low >= 0 && high <= job->out.len) return 1;
     PyErr_SetString(PyExc_ValueError, "groups: cells outside the result");
     return 0;
 }
@@ -853,6 +956,10 @@ static void job_dealloc(Job *job) {
         free(work->index);
         if (work->zstd_encoder) library.free_zstd(work->zstd_encoder);
         free(work);
+    }
+    for (OpenShard *shard = job->shards, *next; shard; shard = next) {
+        next = shard->next;
+        free_shard(shard);
     }
     pthread_mutex_destroy(&job->mutex);
     for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
@@ -940,6 +1047,11 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     job->index_first = index_first;
     job->index_checksum = index_checksum;
     job->readable = readable;
+    if (compressor < PLAIN || compressor > LZ4 || (compressor != PLAIN && !library.decode_blosc) ||
+        (folder < 0 && compressor == BLOSC && header_size != 16)) {
+        PyErr_SetString(PyExc_ValueError, "a compressor, its library, and for values a header of Blosc are needed");
+        goto failed;
+    }
     job->level = level;
     if (header_size == 16) memcpy(job->header, header, 16);
     const int64_t blocksize = u32(job->header + 8);
@@ -996,7 +1108,9 @@ static int parse_box(const Job *job, PyObject *low_tuple, PyObject *high_tuple, 
 static PyObject *job_run(Job *job, PyObject *arguments) {
     PyObject *low_tuple, *high_tuple, *key_list, *result = NULL, *left = NULL;
     unsigned long long blosc, zstd;
-    if (!PyArg_ParseTuple(arguments, "OOO!KK", &low_tuple, &high_tuple, &PyList_Type, &key_list, &blosc, &zstd)) return NULL;
+    long long boxes;
+    if (!PyArg_ParseTuple(arguments, "OOO!KKL", &low_tuple, &high_tuple, &PyList_Type, &key_list, &blosc, &zstd, &boxes))
+        return NULL;
     int64_t low[MOST_AXES], extent[MOST_AXES], count;
     if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) return NULL;
     const Py_ssize_t needed = job->all_members ? 1 : count;
@@ -1020,7 +1134,7 @@ static PyObject *job_run(Job *job, PyObject *arguments) {
     work->zstd = (void *)(uintptr_t)zstd;
     work->files = work->bytes = 0;
     Py_BEGIN_ALLOW_THREADS
-    run_box(job, work, keys, low, extent, count, done);
+    run_box(job, work, keys, low, extent, count, done, boxes);
     Py_END_ALLOW_THREADS
     left = list_left(job, low, extent, count, done);
     if (left) result = Py_BuildValue("LLN", (long long)work->files, (long long)work->bytes, left);
@@ -1040,6 +1154,10 @@ static PyObject *encode_into(Job *job, PyObject *arguments, int as_shard) {
     if (!PyArg_ParseTuple(arguments, "OOw*", &low_tuple, &high_tuple, &target)) return NULL;
     int64_t *stops = NULL;
     Work *work = NULL;
+    if (job->folder >= 0) {
+        PyErr_SetString(PyExc_ValueError, "this job reads");
+        goto end;
+    }
     if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) goto end;
     const int64_t length = as_shard ? job->all_members * 16 + 4 * job->index_checksum : 0;
     const int64_t room = (target.len - length) / count;

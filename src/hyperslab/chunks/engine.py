@@ -42,6 +42,8 @@ class Box:
 
     low: Numbers
     high: Numbers
+    in_shard: int = 1
+    """Boxes of the same shard, this one among them."""
 
     def __len__(self) -> int:
         return prod(stop - start for start, stop in zip(self.low, self.high, strict=True))
@@ -202,7 +204,9 @@ class EngineJob:
             yield from _cut([(0, len(group)) for group in groups], size)
             return
         for runs in product(*map(_runs, groups, members)):
-            yield from _cut(runs, size)
+            boxes = list(_cut(runs, size))
+            for box in boxes:
+                yield Box(box.low, box.high, len(boxes))
 
     def read(self, box: Box) -> list[Piece]:
         """Read the chunks of a box; return those that are left."""
@@ -211,7 +215,7 @@ class EngineJob:
         else:
             first = (group[number][0] for group, number in zip(self._groups, box.low, strict=True))
             keys = [self._key_of(tuple(map(_floordiv, first, self._members)))]
-        files, nbytes, left = self._job.run(box.low, box.high, keys, *self._find_contexts())
+        files, nbytes, left = self._job.run(box.low, box.high, keys, *self._find_contexts(), box.in_shard)
         if counting.traces:
             counting.count(files, read=nbytes)
         return list(map(self._piece, left))
@@ -304,22 +308,23 @@ def _cut(spans: Sequence[tuple[int, int]], size: int) -> Iterator[Box]:
             yield Box(low, high)
 
 
-def _has_many_in_shards(plan: Plan, members: Numbers) -> bool:
-    """Return True where the plan has enough chunks of each shard that it touches, on average."""
+def _has_many_in_shards(plan: Plan, members: Numbers, nbytes: int) -> bool:
+    """Return True where the plan has enough chunks of each shard that it touches, on average, and they have more bytes
+    (``nbytes`` each) than the index, which the engine reads anew and Python remembers."""
     count = shards = 1
     for group, many in zip(plan.groups, members, strict=True):
         count *= len(group)
         shards *= group[-1][0] // many - group[0][0] // many + 1
-    return count >= _CHUNKS_PER_SHARD * shards
+    return count >= _CHUNKS_PER_SHARD * shards and count * nbytes >= 16 * prod(members) * shards
 
 
 def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
     """Return True where the engine can move cells between such files and such memory."""
     if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
         return False
-    if files.shard is not None and not _has_many_in_shards(plan, files.shard.members):
-        return False
     codecs = files.codecs
+    if files.shard is not None and not _has_many_in_shards(plan, files.shard.members, codecs.nbytes):
+        return False
     if memory.dtype != codecs.dtype or not memory.flags.c_contiguous:
         return False
     return codecs.compressor is None or codecs.library is not None
@@ -340,6 +345,9 @@ def make_read(
         return None
     try:
         return EngineJob(files, plan, out, fill, folder, whole_only=whole_only), folder
+    except ValueError:  # more axes, or larger numbers, than it has
+        os.close(folder)
+        return None
     except BaseException:
         os.close(folder)
         raise
@@ -353,4 +361,7 @@ def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: 
         return None  # Python stores such cells from where they are, without a copy
     if not all(entry[3] and entry[2].step is None for group in plan.groups for entry in group):
         return None
-    return EngineJob(files, plan, values, fill, -1, whole_only=False)
+    try:
+        return EngineJob(files, plan, values, fill, -1, whole_only=False)
+    except ValueError:  # more axes, or larger numbers, than it has
+        return None

@@ -272,7 +272,10 @@ class Blosc(BytesToBytes):
             library = libblosc2.load_library()
             # Old Blosc does not flag a block of few or large items, which is one stream; Blosc2 goes by the flag alone.
             items = 0 if data[2] & (_WHOLE | _STORED) else data[3]
-            if library is None or items > _SPLIT_SIZE or int.from_bytes(data[8:12], "little") < _SPLIT_ITEMS * items:
+            blocksize = int.from_bytes(data[8:12], "little")
+            unfit = items > _SPLIT_SIZE or blocksize < _SPLIT_ITEMS * items
+            unfit = unfit or (data[2] & _BITS != 0 and _has_lost_rest(data, size))
+            if library is None or unfit:
                 try:
                     _run_single_threaded(numcodecs_module("blosc").decompress, data, out)
                 except (RuntimeError, ValueError) as error:
@@ -296,6 +299,7 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
     blocks = -(-stop // blocksize) - start // blocksize if stop > start else 0
     unfit = last * typesize > size  # the rest behind the last whole item
     unfit = unfit or (not data[2] & _WHOLE and _streams(data[2], typesize, blocksize) == 1)
+    unfit = unfit or (data[2] & _BITS != 0 and _has_lost_rest(data, size))
     library = libblosc2.load_library()
     if library is None or unfit or 2 * blocks * blocksize > size or data[2] >> 5 == _SNAPPY:
         whole = np.empty(size, np.uint8).data
@@ -310,6 +314,13 @@ def decode_part(data: Buffer, start: int, out: memoryview, size: int) -> None:
             raise damaged("blosc", f"error {found} of the Blosc library", len(target))
     if not exact:
         out[:] = target[start - first * typesize :][: len(out)]
+
+
+def _has_lost_rest(data: Buffer, size: int) -> bool:
+    """Return True for a chunk of shuffled bits where Blosc2's library would leave bytes unwritten: the rest behind the
+    last whole item of a block of a multiple of eight items, or of none."""
+    typesize, blocksize = data[3], int.from_bytes(data[8:12], "little")
+    return any(length // typesize % 8 == 0 and length % typesize for length in (blocksize, size % blocksize))
 
 
 # -- numcodecs: writes every chunk, and decodes where the library of Blosc2 is missing -------------------------------

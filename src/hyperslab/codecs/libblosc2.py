@@ -2,8 +2,9 @@
 
 blosc2's wheel publishes it, with its header, beside the Python package; the package itself is not imported. It decodes
 into memory that is already there, by one call and with the GIL released, which takes a third of the time of numcodecs'
-Python functions for small chunks. Without it those decode: :func:`load_library` gives None. Chunks are written by
-numcodecs in either case, so that their bytes do not depend on what is installed.
+Python functions for small chunks. Without it those decode: :func:`load_library` gives None. Python writes chunks by
+numcodecs in either case; the engine in C (``chunks.engine``) writes them by this library: the same bytes, but for
+Zstandard, of which numcodecs may have another version.
 """
 
 from __future__ import annotations
