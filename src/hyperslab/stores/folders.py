@@ -57,7 +57,7 @@ class Folders:
         known = self.known.get(folder)
         if known is not None:
             return known
-        path = self.path(folder)
+        path = f"{self.root}{folder}/" if folder else self.root
         try:
             if not self._is_plain(folder, path):
                 mode = os.stat(path).st_mode
