@@ -93,7 +93,7 @@ def _open_in_its_group(
         return None
     dialect = chosen.metadata_dialect
     array_name, group_name = dialect.nodes[0], dialect.nodes[-1]
-    with suppress(HyperslabError):  # of a dataset that is damaged elsewhere, say: the array opens alone
+    try:
         # nothing is remembered where the user named the format
         document = remembered.get(array_name) if remembered else where.store(read_only=True).get(array_name)
         if document is None or not dialect.is_array_document(document):
@@ -111,13 +111,15 @@ def _open_in_its_group(
         if isinstance(found, Array):
             return found
         found.close()
+    except HyperslabError:  # of a dataset that is damaged elsewhere, say: the array opens alone
+        pass
     return None
 
 
 def _is_there(where: Location, key: str) -> bool:
     """Return True if a value is stored under the key at this place."""
     if where.scheme == "file":  # as the store would, without its making: every array that is opened asks so twice
-        return os.path.isfile(os.path.join(where.target, key))
+        return os.path.isfile(f"{where.target}{os.sep}{key}")
     with suppress(HyperslabError):
         store = where.store(read_only=True)
         return store.size(key) is not None

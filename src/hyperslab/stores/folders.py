@@ -29,7 +29,7 @@ class Folders:
 
     def __init__(self, root: str) -> None:
         self.url = root
-        self.root = os.path.join(root, "")
+        self.root = root if root.endswith(os.sep) else root + os.sep
         self.known: dict[str, str] = {}
         self._durable: set[str] = set()
         self._above: list[str] = [os.path.dirname(root)]

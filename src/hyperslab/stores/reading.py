@@ -15,6 +15,7 @@ from hyperslab.stores.files import (
     MISSING,
     READ,
     READ_REGULAR,
+    absolute,
     read_error,
     read_rest,
     read_whole,
@@ -145,7 +146,7 @@ class FolderReader(Store):
     """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
 
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        super().__init__(os.path.abspath(os.fspath(root)), read_only=read_only)
+        super().__init__(absolute(os.fspath(root)), read_only=read_only)
         if "\0" in self._url:
             raise Invalid(f"{self._url!r} is no path", remedy="leave out what is behind NUL")
         if os.path.isdir(self._url):

@@ -47,7 +47,7 @@ class ZarrReader(Reader):
         self._dialect = dialect
         self._settings = settings
         self._remembered = dict(remembered or {})
-        self._remembers_nodes = any("/" in key for key, value in self._remembered.items() if value is not None)
+        self._remembers_nodes = "/" in "".join([key for key, value in self._remembered.items() if value is not None])
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
         self._consolidated: dict[str, Consolidated] = {}
         self._prefetched: dict[str, Docs | None] = {}

@@ -267,7 +267,7 @@ _NAME_KINDS = frozenset({str, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
-class StoredArray:
+class ArrayDocument:
     """What a ``.zarray`` says by itself."""
 
     shape: tuple[int, ...]
@@ -277,7 +277,7 @@ class StoredArray:
     fill_value: object
 
 
-SoundDocuments = BoundedMemo[StoredArray | None]
+SoundDocuments = BoundedMemo[ArrayDocument | None]
 """What each ``.zarray`` of a dataset says that has no problems; None of one that has."""
 
 
@@ -332,7 +332,7 @@ def read_array(
     )
 
 
-def _read_document(doc: JsonMapping, marks: ExtendedMetadata, problems: Problems) -> StoredArray:
+def _read_document(doc: JsonMapping, marks: ExtendedMetadata, problems: Problems) -> ArrayDocument:
     check_version(doc, problems)
     shape = problems.lengths("shape", doc.get("shape"), 0) or ()
     chunks = problems.lengths("chunks", doc.get("chunks"), 1, None if problems.is_fatal else len(shape)) or (1,) * len(
@@ -344,10 +344,10 @@ def _read_document(doc: JsonMapping, marks: ExtendedMetadata, problems: Problems
         problems.undecodable(
             "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
         )
-    return StoredArray(shape, chunks, codecs, dtype, fill)
+    return ArrayDocument(shape, chunks, codecs, dtype, fill)
 
 
-def read_sound(doc: JsonMapping) -> StoredArray | None:
+def read_sound(doc: JsonMapping) -> ArrayDocument | None:
     """Return what a ``.zarray`` says in which nothing is wrong, whatever attributes are beside it; None for any
     other."""
     problems = Problems("")
