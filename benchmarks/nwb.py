@@ -26,8 +26,8 @@ _FILES = (
 _BUILDERS = "two thirds are hdmf's and pynwb's own, the same for all; a third of the rest are hdmf's builders."
 _FIRST_READS = (
     "hyperslab has opened no array before the first of its cells is asked for; then it reads the array's documents, "
-    "which count for more than consolidated metadata, and compiles its codecs. The peers did that work when the file "
-    "was opened; another read of the same dataset takes 35 us, as theirs."
+    "which count for more than consolidated metadata. The peers did that work when the file was opened; another read "
+    "of the same dataset takes 35 us, as theirs."
 )
 _COMPRESSED = "HDF5IO stores bare cells in one piece; hyperslab and hdmf-zarr compress them."
 _CHANNEL = "a chunk of hyperslab holds all channels and is decoded whole, one of hdmf-zarr holds four; HDF5's are bare."

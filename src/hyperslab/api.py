@@ -92,7 +92,7 @@ def _open_in_its_group(
     chosen, mode, remembered = choice
     if mode in ("w", "x") or not isinstance(chosen, ZarrFormat):
         return None
-    with suppress(HyperslabError):  # of a dataset that is damaged elsewhere, say: the array opens alone
+    try:
         group_name = _find_group_name(chosen, where, remembered)
         if group_name is None:
             return None
@@ -109,6 +109,8 @@ def _open_in_its_group(
         if isinstance(found, Array):
             return found
         found.close()
+    except HyperslabError:  # of a dataset that is damaged elsewhere, say: the array opens alone
+        pass
     return None
 
 
@@ -128,7 +130,7 @@ def _find_group_name(format: ZarrFormat, where: Location, remembered: Mapping[st
 def _is_there(where: Location, key: str) -> bool:
     """Return True if a value is stored under the key at this place."""
     if where.scheme == "file":  # as the store would, without its making: every array that is opened asks so twice
-        return os.path.isfile(os.path.join(where.target, key))
+        return os.path.isfile(f"{where.target}{os.sep}{key}")
     with suppress(HyperslabError):
         store = where.store(read_only=True)
         return store.size(key) is not None

@@ -443,3 +443,11 @@ def test_a_value_moves_where_a_file_takes_no_second_name(tmp_path: Path, monkeyp
     move_over(str(new), str(old), str(tmp_path / "spare"), flushed=False)
     assert old.read_bytes() == b"2"
     assert os.listdir(tmp_path) == ["old"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 8192, 100_000])
+def test_a_value_of_any_length_is_read_whole(tmp_path: Path, size: int) -> None:
+    """Less than a page of memory is read at one stroke, without a look at the length before."""
+    value = bytes(range(256)) * (size // 256 + 1)
+    (tmp_path / "a").write_bytes(value[:size])
+    assert DirectoryStore(tmp_path, read_only=True).get("a") == value[:size]

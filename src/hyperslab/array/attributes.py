@@ -31,8 +31,9 @@ class Attributes(MutableMapping[str, Any]):
         return spec
 
     def __getitem__(self, name: str) -> Any:
+        spec = self._session.reader.node(self._path)
         try:
-            value = self._values()[name]
+            value = (self._spec(self._session.reader) if spec.is_link else spec).attrs[name]
         except KeyError:
             remedy = meant(name, self)
             raise NotFound(f"no attribute {name!r}", url=self._session.url, node=self._path, remedy=remedy) from None

@@ -98,7 +98,12 @@ class Grid:
         """Return a grid over ``shape``: an int (fixed) or a tuple of sizes (varying) per axis."""
         if len(shape) != len(chunks):
             raise Invalid(f"{len(chunks)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
-        return cls(tuple([_axis(length, cut) for length, cut in zip(shape, chunks, strict=True)]), outer)
+        sizes = tuple([cut for cut in chunks if isinstance(cut, int) and cut > 0])
+        if len(sizes) < len(chunks):
+            return cls(tuple(map(_axis, shape, chunks)), outer)
+        grid = cls(tuple(map(FixedAxis, shape, sizes)), outer)
+        grid.__dict__["fixed"] = sizes  # every array that is opened asks for it
+        return grid
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
+
 from hyperslab.chunks.engine import EngineEncoder
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import DataType, NumpyDType, is_fixed, numpy_dtype
@@ -31,7 +33,8 @@ class ChunkLayout:
     @property
     def numpy_dtype(self) -> NumpyDType:
         """The cells' dtype in memory."""
-        return numpy_dtype(self.dtype)
+        dtype = self.dtype
+        return dtype if isinstance(dtype, np.dtype) else numpy_dtype(dtype)
 
     @property
     def nbytes(self) -> int | None:

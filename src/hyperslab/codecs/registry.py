@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -264,7 +264,35 @@ def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
     configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
     no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
     """
-    return _assemble(codecs, cells, MAKERS)
+    key = _chain_key(codecs, cells)
+    if key is None:
+        return _assemble(codecs, cells, MAKERS)
+    chain = _CHAINS.get(key)
+    if chain is None:
+        chain = _assemble(codecs, cells, MAKERS)
+        if len(_CHAINS) >= _MOST_CHAINS:
+            _CHAINS.clear()
+        _CHAINS[key] = chain
+    return chain
+
+
+# A chain never changes, and most of a dataset's many arrays have the same. All are forgotten where they would be too
+# many, which costs less than to keep the order of their use. Long configurations (labels, say) would only take memory.
+_CHAINS: dict[Hashable, Chain] = {}
+_MOST_CHAINS, _LONGEST_KEY = 256, 1 << 12
+
+
+def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout) -> Hashable | None:
+    """Return what tells one chain of plain cells from another; None for other cells, and configurations that are long
+    or hold arrays, whose text is not all of them."""
+    dtype, fill = cells.dtype, cells.fill_value
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc":
+        return None
+    words = repr([(codec.name, codec.config) for codec in codecs])  # 1, 1.0 and true are three values here
+    if len(words) > _LONGEST_KEY or "array(" in words:
+        return None
+    filled = fill.tobytes() if isinstance(fill, np.generic | np.ndarray) else repr(fill)
+    return words, dtype.str, cells.shape, type(fill), filled
 
 
 def try_chain(spec: ArraySpec) -> None:

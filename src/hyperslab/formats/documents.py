@@ -123,7 +123,9 @@ def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
 
 def read_json(data: bytes, limits: DocumentLimits = LIMITS) -> Any:
     """Return the value of a document; what can be mended is mended, else FormatError."""
-    check_limits(data, limits)
+    # most documents have so few bytes and brackets that they cannot hold too much
+    if len(data) >= min(limits.values, limits.size) or data.count(b"[") + data.count(b"{") > limits.depth:
+        check_limits(data, limits)
     try:
         return _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from hyperslab.errors import Invalid
 
-_FORBIDDEN = ("\0", "\\")
-
 
 def is_name(name: str) -> bool:
     """Return True if a node can have this name."""
-    return name not in ("", ".", "..") and "/" not in name and not any(c in name for c in _FORBIDDEN)
+    return name not in ("", ".", "..") and not ("/" in name or "\\" in name or "\0" in name)
 
 
 def check_name(name: str) -> str:
@@ -26,7 +24,9 @@ def check_name(name: str) -> str:
 
 def normalize(path: str) -> str:
     """Turn ``"/a//b/"`` into ``"a/b"``; each segment is checked."""
-    return "/".join(check_name(part) for part in path.split("/") if part)
+    if path and "/" not in path:
+        return check_name(path)
+    return "/".join([check_name(part) for part in path.split("/") if part])
 
 
 def join(base: str, path: str) -> str:

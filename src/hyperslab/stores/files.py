@@ -102,6 +102,12 @@ def read_rest(descriptor: int, out: memoryview, done: int) -> int:
     return done
 
 
+def absolute(path: str) -> str:
+    """Return the absolute path, without ``.`` and ``..``."""
+    # os.path.abspath, without its calls for a path that is one
+    return os.path.normpath(path) if path.startswith("/") and os.sep == "/" else os.path.abspath(path)
+
+
 def read_whole(descriptor: int, size: int) -> bytes:
     """Return up to ``size`` bytes from the descriptor's position on."""
     data = os.read(descriptor, size)

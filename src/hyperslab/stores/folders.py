@@ -29,7 +29,7 @@ class Folders:
 
     def __init__(self, root: str) -> None:
         self.url = root
-        self.root = os.path.join(root, "")
+        self.root = root if root.endswith(os.sep) else root + os.sep
         self.known: dict[str, str] = {}
         self._durable: set[str] = set()
         self._above: list[str] = [os.path.dirname(root)]
@@ -57,7 +57,7 @@ class Folders:
         known = self.known.get(folder)
         if known is not None:
             return known
-        path = self.path(folder)
+        path = f"{self.root}{folder}/" if folder else self.root
         try:
             if not self._is_plain(folder, path):
                 mode = os.stat(path).st_mode

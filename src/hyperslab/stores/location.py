@@ -12,7 +12,7 @@ import posixpath
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
@@ -21,7 +21,7 @@ from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupport
 from hyperslab.stores.base import Store
 from hyperslab.stores.credentials import HIDDEN, named, plain_options, redact, resolve
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.files import read_error
+from hyperslab.stores.files import absolute, read_error
 from hyperslab.stores.memory import MemoryStore
 
 
@@ -42,9 +42,10 @@ class _Folder(Scheme):
         return os.path.exists(target)
 
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
-        _take(options, {}, target)
+        if options:
+            _take(options, {}, target)
         store = DirectoryStore(target, read_only=read_only)
-        if not create and not os.path.isdir(target):
+        if not create and not read_only and not os.path.isdir(target):  # for reading the store has looked itself
             raise NotFound("there is no such folder", url=store.url)
         return store
 
@@ -179,6 +180,7 @@ if TYPE_CHECKING:
     from hyperslab.stores.object import RemoteFile
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_QUERY = re.compile(r"[?#]")
 _NO_SCHEMES = ("store", "several")
 # The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
 # be one with copies of many others, once its size is known.
@@ -219,7 +221,7 @@ class Location:
         URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`PLACES`; a
         path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
         """
-        if not isinstance(storage_options, Mapping | None):
+        if storage_options is not None and not isinstance(storage_options, Mapping):
             message = f"storage_options are a {type(storage_options).__name__}"
             raise Invalid(message, remedy="give a mapping of names to values")
         options = dict(storage_options or {})
@@ -267,7 +269,7 @@ class Location:
         path = _path_of_url(rest, text) if scheme == "file" and escaped else rest
         if not path or "\0" in path:
             raise Invalid(f"{text!r} names no file or folder", remedy="give a path")
-        path = os.path.abspath(path)
+        path = absolute(path)
         if path.lower().endswith(".zip") and not os.path.isdir(path):
             scheme = "zip"
         elif path.lower().endswith(".json") and os.path.isfile(path):
@@ -277,8 +279,8 @@ class Location:
     @property
     def name(self) -> str:
         """The last part of the URL, without a final ``.zip``."""
-        name = re.split(r"[?#]", self.url, maxsplit=1)[0] if self.path is None else self.path
-        name = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+        name = _QUERY.split(self.url, maxsplit=1)[0] if self.path is None else self.path
+        name = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
         return name[:-4] if name.lower().endswith(".zip") else name
 
     @property
@@ -315,7 +317,9 @@ class Location:
         target = str(self.target)
         if self.scheme == "file":
             folder = os.path.dirname(target)
-            return None if folder == target else replace(self, url=folder, path=folder, target=folder)
+            if folder == target:
+                return None
+            return Location(folder, self.scheme, folder, self.options, folder, self.unpublished)
         folder = target.rstrip("/").rpartition("/")[0]
         if self.scheme not in REMOTE or folder.endswith("/") or "?" in target or "#" in target:
             return None
@@ -329,6 +333,8 @@ class Location:
         if place.scheme in ("store", "several"):
             raise Unsupported(f"a link to a {place.scheme}", url=place.url, remedy="open it by its path or URL")
         if place.path is not None and self.path is not None:
+            if place.path.startswith(f"{self.path}{os.sep}"):  # as often as an array is opened by its own place
+                return place.path[len(self.path) + 1 :].replace(os.sep, "/")
             try:
                 return os.path.relpath(place.path, self.path).replace(os.sep, "/")
             except ValueError:  # on another drive
@@ -429,7 +435,8 @@ class Probe:
         self._seen: dict[str, bytes | None] = {}
         self._listed: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._head = b""
-        self._is_file = where.is_file()
+        self.is_file = where.is_file()
+        """True of one plain file, which has no keys."""
         self._asked_remote = False
 
     @property
@@ -446,11 +453,23 @@ class Probe:
 
     def get(self, key: str) -> bytes | None:
         """Return the value, None when missing or when the place is one plain file; ``FormatError`` above 512 MiB."""
-        if self._is_file:
+        if self.is_file:
             return None
         if key not in self._seen:
             self._seen[key] = self._read(key)
         return self._seen[key]
+
+    def has_any(self, keys: Iterable[str]) -> bool:
+        """Return True if a value is stored under one of the keys; those behind it are not asked for."""
+        if self.is_file:
+            return False
+        seen = self._seen
+        for key in keys:
+            if key not in seen:
+                seen[key] = self._read(key)
+            if seen[key] is not None:
+                return True
+        return False
 
     def _read(self, key: str) -> bytes | None:
         found = self.store.get_ranges(key, [(0, _FEW_BYTES + 1)])
@@ -465,7 +484,7 @@ class Probe:
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """Return the names right below ``prefix``, keys and folders, asked for once; none when the place is one plain
         file."""
-        if self._is_file:
+        if self.is_file:
             return (), ()
         if prefix not in self._listed:
             self._listed[prefix] = self.store.list_dir(prefix)
@@ -473,7 +492,7 @@ class Probe:
 
     def head(self, n: int = 64) -> bytes:
         """Return the first ``n`` bytes when the place is one file (or one object of a server), else ``b""``."""
-        if self._is_file and len(self._head) < n:
+        if self.is_file and len(self._head) < n:
             try:
                 with open(self.where.target, "rb") as file:
                     self._head = file.read(n)

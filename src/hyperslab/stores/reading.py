@@ -15,6 +15,7 @@ from hyperslab.stores.files import (
     MISSING,
     READ,
     READ_REGULAR,
+    absolute,
     read_error,
     read_rest,
     read_whole,
@@ -137,11 +138,15 @@ def sizes(folders: Folders, folder: str) -> Iterator[int]:
                         yield entry.stat(follow_symlinks=False).st_size
 
 
+_PAGE = 4096
+"""Bytes that a system reads at one stroke, and most documents are shorter than."""
+
+
 class FolderReader(Store):
     """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
 
     def __init__(self, root: str | os.PathLike[str], *, read_only: bool = False) -> None:
-        super().__init__(os.path.abspath(os.fspath(root)), read_only=read_only)
+        super().__init__(absolute(os.fspath(root)), read_only=read_only)
         if "\0" in self._url:
             raise Invalid(f"{self._url!r} is no path", remedy="leave out what is behind NUL")
         if os.path.isdir(self._url):
@@ -164,10 +169,12 @@ class FolderReader(Store):
         if descriptor is None:
             return None
         try:
-            status = os.fstat(descriptor)
-            if not status.st_size and not stat.S_ISREG(status.st_mode):
-                return None
-            value = read_whole(descriptor, status.st_size)
+            value = os.read(descriptor, _PAGE)
+            if not 0 < len(value) < _PAGE:  # less than a page is all there is, as in get_into
+                status = os.fstat(descriptor)
+                if not status.st_size and not stat.S_ISREG(status.st_mode):
+                    return None
+                value += read_whole(descriptor, max(0, status.st_size - len(value)))
             if counting.traces:
                 counting.count(read=len(value))
             return value
@@ -190,7 +197,7 @@ class FolderReader(Store):
             room = len(buffer)
             done = readv(descriptor, (buffer,)) if room else 0
             # less than there is room for is all there is; a system that stops early does so at the edge of a page
-            if 0 < done < room and done & 4095:
+            if 0 < done < room and done % _PAGE:
                 if counting.traces:
                     counting.count(read=done)
                 return buffer[:done]
@@ -200,7 +207,8 @@ class FolderReader(Store):
                 return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
             if most is not None and size > max(most, len(scratch.buffer)):
                 raise too_long(self._url, key, most, size)
-            os.lseek(descriptor, 0, os.SEEK_SET)
+            if room:
+                os.lseek(descriptor, 0, os.SEEK_SET)
             view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
             if counting.traces:
                 counting.count(read=size)
@@ -270,13 +278,13 @@ class FolderReader(Store):
         if not is_key(key):
             check_key(key)
         folder, _, name = key.rpartition("/")
+        place = self._known[folder] if folder in self._known else self._safe_folder(folder)
+        if place is None:
+            return None
         try:
-            place = self._known[folder]
             if counting.traces:
                 counting.count(1)
             return os.open(place + name, READ)
-        except KeyError:
-            return None if self._safe_folder(folder) is None else self._open(key)
         except OSError as error:
             if error.errno in MISSING:
                 return None

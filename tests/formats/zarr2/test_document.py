@@ -187,3 +187,20 @@ def test_no_document_does_harm(change, names):
     else:
         spec.fill_cell()
         render(spec)
+
+
+def test_a_document_that_arrays_share_is_read_once_if_it_is_sound() -> None:
+    """What is wrong is told of each array; values that compare equal are told apart, attributes are nobody else's."""
+    doc = {"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "<i4", "fill_value": 0, "filters": None}
+    doc |= {"order": "C", "compressor": {"id": "zlib", "level": 1}}
+    dialect = Zarr2()
+    found = [dialect.parse({".zarray": dict(doc), ".zattrs": {"units": unit}}, unit) for unit in ("K", "m")]
+    assert [spec.attrs for spec in found] == [{"units": "K"}, {"units": "m"}]
+    assert found[0].evolve(attrs={}) == found[1].evolve(attrs={}) == Zarr2().parse({".zarray": doc}, "")
+    with pytest.raises(FormatError):
+        dialect.parse({".zarray": doc | {"shape": [4.0]}}, "c")
+    wrong = {name: value for name, value in doc.items() if name != "zarr_format"}
+    for node in ("a", "b"):
+        assert [(each.node, each.kind) for each in dialect.problems({".zarray": wrong}, node)] == [
+            (node, "zarr_format")
+        ]

@@ -88,9 +88,6 @@ class HyperslabDataset(HDMFDataset):
         dtype = self._array.dtype
         return np.dtype(object) if dtype.kind == "T" else dtype
 
-    def __getitem__(self, key: Any) -> Any:
-        return self._cells(key)
-
     def _cells(self, key: Any) -> Any:
         array = self._array
         if is_fixed(array.data_type):
@@ -100,6 +97,8 @@ class HyperslabDataset(HDMFDataset):
         if self._cached_cells is None:
             self._cached_cells = _text_as_objects(array[...])
         return self._cached_cells[tuple(key) if isinstance(key, tuple) else key]
+
+    __getitem__ = _cells
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._array[key] = value

@@ -78,7 +78,7 @@ class CollectionTreeFormat(Format):
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is a root of collections, or a collection's folder."""
-        if probe.where.is_file() or any(probe.get(key) is not None for key in OF_ZARR):
+        if probe.is_file or probe.has_any(OF_ZARR):
             return False
         inner = collection_at(probe.where, probe.get)
         kinds = _layout_names(probe) if inner is None else inner[2]

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Invalid, NodeNotFound, UnsafePickle
 from hyperslab.formats.base import Format, Reader
@@ -160,11 +162,12 @@ class HdmfReader(Reader):
     def _link(self, path: str) -> Link | None:
         """Return the link at `path` from its group, which need not be whole for others to be read; None where there is
         none."""
-        group, name = split(path)
+        group, _, name = path.rpartition("/")
         if not name:
             return None
         try:
-            return links_of(self._documents.node(group)).get(name)
+            layout = self._documents.node(group).layout.get(LAYOUT)
+            return layout[LINKS].get(name) if layout and LINKS in layout else None
         except HyperslabError:
             return None
 
@@ -193,7 +196,7 @@ class HdmfReader(Reader):
 
     def _check(self, path: str, spec: GroupSpec | ArraySpec) -> None:
         """Check the fill value of rows before any cell is read, since it may be a pickle."""
-        if not spec.is_array:
+        if not spec.is_array or (isinstance(spec.dtype, np.dtype) and not spec.dtype.hasobject):
             return
         try:
             check_fill_value(spec)

@@ -63,7 +63,7 @@ class HdmfV2(HdmfProfile, Zarr2):
         """Return the spec; what is wrong goes to `problems`."""
         stored = stored_attributes(docs)
         if document.ZARRAY in docs:
-            spec = _read_array(docs[document.ZARRAY], stored, self.is_specification(node), problems)
+            spec = _read_array(docs[document.ZARRAY], stored, self.is_specification(node), problems, self.sound)
             return self.with_references(spec, stored, problems)
         group = document.read(replace_attributes(docs, split_reserved(stored)[1]), problems)
         return self.read_group(group, stored, node, problems)
@@ -134,7 +134,11 @@ class HdmfV2(HdmfProfile, Zarr2):
 
 
 def _read_array(
-    doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
+    doc: Mapping[str, object],
+    stored: Mapping[str, Any],
+    is_specification: bool,
+    problems: Problems,
+    sound: document.SoundDocuments | None = None,
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
     type_name = own.pop(V2_DTYPE, None)
@@ -149,7 +153,7 @@ def _read_array(
         if document.DIMENSIONS in rest:
             own_layout["dimensions"] = rest.pop(document.DIMENSIONS)
     cells = parse_object_cells(flat, type_name, problems)
-    spec = document.read_array(flat if cells is None else to_text_document(flat), rest, problems)
+    spec = document.read_array(flat if cells is None else to_text_document(flat), rest, problems, sound)
     is_pickle = cells is not None and cells[1].name == PICKLE
     _check_codecs(spec, is_pickle=is_pickle, is_specification=is_specification, problems=problems)
     spec = spec if cells is None else from_text_array(spec, *cells)

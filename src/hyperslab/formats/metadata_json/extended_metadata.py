@@ -48,10 +48,13 @@ class ExtendedMetadata:
     unwritten: bool = False
 
 
+_NOTHING = ExtendedMetadata()
+
+
 def read_attributes(stored: Mapping[str, Any]) -> tuple[dict[str, object], ExtendedMetadata]:
     """Return the typed attributes of a node as users see them, and the rest."""
     if ATTRIBUTE not in stored:
-        return dict(stored), ExtendedMetadata()
+        return dict(stored), _NOTHING
     content = stored[ATTRIBUTE]
     plain = {name: value for name, value in stored.items() if name != ATTRIBUTE}
     if not isinstance(content, dict) or content.get("version") != VERSION:

@@ -155,9 +155,10 @@ class NczarrFormat(ZarrFormat):
             return True
         if copy is None and probe.get(".zgroup") is None:  # every root has one; on a server each question is a request
             return probe.get(".zarray") is not None and _says(probe.get(".zattrs"), _OF_ARRAY)
-        if any(_says(probe.get(name), marks) for name, marks in _MARKS.items()):
-            return True
-        return _says(probe.get(".zattrs"), (_SAID_BY,)) and any(probe.get(name) is not None for name in DRAFT_ONLY)
+        for name, marks in _MARKS.items():
+            if _says(probe.get(name), marks):
+                return True
+        return _says(probe.get(".zattrs"), (_SAID_BY,)) and probe.has_any(DRAFT_ONLY)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -189,7 +190,7 @@ class NczarrFormat(ZarrFormat):
 
 
 def _says(data: bytes | None, marks: tuple[bytes, ...]) -> bool:
-    return data is not None and any(mark in data for mark in marks)
+    return data is not None and any(map(data.__contains__, marks))
 
 
 FORMAT = NczarrFormat()

@@ -116,7 +116,7 @@ def _is_bare(value: object, code: object) -> bool:
         return False
     if code is None:
         return _is_json(as_list(value))
-    return text_or_none(code) in _CHAR
+    return isinstance(code, str) and code in _CHAR
 
 
 def _is_json(values: list[object]) -> bool:
@@ -144,11 +144,18 @@ def read_value(value: object, code: object, text: str | None, type_of: TypeOf = 
             return _strings(value)
         case str() if (kind := type_of(code)) is not None:
             return read_user_value(value, kind)
+    return _numbers(value, _number_type(code) if isinstance(code, str) else _parse_number_type(code))
+
+
+def _parse_number_type(code: object) -> NumpyDType:
     number = _NUMBERS.get(text_or_none(code) or "")
     dtype = dtype_from_json(dtype_in_bytes(code) if number is None else number)
     if dtype.kind not in "iuf":
         raise TypeError(f"no attribute is of type {code!r}")
-    return _numbers(value, dtype.newbyteorder("="))
+    return dtype.newbyteorder("=")
+
+
+_number_type = lru_cache(64)(_parse_number_type)
 
 
 def _as_text(value: object, text: str | None) -> str:

@@ -87,14 +87,16 @@ def parse(docs: Docs, node: str, context: Context, problems: Problems) -> GroupS
     elif doc["zarr_format"] != 2:
         problems.fatal("zarr_format", f"zarr_format is {shorten(doc['zarr_format'])}, not 2")
     own, kept = _own(stored, GROUP, problems), _kept(stored)
+    codes = _codes(stored)
+    visible, hidden = split_hidden(stored, codes, but=_MADE)
     layout = {
         "zarr2": doc,
         "arrays": _names(own, "arrays", problems),
         "groups": _names(own, "groups", problems),
-        "hidden": split_hidden(stored, _codes(stored), but=_MADE)[1],
+        "hidden": hidden,
         "kept": kept,
     }
-    attrs = _attributes(stored, node, context, problems, {})
+    attrs = _attributes(stored, visible, codes, node, context, problems)
     return GroupSpec(attrs=attrs, dims=read_group_dimensions(own.get("dimensions", {}), problems), layout=layout)
 
 
@@ -111,8 +113,8 @@ def _kept(stored: JsonMapping) -> JsonObject:
     """Return what the own objects hold that is not known here."""
     kept = {}
     for key, known in _KNOWN.items():
-        value = object_or_empty(stored.get(key))
-        if not known.issuperset(value):
+        value = stored.get(key)
+        if isinstance(value, dict) and not known.issuperset(value):
             kept[key] = {name: value[name] for name in value if name not in known}
     return kept
 
@@ -133,14 +135,13 @@ def _codes(stored: JsonMapping) -> JsonObject:
 
 
 def _attributes(
-    stored: JsonMapping, node: str, context: Context, problems: Problems, fixed: Mapping[str, str]
+    stored: JsonMapping, visible: JsonMapping, codes: JsonMapping, node: str, context: Context, problems: Problems
 ) -> JsonObject:
-    """Return the attributes that users see; ``fixed``: types that nothing in the document can change."""
+    """Return the attributes that users see, ``visible``, by their types, ``codes``."""
     content = stored.get(TYPES, {})
     if not isinstance(content, dict) or not isinstance(content.get("types", {}), dict):
         problems.warn("nczarr", f"{TYPES} is {shorten(content)}, which tells no types; they are guessed")
-    visible, _ = split_hidden(stored, {})
-    return read_attributes(visible, {**_codes(stored), **fixed}, lambda: context.texts(node), problems)
+    return read_attributes(visible, codes, lambda: context.texts(node), problems)
 
 
 def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Context, problems: Problems) -> ArraySpec:
@@ -155,8 +156,12 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
         truncate=context.options.truncate,
         parsed=context.parsed,
     )
+    codes = _codes(stored)
+    visible, hidden = split_hidden(stored, codes, but=_MADE)
     code = fill_code(spec.dtype)
-    attrs = _attributes(stored, node, context, problems, {} if code is None else {FILL_VALUE: code})
+    # nothing in the document can change the type of the fill value
+    fixed = codes if code is None else {**codes, FILL_VALUE: code}
+    attrs = _attributes(stored, visible, fixed, node, context, problems)
     if isinstance(spec.dtype, Char) and attrs.get(FILL_VALUE) == "":  # how netcdf-c spells the char NUL
         attrs[FILL_VALUE] = "\0"
     fill = meant_fill_value(spec, attrs, doc, context, problems)
@@ -168,7 +173,7 @@ def _parse_array(doc: JsonMapping, stored: JsonMapping, node: str, context: Cont
         **spec.layout,
         "dimensions": dimensions,
         "typedef": None,
-        "hidden": split_hidden(stored, _codes(stored), but=_MADE)[1],
+        "hidden": hidden,
         "written": read_written(own.get("written"), spec.shape, problems),
         "kept": _kept(stored),
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from hyperslab.errors import Invalid
@@ -74,7 +75,13 @@ def read_array_dimensions(
     ndim = len(shape)
     if references is not None and are_names(references, ndim):
         axes = zip(references, shape, strict=True)
-        return tuple(_resolve(name, size, node, context, problems) for name, size in axes)
+        is_alone = context.group("") is None
+        return tuple(
+            [
+                name if is_alone and name.startswith("/") else _resolve(name, size, node, context, problems)
+                for name, size in axes
+            ]
+        )
     if references is not None:
         problems.warn("dimensions", f"the dimensions {shorten(references)} name no {ndim} dimensions; ignored")
     if names is not None and not are_names(names, ndim):
@@ -97,16 +104,20 @@ def _by_name(name: str | None, size: int, node: str, context: Context, problems:
     return f"/{anonymous_name(size, draft=False)}"
 
 
+_TEXT = frozenset({str})
+_IS_GROUP = methodcaller("endswith", "/")
+
+
 def are_names(names: object, ndim: int) -> bool:
     """Return True for a list with a name for each axis."""
-    return is_text_list(names) and len(names) == ndim and all(split_qualified(name)[1] for name in names)
+    if not isinstance(names, list) or len(names) != ndim or not _TEXT.issuperset(map(type, names)):
+        return False
+    return "" not in names and not any(map(_IS_GROUP, names))
 
 
 def _resolve(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
     """Return a reference as it stands, or the dimension of this name that can be seen from the array."""
     is_qualified = name.startswith("/")
-    if is_qualified and context.group("") is None:
-        return name
     dimension = find_dimension(name, context) if is_qualified else None
     if dimension is not None:
         if dimension.size != size:
@@ -122,7 +133,10 @@ def find_dimension(fqn: str, context: Context) -> Dimension | None:
     """Return the dimension of a qualified name, None where its group does not declare it."""
     group, name = split_qualified(fqn)
     spec = context.group(group)
-    return None if spec is None else next((dim for dim in spec.dims if dim.name == name), None)
+    for dim in () if spec is None else spec.dims:
+        if dim.name == name:
+            return dim
+    return None
 
 
 def nearest_dimension(name: str, size: int, group: str, context: Context) -> str | None:
@@ -193,8 +207,11 @@ def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> 
     def declares(group: str, plain: str) -> bool:
         return any(find_dimension(qualified(above, plain), context) for above in outward(group))
 
-    pairs = [(*split_qualified(fqn), size) for fqn, size in zip(fqns, shape, strict=True)]
-    return tuple(strip_suffix(name, size, partial(declares, group)) for group, name, size in pairs)
+    names = []
+    for fqn, size in zip(fqns, shape, strict=True):
+        group, name = split_qualified(fqn)
+        names.append(strip_suffix(name, size, partial(declares, group)) if "@" in name else name)
+    return tuple(names)
 
 
 # -- the draft: .zdims of a group, dimensions of an array -------------------------------------------------------------

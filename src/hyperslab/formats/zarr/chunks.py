@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -52,6 +52,15 @@ def coords_of_key(key_of: KeyOf, ndim: int, key: str) -> Coords | None:
     return coords if len(numbers) >= ndim and key_of(coords) == key else None
 
 
+@lru_cache(maxsize=32)  # they are the same for all arrays of a store
+def _source_traits(concurrency: int | None, stamped: bool, locks: bool, in_files: bool) -> SourceTraits:
+    return SourceTraits(concurrency=concurrency, stamped=stamped, locks=locks, lists_chunks=True, in_files=in_files)
+
+
+_FIRST_ROOM = 4096
+"""Bytes that a stored chunk is read into before its size is known: more than one of few cells takes."""
+
+
 class ChunkKeys:
     """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them.
 
@@ -65,18 +74,12 @@ class ChunkKeys:
         self.prefix = f"{folder}/" if folder else ""
         self.key_of = key_of
         self.settings = settings
-        self.scratch = Scratch()  # one buffer per thread serves all chunks
+        self.scratch = Scratch(_FIRST_ROOM)  # one buffer per thread serves all chunks
         traits = store.traits
         self.has_stamps = traits.stamped
         self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
         self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
-        self.source_traits = SourceTraits(
-            concurrency=traits.concurrency,
-            stamped=traits.stamped,
-            locks=traits.locks_chunks,
-            lists_chunks=True,
-            in_files=traits.descriptors,
-        )
+        self.source_traits = _source_traits(traits.concurrency, traits.stamped, traits.locks_chunks, traits.descriptors)
         """What the store makes of a source of these chunks, whatever they are."""
 
     def chunk_key(self, coords: Coords) -> str:
@@ -182,10 +185,13 @@ class KeyedChunks(StoredChunks):
         self.traits = keys.source_traits
         self.grid = grid
         self._spec = spec
-        # without a fill value, cells that are not there are not defined to all readers of Zarr v2
-        self._zero = None if spec.fill_value is None else fill_cell_bytes(spec.fill_cell())
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
+
+    @cached_property
+    def _zero(self) -> bytes | None:
+        # without a fill value, cells that are not there are not defined to all readers of Zarr v2
+        return None if self._spec.fill_value is None else fill_cell_bytes(self._spec.fill_cell())
 
     @property
     def direct(self) -> bool:

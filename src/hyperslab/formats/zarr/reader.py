@@ -47,6 +47,7 @@ class ZarrReader(Reader):
         self._dialect = dialect
         self._settings = settings
         self._remembered = dict(remembered or {})
+        self._remembers_nodes = "/" in "".join([key for key, value in self._remembered.items() if value is not None])
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
         self._consolidated: dict[str, Consolidated] = {}
         self._prefetched: dict[str, Docs | None] = {}
@@ -107,9 +108,9 @@ class ZarrReader(Reader):
     def _docs(self, path: str) -> Docs | None:
         """Return the documents of a node, from consolidated metadata where that has it; what is remembered of
         it is newer."""
-        is_remembered = any(self._remembered.get(child(path, name)) for name in self._dialect.nodes) and path != ""
-        if path not in self._unconsolidated_paths and not is_remembered:
-            self._look_for_consolidated()
+        if path not in self._unconsolidated_paths and not (self._remembers_nodes and self._is_remembered(path)):
+            if not self._looked_for_consolidated:
+                self._look_for_consolidated()
             copied = self._consolidated_docs(path)
             if copied is not None:
                 self._in_consolidated.add(path)
@@ -118,6 +119,9 @@ class ZarrReader(Reader):
                 return self._prefetched.pop(path)
         self._in_consolidated.discard(path)
         return self._stored_docs(path)
+
+    def _is_remembered(self, path: str) -> bool:
+        return path != "" and any(self._remembered.get(child(path, name)) for name in self._dialect.nodes)
 
     def _stored_docs(self, path: str) -> Docs | None:
         """Return the documents of a node as they are stored; consolidated metadata that is met on the way is
@@ -136,13 +140,13 @@ class ZarrReader(Reader):
         return None
 
     def _stored(self, path: str, name: str) -> JsonObject | None:
-        place, data = child(path, name), self._value(path, name)
+        data = self._value(path, name)
         if data is None:
             return None
         if (known := self._known_documents.get(data)) is not None:
             return known
         try:
-            doc = read_document(data, place)
+            doc = read_document(data, child(path, name))
         except FormatError as error:
             raise error.locate(url=self.store.url, node=path) from None
         if name in self._dialect.nodes and name != self._dialect.consolidated_name:
@@ -151,7 +155,7 @@ class ZarrReader(Reader):
 
     def _value(self, path: str, name: str) -> bytes | None:
         """Return the bytes of a document, those that were read before once."""
-        place = child(path, name)
+        place = f"{path}/{name}" if path else name
         return self._remembered.pop(place) if place in self._remembered else self.store.get(place)
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
@@ -190,6 +194,9 @@ class ZarrReader(Reader):
                 yield relative(path, holder), self._consolidated[holder]
 
     def _consolidated_docs(self, path: str) -> Docs | None:
+        root = self._consolidated.get("")
+        if root is not None and len(self._consolidated) == 1:  # nearly always, and for each node
+            return root.docs.get(path)
         return next((each.docs[inner] for inner, each in self._consolidated_above(path) if inner in each.docs), None)
 
     def _consolidated_names(self, path: str) -> list[str] | None:
@@ -226,7 +233,7 @@ class ZarrReader(Reader):
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of an array. What is known from consolidated metadata alone is looked up now:
         NodeNotFound when it is gone."""
-        spec = self.node(path)
+        spec = self._specs.get(path) or self.node(path)
         # cells are never read by what consolidated metadata says alone: others may have changed the array since
         if path in self._in_consolidated:
             docs = self._stored_docs(path)
@@ -241,8 +248,7 @@ class ZarrReader(Reader):
                 self._raise_if_stale(path, copied, spec)  # as often as it is asked for: an array keeps what it has
                 self._specs[path] = spec
             self._in_consolidated.discard(path)
-        spec = require_array(path, spec, self.store.url)
-        return self.chunks_as(path, spec)
+        return self.chunks_as(path, spec if spec.is_array else require_array(path, spec, self.store.url))
 
     def _raise_if_stale(self, path: str, copied: GroupSpec | ArraySpec, own: GroupSpec | ArraySpec) -> None:
         """Refuse cells whose rank or type consolidated metadata says otherwise: who asks has shape and type from it."""

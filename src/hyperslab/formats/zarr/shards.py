@@ -531,4 +531,5 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
 def cut_into_shards(spec: ArraySpec, grid: Grid) -> bool:
     """Return True where each inner chunk of a shard is found by its index: ``sharding_indexed`` is the only codec of
     the array, and its shards have one size."""
-    return [codec.name for codec in spec.codecs] == ["sharding_indexed"] and grid.fixed is not None
+    codecs = spec.codecs
+    return len(codecs) == 1 and codecs[0].name == "sharding_indexed" and grid.fixed is not None

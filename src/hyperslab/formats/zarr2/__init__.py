@@ -59,7 +59,7 @@ class Zarr2Format(ZarrFormat):
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has one of the documents; a consolidated dataset is known by one request."""
-        return any(probe.get(name) is not None for name in (CONSOLIDATED, ZGROUP, ZARRAY))
+        return probe.has_any((CONSOLIDATED, ZGROUP, ZARRAY))
 
 
 FORMAT = Zarr2Format()

@@ -7,6 +7,8 @@ Both directions take the documents of one node as a mapping of their names to JS
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -261,11 +263,29 @@ UNWRITTEN = "fill_is_unwritten"
 _SEPARATORS = (".", "/")
 
 
-def read(docs: Docs, problems: Problems) -> GroupSpec | ArraySpec:
+_NAME_KINDS = frozenset({str, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayDocument:
+    """What a ``.zarray`` says by itself."""
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    codecs: tuple[Codec, ...]
+    dtype: DataType
+    fill_value: object
+
+
+SoundDocuments = BoundedMemo[ArrayDocument | None]
+"""What each ``.zarray`` of a dataset says that has no problems; None of one that has."""
+
+
+def read(docs: Docs, problems: Problems, sound: SoundDocuments | None = None) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
     stored = docs.get(ZATTRS, {})
     if ZARRAY in docs:
-        return read_array(docs[ZARRAY], stored, problems)
+        return read_array(docs[ZARRAY], stored, problems, sound)
     doc = docs.get(ZGROUP, {})
     check_version(doc, problems)
     attrs, marks = read_attributes(stored)
@@ -280,23 +300,18 @@ def check_version(doc: JsonMapping, problems: Problems) -> None:
         problems.fatal("zarr_format", f"zarr_format is {shorten(doc['zarr_format'])}, not 2")
 
 
-def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> ArraySpec:
+def read_array(
+    doc: JsonMapping, stored: JsonMapping, problems: Problems, sound: SoundDocuments | None = None
+) -> ArraySpec:
     """Return the spec of a ``.zarray`` with the attributes that are stored beside it; what is wrong goes to
-    ``problems``."""
-    check_version(doc, problems)
-    shape = problems.lengths("shape", doc.get("shape"), 0) or ()
-    chunks = problems.lengths("chunks", doc.get("chunks"), 1, None if problems.is_fatal else len(shape)) or (1,) * len(
-        shape
-    )
-    codecs = read_codecs(doc, len(shape), problems)
+    ``problems``. ``sound``: documents of the dataset that need not be read again."""
     attrs, marks = read_attributes(stored)
-    dtype, fill = _cells(doc, codecs, marks, problems)
-    if doc.get("dimension_separator", ".") not in _SEPARATORS:
-        problems.undecodable(
-            "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
-        )
+    array = sound(doc) if sound is not None and marks.dtype is None else None
+    if array is None:
+        array = _read_document(doc, marks, problems)
+    shape = array.shape
     names, dims = attrs.get(DIMENSIONS), ()
-    if isinstance(names, list) and len(names) == len(shape) and all(isinstance(name, str | None) for name in names):
+    if isinstance(names, list) and len(names) == len(shape) and _NAME_KINDS.issuperset(map(type, names)):
         dims = tuple(names)
         del attrs[DIMENSIONS]
     elif names is not None:  # names that do not fit stay among the attributes
@@ -305,16 +320,39 @@ def read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems) -> Arr
         )
     return ArraySpec(
         shape=shape,
-        dtype=dtype,
-        chunks=chunks,
+        dtype=array.dtype,
+        chunks=array.chunks,
         dims=dims,
-        codecs=codecs,
-        fill_value=fill,
+        codecs=array.codecs,
+        fill_value=array.fill_value,
         attrs=attrs,
         indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
         problem=problems.undecodable_reason,
         layout={"zarr2": doc} | ({UNWRITTEN: True} if marks.unwritten else {}),
     )
+
+
+def _read_document(doc: JsonMapping, marks: ExtendedMetadata, problems: Problems) -> ArrayDocument:
+    check_version(doc, problems)
+    shape = problems.lengths("shape", doc.get("shape"), 0) or ()
+    chunks = problems.lengths("chunks", doc.get("chunks"), 1, None if problems.is_fatal else len(shape)) or (1,) * len(
+        shape
+    )
+    codecs = read_codecs(doc, len(shape), problems)
+    dtype, fill = _cells(doc, codecs, marks, problems)
+    if doc.get("dimension_separator", ".") not in _SEPARATORS:
+        problems.undecodable(
+            "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
+        )
+    return ArrayDocument(shape, chunks, codecs, dtype, fill)
+
+
+def read_sound(doc: JsonMapping) -> ArrayDocument | None:
+    """Return what a ``.zarray`` says in which nothing is wrong, whatever attributes are beside it; None for any
+    other."""
+    problems = Problems("")
+    array = _read_document(doc, ExtendedMetadata(), problems)
+    return None if problems else array
 
 
 def _cells(doc: JsonMapping, codecs: Any, marks: ExtendedMetadata, problems: Problems) -> tuple[DataType, object]:
@@ -429,7 +467,12 @@ class Zarr2(MetadataDialect):
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""
-        return read(docs, problems)
+        return read(docs, problems, self.sound)
+
+    @cached_property
+    def sound(self) -> SoundDocuments:
+        """The documents of the dataset, each read once."""
+        return BoundedMemo(read_sound)
 
     def is_array(self, docs: Docs) -> bool:
         """Return True where there is a ``.zarray``."""
@@ -470,4 +513,6 @@ class Zarr2(MetadataDialect):
         return None
 
 
-parse = Zarr2().parse
+def parse(docs: Docs, node: str = "") -> GroupSpec | ArraySpec:
+    """Return the spec of a node of no dataset; FormatError lists every problem."""
+    return Zarr2().parse(docs, node)

@@ -64,7 +64,7 @@ class Zarr3Format(ZarrFormat):
         documents."""
         if probe.get(NAME) is not None:
             return True
-        if not probe.where.is_dir() or any(probe.get(name) is not None for name in _FORMAT_2):
+        if not probe.where.is_dir() or probe.has_any(_FORMAT_2):
             return False
         return holds_nodes(probe.store, "", (NAME,))
 
