@@ -390,6 +390,13 @@ def segment_contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[MutableD
         yield {"data": raw[start : start + chunk_size]}
 
 
+def count_documents(shape: Sequence[int | None], dtype: np.dtype, chunk_size: int) -> int:
+    """Return how many documents of ``chunk_size`` bytes a dense chunk has; 1 where a size is not known."""
+    if None in shape or chunk_size < 1:
+        return 1
+    return max(1, -(-dtype.itemsize * prod(size or 0 for size in shape) // chunk_size))
+
+
 # -- parts of a chunk -------------------------------------------------------------------------------------------------
 # A few cells of a large chunk are read from the segments that hold them, not from all.
 
