@@ -25,14 +25,19 @@ from hyperslab.mongo import XarrayMongoDB
 TITLE = "MongoDB: one object"
 _DEFAULT, _LARGE = 255 * 1024, 1_048_576 - 1024
 _PUTTING = (
-    "the server, which takes three quarters of the time whoever sends (the client's own work is 0.2 s of CPU for 256 "
-    "MiB), and its journal, for which hyperslab waits after each batch, xarray_mongodb never."
+    "the server, which takes three quarters of the time whoever sends (the client's own work is 0.2 s of CPU for "
+    "256 MiB). The driver alone, on two threads, takes 1.0 to 1.2 times as long with the journal as without, by "
+    "how busy the disk is, and no less on four threads: that is all that waits which overlap could save. "
+    'layout="extended" asks the server besides whether every byte is there, 0.05 to 0.1 s.'
 )
 _GETTING = (
     "the driver alone needs two thirds of the time to receive and decode the documents; the rest is one copy of each "
     "into the result."
 )
-_LAZILY = "as above, and dask, which puts the blocks together, for both."
+_LAZILY = (
+    "the server's and the driver's work is the same, one query for each block; the rest is dask, which puts the "
+    "blocks together, for both."
+)
 _DURABLE = pymongo.WriteConcern(j=True)
 
 Database = pymongo.database.Database[Any]

@@ -94,12 +94,16 @@ def fetch_segments(
     """Return the documents of some chunks of one variable, by as few queries as may be; a chunk without any has no
     entry.
 
-    ``derived``: they lie under derived ids, and are looked for by those; a chunk that is not found so is looked for by
-    its key. ``counts``: how many documents the chunks have, as far as is known: those of a chunk that has as many come
-    by one query, of others by two. CorruptDocument.
+    ``derived``: they lie under derived ids, and chunks of one document are looked for by those; a chunk that is not
+    found so is looked for by its key. ``counts``: how many documents chunks have, as far as is known: those of several
+    are looked for by their keys at once, which finds copies under other ids too. CorruptDocument.
     """
-    found = _find_by_ids(collection, meta_id, name, chunks, counts or {}) if derived else {}
-    chunks = [chunk for chunk in chunks if chunk not in found]
+    found: dict[ChunkIndex, list[Segment]] = {}
+    if derived:
+        single = [chunk for chunk in chunks if counts is None or counts.get(chunk, 1) == 1]
+        for segment in _find_by_ids(collection, meta_id, name, single):
+            found.setdefault(segment.key[1], []).append(segment)
+        chunks = [chunk for chunk in chunks if chunk not in found]
     for query in queries_of_chunks(meta_id, name, chunks):
         for segment in map(parse_segment, collection.find(query)):
             found.setdefault(segment.key[1], []).append(segment)
@@ -107,37 +111,19 @@ def fetch_segments(
 
 
 def _find_by_ids(
-    collection: DocumentCollection,
-    meta_id: ObjectId,
-    name: str,
-    chunks: Sequence[ChunkIndex],
-    counts: Mapping[ChunkIndex, int],
-) -> dict[ChunkIndex, list[Segment]]:
-    """Return the documents that are expected, and all others of those chunks that have more; no chunk of which one is
-    not found by its id."""
+    collection: DocumentCollection, meta_id: ObjectId, name: str, chunks: Sequence[ChunkIndex]
+) -> Iterator[Segment]:
+    """Yield the first documents by id, then all others of those chunks that have more."""
     ids = DerivedIds(meta_id)
-    found: dict[ChunkIndex, list[Segment]] = {}
-    # A damaged document of an object may speak of chunks of any size.
-    counts = {chunk: count for chunk, count in counts.items() if count <= CHUNKS_PER_QUERY}
-    keys = (ids(name, chunk, n) for chunk in chunks for n in range(counts.get(chunk, 1)))
-    for condition in conditions(keys):
-        for segment in map(parse_segment, collection.find({"meta_id": meta_id, "_id": condition})):
-            found.setdefault(segment.key[1], []).append(segment)
-    longer: dict[int, list[ChunkIndex]] = {}
-    for chunk, segments in list(found.items()):
-        count = counts.get(chunk, 1)
-        # Each document repeats shape and dtype of the whole chunk, and so tells how many others there are.
-        if sum(expected_bytes(segments[0])) <= max(1, sum(segment.nbytes for segment in segments)):
-            continue
-        if len(segments) < count:
-            del found[chunk]
-        else:
-            longer.setdefault(count, []).append(chunk)
-    for count, several in longer.items():
-        for query in queries_of_chunks(meta_id, name, several):
-            for segment in map(parse_segment, collection.find({**query, "n": {"$gte": count}})):
-                found[segment.key[1]].append(segment)
-    return found
+    several: list[ChunkIndex] = []
+    for condition in conditions(ids(name, chunk, 0) for chunk in chunks):
+        for first in map(parse_segment, collection.find({"meta_id": meta_id, "_id": condition})):
+            yield first
+            # The first document repeats shape and dtype of the whole chunk, and so tells how many others there are.
+            if sum(expected_bytes(first)) > max(1, first.nbytes):
+                several.append(first.key[1])
+    for query in queries_of_chunks(meta_id, name, several):
+        yield from map(parse_segment, collection.find({**query, "n": {"$gt": 0}}))
 
 
 def fetch_spans(
