@@ -275,7 +275,7 @@ MOST_RESERVED = 65536
 """Offsets that are kept in reserve at the most; bloscpack keeps ten times the chunks."""
 # Bytes of JSON behind the last chunk that are read at the most.
 _APPENDIX = 1 << 20
-# Header and metadata of most files lie in their first page, and come by one call.
+# Header and metadata of most files lie in their first page, and come by one call of the system.
 _FIRST = 4096
 
 
