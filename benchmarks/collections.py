@@ -22,8 +22,10 @@ _RECORDS, _MANY = 1000, 20_000
 _WHOLE = "the codec, on two threads: DEKER's cells are bare, hyperslab's are compressed and have checksums."
 _PART = "opening and reading the files of the tiles that are touched, and decoding each chunk of them that is needed."
 _UPDATING = (
-    "DEKER writes bare cells in place; hyperslab decodes and encodes the chunk (1 to 2 ms per MiB) and stores the tile "
-    "anew beside the old one, so that nobody sees half of it."
+    "DEKER writes bare cells in place; hyperslab decodes and encodes the chunk (1 to 2 ms per MiB) and stores the "
+    "tile anew beside the old one, so that nobody sees half of it. An undo record would not keep that: it tells "
+    "hyperslab's own readers what was there, and a tile is a Zarr array, which others read without looking for "
+    "one; its checksum is that of the whole chunk besides."
 )
 _CREATING = (
     "a folder and two files each, for which ext4 takes 60 to 80 us apiece at best, and many times that when many were "

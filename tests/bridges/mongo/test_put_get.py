@@ -455,6 +455,46 @@ def test_a_point_of_a_large_chunk_moves_few_documents(mongo: Any) -> None:
         client.drop_database(xdb.meta.database)
 
 
+def test_chunks_under_derived_ids_are_read_by_one_query_each(mongo: Any) -> None:
+    class Finds(CommandListener):
+        count = 0
+
+        def started(self, event: Any) -> None:
+            self.count += event.command_name in ("find", "getMore")
+
+        def failed(self, event: Any) -> None: ...
+
+        def succeeded(self, event: Any) -> None: ...
+
+    finds = Finds()
+    with MongoClient[Any](mongo.url, event_listeners=[finds]) as client:
+        xdb = XarrayMongoDB(client[mongo.database()], layout="extended", chunk_size_bytes=1000, embed_threshold_bytes=0)
+        cells = np.arange(64 * 64.0).reshape(64, 64)
+        key, future = xdb.put(xr.DataArray(cells, dims=("y", "x")).chunk(32))
+        future.compute(scheduler="sync")
+
+        def read() -> int:
+            """Compute the array, and return by how many queries."""
+            lazy = xdb.get(key)
+            finds.count = 0
+            assert np.array_equal(lazy.compute(scheduler="sync"), cells)
+            return finds.count
+
+        # Four chunks of nine documents each; where the object says that they are one, the others by a second query.
+        for size, queries in ((777, 4), (8, 4), (1 << 20, 8), (1000, 4)):
+            xdb.meta.update_one({"_id": key}, {"$set": {"chunkSize": size}})
+            assert read() == queries
+        # A document that lies under an id of its own, as another driver may store it.
+        for n in (0, 5):
+            moved = xdb.chunks.find_one_and_delete({"chunk": [0, 0], "n": n})
+            xdb.chunks.insert_one({**moved, "_id": ObjectId()})
+            assert read() == 4
+        xdb.chunks.delete_one({"chunk": [1, 0], "n": 3})
+        with pytest.raises(DocumentNotFoundError):
+            read()
+        client.drop_database(xdb.meta.database)
+
+
 @pytest.mark.parametrize("load", [None, True])
 def test_chunks_that_were_never_written_read_as_the_fill_value(mongo: Any, xdb: XarrayMongoDB, load: Any) -> None:
     import hyperslab as hs

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +319,39 @@ def test_a_whole_read_takes_the_result_and_a_chunk(tmp_path: Path, cells: np.nda
         tracemalloc.stop()
     assert_array_equal(found, cells)
     assert cells.nbytes <= peak < cells.nbytes + 3 * (1 << 18)
+
+
+def test_a_few_cells_of_a_file_cost_few_calls_of_the_system(tmp_path: Path) -> None:
+    """The file is one version throughout; header and metadata come by one call, offsets and the chunk by one each."""
+    path = tmp_path / "a.blp"
+    hs.save(path, np.arange(100_000.0), codec="blosc:lz4:5")
+    calls: Counter[str] = Counter()
+
+    def count(frame: object, event: str, function: Any) -> None:
+        if event == "c_call" and getattr(function, "__module__", "") == "posix":
+            calls[function.__name__] += 1
+
+    def read() -> Any:
+        return hs.open_array(path, cache_bytes=0)[1000:2000]
+
+    assert_array_equal(read(), np.arange(1000.0, 2000.0))
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        read()
+    finally:
+        sys.setprofile(before)
+    assert calls["preadv"] == 1
+    assert 0 < calls["pread"] <= 4
+    assert 0 < calls["fstat"] <= 7
+
+
+@pytest.mark.parametrize("padding", [0, 3000, 4000, 4060, 9000])
+def test_metadata_may_reach_beyond_the_first_page(tmp_path: Path, padding: int) -> None:
+    path = tmp_path / "a.blp"
+    hs.save(path, np.arange(100.0), metadata_codec="none")
+    with hs.open_array(path, "r+") as array:
+        array.attrs["long"] = "x" * padding
+    array = hs.open_array(path)
+    assert array.attrs["long"] == "x" * padding
+    assert_array_equal(array[...], np.arange(100.0))

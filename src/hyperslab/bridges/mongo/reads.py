@@ -18,7 +18,7 @@ from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import as_pandas, pandas_description
 from hyperslab.errors import Unsupported, WrongType
 from hyperslab.formats.mongo.bson_values import Collections, Document, MutableDocument, decode_attr
-from hyperslab.formats.mongo.chunk_documents import AssembledChunk, ChunkIndex, Key
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk, ChunkIndex, Key, count_documents
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable
 from hyperslab.formats.mongo.to_spec import (
@@ -196,7 +196,14 @@ class LazyVariable:
         keys: list[ChunkIndex] = [None] if self.whole else list(chunks)
         here = self.origin.open()
         view = UndoView(here.meta, self.meta_id, self.changing)
-        found = view.fetch_all(here.chunks, self.name, keys, derived=self.derived)
+        counts = {}
+        if self.derived and not self.variable.sparse:
+            shapes = [[sizes[i] for sizes, i in zip(self.chunks, at, strict=True)] for at in chunks]
+            counts = {
+                key: count_documents(shape, self.dtype, self.chunk_size)
+                for key, shape in zip(keys, shapes, strict=True)
+            }
+        found = view.fetch_all(here.chunks, self.name, keys, derived=self.derived, counts=counts)
         if self.background is not None and len(found) < len(keys):
             raise_if_gone(here, self.meta_id)
         parts: dict[ChunkIndex, AssembledChunk] = {}

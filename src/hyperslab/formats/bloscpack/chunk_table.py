@@ -287,13 +287,13 @@ class TableCache:
     def refreshed(self, table: ChunkTable | None) -> ChunkTable:
         """Return the table as it is now; the same one while the file is."""
         with self._lock:
-            stamp = self._file.stamp()
-            if self._cached is not None and (self._cached[0] == stamp or self._cached[1] is not table):
-                return self._cached[1]
+            cached = self._cached
+            if cached is not None and (cached[1] is not table or cached[0] == self._file.stamp()):
+                return cached[1]
             return self.reload()
 
     def reload(self) -> ChunkTable:
         """Read the table once more, though the file tells of no change: its clock may not have ticked in between."""
         with self._lock:
-            self._cached = read_stable(self._file, lambda: (self._file.stamp(), self._load()))
-            return self._cached[1]
+            self._cached = cached = read_stable(self._file, self._load)
+            return cached[1]

@@ -110,7 +110,7 @@ def read_snapshot(path: str, url: str, *, whole: bool = False) -> FileSnapshot:
         return FileSnapshot(file, file.stamp(), preamble, tables, content, longer)
 
     try:
-        return read_stable(file, read)
+        return read_stable(file, read)[1]
     except HyperslabError as error:
         raise error.locate(url=url) from error.__cause__
 

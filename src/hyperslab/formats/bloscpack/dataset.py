@@ -109,7 +109,7 @@ class BloscpackReader(SingleArrayReader):
 
     def _begin(self, file: FileBytes) -> None:
         """Read the preamble of the file as it is now; the rest is read when it is needed."""
-        self._preamble, self._preamble_stamp = read_stable(file, lambda: (read_preamble(file), file.stamp()))
+        self._preamble_stamp, self._preamble = read_stable(file, lambda: read_preamble(file))
         self._file = file
         self._content: Content | None = None
         self._tables = TableCache(file, lambda: self._load(file))

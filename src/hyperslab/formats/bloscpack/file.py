@@ -167,8 +167,9 @@ FileBytes = LocalFile | ServedFile
 """The bytes that readers of bloscpack files take."""
 
 
-def read_stable(file: FileBytes, read: Callable[[], T]) -> T:
-    """Return the result of ``read`` on one version of the file: it is called again while another writer changes it."""
+def read_stable(file: FileBytes, read: Callable[[], T]) -> tuple[Stamp, T]:
+    """Return the result of ``read`` on one version of the file, and the stamp of that: it is called again while another
+    writer changes it."""
     for _ in range(_ATTEMPTS):
         before = file.stamp()
         try:
@@ -178,8 +179,8 @@ def read_stable(file: FileBytes, read: Callable[[], T]) -> T:
                 raise
             continue
         if file.stamp() == before:
-            return found
-    return read()
+            return before, found
+    return file.stamp(), read()
 
 
 def _stat(path: str) -> tuple[int, int, int] | None:

@@ -17,7 +17,7 @@ All integers are little-endian.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Literal, Self
@@ -275,6 +275,8 @@ MOST_RESERVED = 65536
 """Offsets that are kept in reserve at the most; bloscpack keeps ten times the chunks."""
 # Bytes of JSON behind the last chunk that are read at the most.
 _APPENDIX = 1 << 20
+# Header and metadata of most files lie in their first page, and come by one call of the system.
+_FIRST = 4096
 
 
 # -- read --------------------------------------------------------------------------------------------------------------
@@ -307,7 +309,13 @@ def read_preamble(file: FileBytes) -> Preamble:
 
     What is wrong with the metadata stands in ``fault``.
     """
-    header = parse_header(file.pread(min(ENOUGH, file.size), 0))
+    first = file.pread(min(_FIRST, file.size), 0)
+
+    def read(size: int, offset: int) -> bytes:
+        end = offset + size
+        return first[offset:end] if end <= len(first) else file.pread(size, offset)
+
+    header = parse_header(first[:ENOUGH])
     section: Section | None = None
     fault: FormatError | None = None
     doc: Doc | None = None
@@ -315,13 +323,13 @@ def read_preamble(file: FileBytes) -> Preamble:
     try:
         if header.layout == "v3" and header.has_metadata:
             offsets_at = -1
-            section = parse_head(file.pread(max(0, min(HEAD.size, file.size - SIZE)), SIZE))
+            section = parse_head(read(max(0, min(HEAD.size, file.size - SIZE)), SIZE))
             offsets_at = SIZE + section.size
         elif header.layout == "spec":
             offsets_at = SIZE + header.meta_size
         if offsets_at > file.size:
             raise _ends("metadata", offsets_at, file.size)
-        text = _text(file, header, section)
+        text = _text(read, header, section)
         doc = None if text is None else read_text(text)
     except FormatError as error:
         fault = error
@@ -331,16 +339,16 @@ def read_preamble(file: FileBytes) -> Preamble:
     return front
 
 
-def _text(file: FileBytes, header: BloscpackHeader, section: Section | None) -> bytes | None:
+def _text(read: Callable[[int, int], bytes], header: BloscpackHeader, section: Section | None) -> bytes | None:
     if section is not None:
         start = SIZE + HEAD.size
-        digest = file.pread(section.digest.size, start + section.room)
-        return unpack(section, file.pread(section.used, start), digest)
+        digest = read(section.digest.size, start + section.room)
+        return unpack(section, read(section.used, start), digest)
     if header.layout != "spec":
         return None
     if header.meta_size > LIMITS.size:
         raise document_error("metadata", f"metadata of {header.meta_size} bytes, {LIMITS.size} are allowed")
-    return file.pread(header.meta_size, SIZE)
+    return read(header.meta_size, SIZE)
 
 
 def _ends(within: str, expected: int, found: int) -> FormatError:

@@ -111,13 +111,24 @@ def dtype_from_text(text: object, name: str) -> np.dtype:
 def to_little_endian(cells: Numbers) -> Numbers:
     """Return the cells as they are stored: C order, little-endian, the padding of long doubles zeroed."""
     cells = np.ascontiguousarray(cells, cells.dtype.newbyteorder("<")).reshape(cells.shape)
-    if _PADS and cells.dtype in (np.dtype("<g"), np.dtype("<G")):
+    if _PADS and cells.dtype in _LONG_DOUBLES:
         # x87 numbers take 10 of 16 bytes; what lies in the others is whatever lay in memory.
         cells = cells.copy()
         cells.reshape(-1).view(np.uint8).reshape(-1, 16)[:, 10:] = 0
     return cells
 
 
+def little_endian_bytes(cells: Numbers) -> bytes:
+    """Return the bytes of the cells as they are stored, by one copy where nothing of them changes.
+
+    A contiguous array in between costs more than its copy: of a put of 256 MiB whose blocks lie apart in the array,
+    100,000 page faults were its own, which took as long as all else that the client does.
+    """
+    is_stored_so = cells.dtype == cells.dtype.newbyteorder("<") and not (_PADS and cells.dtype in _LONG_DOUBLES)
+    return cells.tobytes() if is_stored_so else to_little_endian(cells).tobytes()
+
+
+_LONG_DOUBLES = np.dtype("<g"), np.dtype("<G")
 _PADS = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
 
 

@@ -24,6 +24,7 @@ from hyperslab.formats.mongo.bson_values import (
     MutableDocument,
     dtype_from_text,
     dtype_to_text,
+    little_endian_bytes,
     parse_index,
     parse_sizes,
     to_little_endian,
@@ -379,9 +380,21 @@ def segment_contents(cells: Numbers | Coo, chunk_size: int) -> Iterator[MutableD
             part = places[behind : max(0, stop - len(data))]
             yield {"nnz": nnz, "fill_value": fill, "sparse_data": data[start:stop], "sparse_coords": part}
         return
-    stored = bytes_view(to_little_endian(cells))
-    for start in range(0, max(1, stored.size), chunk_size):
-        yield {"data": stored[start : start + chunk_size].tobytes()}
+    if cells.flags.c_contiguous:
+        stored = bytes_view(to_little_endian(cells))
+        for start in range(0, max(1, stored.size), chunk_size):
+            yield {"data": stored[start : start + chunk_size].tobytes()}
+        return
+    raw = little_endian_bytes(cells)
+    for start in range(0, max(1, len(raw)), chunk_size):
+        yield {"data": raw[start : start + chunk_size]}
+
+
+def count_documents(shape: Sequence[int | None], dtype: np.dtype, chunk_size: int) -> int:
+    """Return how many documents of ``chunk_size`` bytes a dense chunk has; 1 where a size is not known."""
+    if None in shape or chunk_size < 1:
+        return 1
+    return max(1, -(-dtype.itemsize * prod(size or 0 for size in shape) // chunk_size))
 
 
 # -- parts of a chunk -------------------------------------------------------------------------------------------------

@@ -89,16 +89,19 @@ def fetch_segments(
     chunks: Sequence[ChunkIndex],
     *,
     derived: bool = False,
+    counts: Mapping[ChunkIndex, int] | None = None,
 ) -> dict[ChunkIndex, list[Segment]]:
     """Return the documents of some chunks of one variable, by as few queries as may be; a chunk without any has no
     entry.
 
-    ``derived``: they lie under derived ids, and are looked for by those; a chunk that is not found so is looked for by
-    its key. CorruptDocument.
+    ``derived``: they lie under derived ids, and chunks of one document are looked for by those; a chunk that is not
+    found so is looked for by its key. ``counts``: how many documents chunks have, as far as is known: those of several
+    are looked for by their keys at once, which finds copies under other ids too. CorruptDocument.
     """
     found: dict[ChunkIndex, list[Segment]] = {}
     if derived:
-        for segment in _find_by_ids(collection, meta_id, name, chunks):
+        single = [chunk for chunk in chunks if counts is None or counts.get(chunk, 1) == 1]
+        for segment in _find_by_ids(collection, meta_id, name, single):
             found.setdefault(segment.key[1], []).append(segment)
         chunks = [chunk for chunk in chunks if chunk not in found]
     for query in queries_of_chunks(meta_id, name, chunks):

@@ -28,6 +28,7 @@ from hyperslab.formats.mongo.chunk_documents import (
     Key,
     Segment,
     assemble_chunk,
+    count_documents,
     format_key,
     make_documents,
     parse_key,
@@ -184,11 +185,17 @@ class MongoChunks(ChunkSource):
         """Return the documents of these chunks by few queries; of those that somebody changes as they were."""
         here, chunks = self._chunk_collection, [self._chunk(each) for each in coords]
         with storage_errors(here.url):
-            found = here.undo_view.fetch_all(here.documents, self._name, chunks, derived=bool(self._derived))
+            counts = {} if self._spec.sparse is not None or not self._derived else self._document_counts(coords)
+            derived = bool(self._derived)
+            found = here.undo_view.fetch_all(here.documents, self._name, chunks, derived=derived, counts=counts)
             if len(found) < len(chunks):
                 here.raise_if_gone()
         self._learn_ids(each for segments in found.values() for each in segments)
         return FetchedDocuments(self, found, {})
+
+    def _document_counts(self, coords: Sequence[Coords]) -> dict[ChunkIndex, int]:
+        size, dtype = self._chunk_collection.chunk_size, self._spec.numpy_dtype
+        return {self._chunk(each): count_documents(self._shape(each), dtype, size) for each in coords}
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> FetchedDocuments:
         """Return the documents of chunks (None), and those that hold parts of others, by few queries."""

@@ -115,15 +115,16 @@ class UndoView:
         wanted: Sequence[ChunkIndex],
         *,
         derived: bool = False,
+        counts: Mapping[ChunkIndex, int] | None = None,
     ) -> dict[ChunkIndex, list[Segment]]:
         """Fetch the documents of all these chunks, of those that are being changed as they were; a chunk that had none
-        then has none. CorruptDocument."""
+        then has none. CorruptDocument. ``derived``, ``counts``: as of :func:`fetch_segments`."""
         found = {}
         for chunk in wanted:
             if self.holds((name, chunk)) and (old := self._old(chunks, (name, chunk))) is not None:
                 found[chunk] = old
         rest = [chunk for chunk in wanted if chunk not in found]
-        return found | fetch_segments(chunks, self._meta_id, name, rest, derived=derived)
+        return found | fetch_segments(chunks, self._meta_id, name, rest, derived=derived, counts=counts)
 
     def _old(self, chunks: DocumentCollection, key: Key) -> list[Segment] | None:
         """Return the copies of a chunk's old documents; None once its change is done, and it is read from its place."""
