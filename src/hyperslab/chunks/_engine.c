@@ -471,6 +471,7 @@ static int read_rows(const Job *job, Work *work, const Piece *piece, int file) {
     uint32_t crc = ~0u;
     for (int64_t start = 0; start < job->nbytes; start += ROWS_WINDOW) {
         const int64_t size = job->nbytes - start < ROWS_WINDOW ? job->nbytes - start : ROWS_WINDOW;
+        work->bytes += size;
         if (!read_at(file, work->cells, size, start)) return 0;
         if (job->checksum) crc = crc_function(crc, work->cells, size);
         swap_bytes(work->cells, size, job->swap);
@@ -491,6 +492,7 @@ static int read_span(const Job *job, Work *work, const Piece *piece, int file) {
     int64_t wanted = job->itemsize;
     for (int axis = 0; axis < job->ndim; axis++) wanted *= piece->along[axis]->count;
     if (last - first > MOST_READ_ALONG * wanted) return 0; /* Python reads less of it */
+    work->bytes += last - first;
     if (!read_at(file, work->cells + first, last - first, first)) return 0;
     swap_bytes(work->cells + first, last - first, job->swap);
     put(job, piece, work->cells);
@@ -501,15 +503,16 @@ static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) 
     struct stat status;
     if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > job->most) return 0;
     const size_t size = status.st_size;
-    work->bytes += size;
     if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
     if (job->compressor == PLAIN && piece->direct && !job->checksum) {
+        work->bytes += size;
         if (!read_at(file, piece->target, size, 0)) return 0;
         swap_bytes(piece->target, size, job->swap);
         return 1;
     }
     if (job->compressor == PLAIN && piece->in_rows) return read_rows(job, work, piece, file);
     if (job->compressor == PLAIN && !job->checksum) return read_span(job, work, piece, file);
+    work->bytes += size;
     return make_room(work, size) && read_at(file, work->stored, size, 0) && decode_piece(job, work, piece, work->stored, size);
 }
 
