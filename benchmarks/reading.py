@@ -16,8 +16,8 @@ from benchmarks.peers import HDF5, NETCDF, PEERS, ZARR, Peer
 TITLE = "Read whole"
 CHUNKS = ((1024, 1024), (128, 256))
 SMALL = (
-    "about 25 us a chunk on one core: opening and closing a file 5, reading 7, decoding 10, copying to its rows the rest. "
-    "netCDF4 and h5py read one file in place of 2,048."
+    "about 25 us a chunk on one core: opening and closing a file 5, reading 7, decoding 10, copying to its rows the "
+    "rest. netCDF4 and h5py read one file in place of 2,048."
 )
 _LARGE = (
     "a fifth of the time is the kernel's clearing of fresh pages for the result, about as much the copy out of its "

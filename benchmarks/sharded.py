@@ -20,9 +20,9 @@ _TARGETS = (
     Target(
         "fastest",
         2.0,
-        "the kernel clears fresh pages for the result and copies out of its cache, the decoder takes 10 us for an inner "
-        "chunk of 64 KiB, the encoder 20; nothing of Python's is left between chunks. Of one inner chunk, most is the "
-        "documents, the shard's index and the plan, in Python.",
+        "the kernel clears fresh pages for the result and copies out of its cache, the decoder takes 10 us for an "
+        "inner chunk of 64 KiB, the encoder 20; nothing of Python's is left between chunks. Of one inner chunk, most "
+        "is the documents, the shard's index and the plan, in Python.",
     ),
 )
 
