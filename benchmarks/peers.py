@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import zarrs
 import hyperslab as hs
 from benchmarks import harness
 from benchmarks.layouts import Layout, Values
+from hyperslab.chunks import engine
 
 assert zarrs.ZarrsCodecPipeline  # imported for its registration
 _CACHE = 64 << 20
@@ -59,11 +59,11 @@ def _ours_open(path: Path, layout: Layout) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _without_engine() -> Iterator[None]:
-    os.environ["HYPERSLAB_NATIVE"] = "0"
+    engine.turned_off = True
     try:
         yield
     finally:
-        del os.environ["HYPERSLAB_NATIVE"]
+        engine.turned_off = False
 
 
 def _python_write(path: Path, layout: Layout, values: Values, durable: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Variant
-from hyperslab.formats.enclosing import EnclosingDataset
+from hyperslab.formats.enclosing import EnclosingDataset, find_enclosing
 from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
@@ -96,9 +96,7 @@ def _open_in_its_group(
         group_name = _find_group_name(chosen, where, remembered)
         if group_name is None:
             return None
-        root = None
-        while (above := (root or where).above()) is not None and _is_there(above, group_name):
-            root = above
+        root = find_enclosing(where, (group_name,))
         if root is None:
             return None
         way = root.way_to(where)
@@ -125,16 +123,6 @@ def _find_group_name(format: ZarrFormat, where: Location, remembered: Mapping[st
         if document is not None and dialect.is_array_document(document):
             return dialect.nodes[-1]
     return None
-
-
-def _is_there(where: Location, key: str) -> bool:
-    """Return True if a value is stored under the key at this place."""
-    if where.scheme == "file":  # as the store would, without its making: every array that is opened asks so twice
-        return os.path.isfile(f"{where.target}{os.sep}{key}")
-    with suppress(HyperslabError):
-        store = where.store(read_only=True)
-        return store.size(key) is not None
-    return False
 
 
 def open_group(url: Target, mode: UserMode = "r", **options: Any) -> Group:

@@ -40,11 +40,11 @@ TYPES = ["?", "i1", "u1", "<i2", "<f4", "<f8", "<c16", "S5", "<U3", "<M8[s]", [(
 @contextmanager
 def python_alone() -> Iterator[None]:
     """Read and write as where the engine was not built."""
-    os.environ["HYPERSLAB_NATIVE"] = "0"
+    engine.turned_off = True
     try:
         yield
     finally:
-        del os.environ["HYPERSLAB_NATIVE"]
+        engine.turned_off = False
 
 
 @contextmanager

@@ -239,6 +239,22 @@ def test_touching_what_is_no_value(tmp_path: Path) -> None:
     assert (tmp_path / "outside").read_bytes() == b"kept"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_what_is_written_into_a_pipe_is_no_value(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    descriptor = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)  # one that keeps a writer alive
+    try:
+        os.write(descriptor, b"not a value")
+        scratch = Scratch(1 << 14)
+        assert store.get("pipe") is None
+        assert store.get_into("pipe", scratch) is None
+        assert store.get_into("pipe", Scratch()) is None
+        assert os.read(descriptor, 100) == b"not a value"  # nothing took it
+    finally:
+        os.close(descriptor)
+
+
 def test_waiting_for_a_lock_whose_folder_goes(tmp_path: Path) -> None:
     """A lock on a folder that was removed meanwhile guards nothing: the waiter gets one on the new folder."""
     store = DirectoryStore(tmp_path)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import prod
+from operator import floordiv
 from types import ModuleType
 from typing import TypeAlias
 
@@ -28,6 +29,8 @@ Numbers: TypeAlias = tuple[int, ...]
 _CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3}
 # Of Blosc's compressors those whose chunks the library decodes: all but Snappy, which is number 2.
 _FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
+# Beyond these, which no dataset is known to reach, Python does the work (MOST_AXES, and a count of int32).
+_MOST_AXES, _MOST_MEMBERS = 32, 2**31 - 1
 # Chunks of a shard on average from which the engine is told of a shard: Python reads several shards of fewer at once.
 _CHUNKS_PER_SHARD = 4
 # Bytes in the index of a shard for each chunk, and for its checksum where there is but one chunk.
@@ -116,9 +119,13 @@ class StoredFiles:
     shard: ShardLayout | None = None
 
 
+turned_off = os.environ.get("HYPERSLAB_NATIVE") == "0"
+"""Nothing uses the engine. Tests and benchmarks, which compare the two ways, change it while the program runs."""
+
+
 def load_engine() -> ModuleType | None:
     """Return the engine; None where it was not built, or is turned off."""
-    return None if os.environ.get("HYPERSLAB_NATIVE") == "0" else _import_engine()
+    return None if turned_off else _import_engine()
 
 
 @cache
@@ -143,11 +150,7 @@ def describe_engine(*, has_library: bool) -> str:
     """Return in a few words whether the engine is used, and if not, why; ``has_library``: the codecs have theirs."""
     if load_engine() is not None:
         return "used for local files" if has_library else "used for local files that are not compressed"
-    return (
-        "not built; Python does the work, more slowly"
-        if _import_engine() is None
-        else "turned off by HYPERSLAB_NATIVE=0"
-    )
+    return "turned off by HYPERSLAB_NATIVE=0" if turned_off else "not built; Python does the work, more slowly"
 
 
 class EngineJob:
@@ -214,7 +217,7 @@ class EngineJob:
             keys = list(map(self._key_of, self.coords(box)))
         else:
             first = (group[number][0] for group, number in zip(self._groups, box.low, strict=True))
-            keys = [self._key_of(tuple(map(_floordiv, first, self._members)))]
+            keys = [self._key_of(tuple(map(floordiv, first, self._members)))]
         files, nbytes, left = self._job.run(box.low, box.high, keys, *self._find_contexts(), box.in_shard)
         if counting.traces:
             counting.count(files, read=nbytes)
@@ -265,10 +268,6 @@ def _no_contexts() -> tuple[int, int]:
     return 0, 0
 
 
-def _floordiv(number: int, members: int) -> int:
-    return number // members
-
-
 def _along(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:
     """Return the entries of one axis in numbers (see Entry in ``_engine.c``), and the step from cell to cell of the
     result."""
@@ -315,12 +314,16 @@ def _has_many_in_shards(plan: Plan, members: Numbers, nbytes: int) -> bool:
     for group, many in zip(plan.groups, members, strict=True):
         count *= len(group)
         shards *= group[-1][0] // many - group[0][0] // many + 1
+    if prod(members) > _MOST_MEMBERS:
+        return False
     return count >= _CHUNKS_PER_SHARD * shards and count * nbytes >= 16 * prod(members) * shards
 
 
 def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
     """Return True where the engine can move cells between such files and such memory."""
     if files is None or load_engine() is None or not plan.groups or not plan.basic or plan.grid.fixed is None:
+        return False
+    if len(plan.groups) > _MOST_AXES:
         return False
     codecs = files.codecs
     if files.shard is not None and not _has_many_in_shards(plan, files.shard.members, codecs.nbytes):
@@ -345,9 +348,6 @@ def make_read(
         return None
     try:
         return EngineJob(files, plan, out, fill, folder, whole_only=whole_only), folder
-    except ValueError:  # more axes, or larger numbers, than it has
-        os.close(folder)
-        return None
     except BaseException:
         os.close(folder)
         raise
@@ -361,7 +361,4 @@ def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: 
         return None  # Python stores such cells from where they are, without a copy
     if not all(entry[3] and entry[2].step is None for group in plan.groups for entry in group):
         return None
-    try:
-        return EngineJob(files, plan, values, fill, -1, whole_only=False)
-    except ValueError:  # more axes, or larger numbers, than it has
-        return None
+    return EngineJob(files, plan, values, fill, -1, whole_only=False)

@@ -72,21 +72,26 @@ class EnclosingDataset:
         return root.way_to(self._where)
 
 
-def find_enclosing(where: Location) -> Location | None:
-    """Return the place of the outermost dataset around this one, as far as group lies in group; None without one."""
+def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENTS) -> Location | None:
+    """Return the place of the outermost dataset around this one, as far as group lies in group; None without one.
+
+    ``documents``: any of which makes a group.
+    """
     if where.unpublished or os.path.basename(str(where.target)).startswith(PARTIAL):
         return None  # what is built beside its place is no node yet
     root = None
-    while (above := (root or where).above()) is not None and _is_group(above):
+    while (above := (root or where).above()) is not None and _is_group(above, documents):
         root = above
     return root
 
 
-def _is_group(where: Location) -> bool:
+def _is_group(where: Location, documents: Collection[str]) -> bool:
+    if where.scheme == "file":  # as the store would, without its making: every array that is opened asks so twice
+        return any(os.path.isfile(f"{where.target}/{name}") for name in documents)
     with suppress(HyperslabError):
         store = where.store(read_only=True)
         try:
-            return any(store.size(name) is not None for name in _GROUP_DOCUMENTS)
+            return any(store.size(name) is not None for name in documents)
         finally:
             store.close()
     return False

@@ -21,7 +21,7 @@ READ_REGULAR: int = os.O_RDONLY | _ALWAYS
 _CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ALWAYS
 _APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
 
-MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO})
+MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO, errno.ESPIPE})
 """What the system says of a name that holds no value; for a reader it is a missing key."""
 
 # AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux.
@@ -90,6 +90,25 @@ HAS_PREAD = hasattr(os, "preadv")
 """True if the system reads at an offset; elsewhere libraries read everything."""
 readv = getattr(os, "readv", _read_into)
 """``os.readv`` of one buffer, or the same through a copy where the system has none."""
+
+
+def _read_start(descriptor: int, size: int, offset: int) -> bytes:
+    data = os.read(descriptor, size)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return data
+
+
+def _read_start_into(descriptor: int, buffers: tuple[memoryview], offset: int) -> int:
+    count = _read_into(descriptor, buffers)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return count
+
+
+# By offset: a pipe fails then (ESPIPE), and what is in it is no value.
+read_start = getattr(os, "pread", _read_start)
+"""``os.pread``; where the system has none, for offset 0 of a file just opened."""
+read_start_into = getattr(os, "preadv", _read_start_into)
+"""``os.preadv`` of one buffer, likewise."""
 
 
 def read_rest(descriptor: int, out: memoryview, done: int) -> int:

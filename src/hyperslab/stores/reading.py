@@ -18,6 +18,8 @@ from hyperslab.stores.files import (
     absolute,
     read_error,
     read_rest,
+    read_start,
+    read_start_into,
     read_whole,
     readv,
     real_path,
@@ -169,12 +171,12 @@ class FolderReader(Store):
         if descriptor is None:
             return None
         try:
-            value = os.read(descriptor, _PAGE)
+            value: bytes = read_start(descriptor, _PAGE, 0)
             if not 0 < len(value) < _PAGE:  # less than a page is all there is, as in get_into
                 status = os.fstat(descriptor)
                 if not status.st_size and not stat.S_ISREG(status.st_mode):
                     return None
-                value += read_whole(descriptor, max(0, status.st_size - len(value)))
+                value = read_whole(descriptor, status.st_size)
             if counting.traces:
                 counting.count(read=len(value))
             return value
@@ -195,7 +197,7 @@ class FolderReader(Store):
         try:
             buffer = scratch.buffer
             room = len(buffer)
-            done = readv(descriptor, (buffer,)) if room else 0
+            done = read_start_into(descriptor, (buffer,), 0) if room else 0
             # less than there is room for is all there is; a system that stops early does so at the edge of a page
             if 0 < done < room and done % _PAGE:
                 if counting.traces:
@@ -207,8 +209,6 @@ class FolderReader(Store):
                 return scratch.buffer[:0] if stat.S_ISREG(status.st_mode) else None
             if most is not None and size > max(most, len(scratch.buffer)):
                 raise too_long(self._url, key, most, size)
-            if room:
-                os.lseek(descriptor, 0, os.SEEK_SET)
             view = scratch.reserve(size + size // 8 + 1)[:size]  # the next value may be somewhat longer
             if counting.traces:
                 counting.count(read=size)
