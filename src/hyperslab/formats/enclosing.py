@@ -77,7 +77,8 @@ def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENT
 
     ``documents``: any of which makes a group.
     """
-    if where.unpublished or os.path.basename(str(where.target)).startswith(PARTIAL):
+    target = str(where.target)
+    if where.unpublished or (PARTIAL in target and os.path.basename(target).startswith(PARTIAL)):
         return None  # what is built beside its place is no node yet
     root = None
     while (above := (root or where).above()) is not None and _is_group(above, documents):
@@ -87,7 +88,7 @@ def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENT
 
 def _is_group(where: Location, documents: Collection[str]) -> bool:
     if where.scheme == "file":  # as the store would, without its making: every array that is opened asks so twice
-        return any(os.path.isfile(f"{where.target}/{name}") for name in documents)
+        return any(map(os.path.isfile, [f"{where.target}/{name}" for name in documents]))
     with suppress(HyperslabError):
         store = where.store(read_only=True)
         try:
