@@ -347,6 +347,18 @@ def test_blosc_with_a_rest_behind_the_last_item(tmp_path: Path, dtype: str, size
         assert np.array_equal(array[3:50], cells[3:50])
 
 
+def test_steps_longer_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = np.arange(100 * 90, dtype="i4").reshape(100, 90)
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(8, 6), codec="lz4")
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with counted(monkeypatch) as counts:
+        for key in (np.s_[::16, ::7], np.s_[::-9, 5], np.s_[3::40, ::-50], np.s_[:: 2**62, :]):
+            assert np.array_equal(array[key], cells[key]), key
+    assert counts["read"] > 0
+    assert counts["left"] == 0
+
+
 def test_what_it_has_no_numbers_for_is_left_to_python(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
         many = root.create_array("many", (1,) * 38 + (2, 2), "i4", chunks=(1,) * 40)

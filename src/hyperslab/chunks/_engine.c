@@ -890,16 +890,16 @@ static int parse_entries(Job *job, PyObject *groups) {
         for (Py_ssize_t i = 0; i < count; i++) {
             int64_t numbers[6];
             if (!parse_numbers(PyList_GET_ITEM(group, i), numbers, 6, "groups")) return 0;
-            const Entry entry = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
+            Entry entry = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
             /* Every address is derived from these: none of them may lead out of the chunk or of the result. */
             const int64_t length = job->shape[axis];
             const int fits = entry.chunk >= 0 && entry.start >= 0 && entry.count >= 1 && entry.step >= 1 &&
-                             entry.start < length && entry.count <= length && entry.step <= length &&
-                             entry.count - 1 <= (length - 1 - entry.start) / entry.step;
+                             entry.start < length && entry.count - 1 <= (length - 1 - entry.start) / entry.step;
             if (!fits) {
                 PyErr_SetString(PyExc_ValueError, "groups: cells outside the chunk");
                 return 0;
             }
+            if (entry.count == 1) entry.step = 1; /* it may be longer than the chunk, and leads nowhere */
             job->entries[axis][i] = entry;
         }
     }
