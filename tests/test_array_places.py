@@ -15,22 +15,12 @@ import hyperslab as hs
 from hyperslab.errors import Invalid, Unsupported
 from servers.files import serving
 from servers.s3 import S3
-
-TREES: dict[str, tuple[str, dict[str, Any]]] = {
-    "zarr2": ("zarr2", {}),
-    "zarr3": ("zarr3", {}),
-    "consolidated": ("zarr3", {"consolidated": True}),
-    "nczarr-current": ("nczarr", {"dialect": "current"}),
-    "nczarr-draft": ("nczarr", {"dialect": "draft"}),
-    "hdmf-v2": ("hdmf", {"profile": "v2"}),
-    "hdmf-v3": ("hdmf", {"profile": "v3"}),
-}
+from trees import TREES, create_tree
 
 
 def make(place: Any, tree: str = "zarr3", **more: Any) -> None:
     """Labels of ``lat`` lie beside the array, those of ``time`` in the group above."""
-    form, options = TREES[tree]
-    with hs.create(place, form, **options, **more) as root:
+    with create_tree(place, tree, **more) as root:
         root.create_array("time", data=np.arange(4), dims=["time"], units="days since 2020-01-01")
         group = root.create_group("surface")
         group.create_array("lat", data=np.array([10.0, 20.0, 30.0]), dims=["lat"])

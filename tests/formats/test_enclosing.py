@@ -14,23 +14,7 @@ import xarray as xr
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, ReadOnly
 from servers.s3 import S3
-
-TREES: dict[str, tuple[str, dict[str, Any]]] = {
-    "zarr2": ("zarr2", {"consolidated": True}),
-    "zarr3": ("zarr3", {"consolidated": True}),
-    "nczarr-current": ("nczarr", {"dialect": "current", "consolidated": True}),
-    "nczarr-draft": ("nczarr", {"dialect": "draft"}),
-    "hdmf-v2": ("hdmf", {"profile": "v2"}),
-    "hdmf-v3": ("hdmf", {"profile": "v3"}),
-}
-
-
-def make(place: Any, tree: str = "zarr3", **more: Any) -> None:
-    form, options = TREES[tree]
-    with hs.create(place, form, **options, **more) as root:
-        root.create_array("t", data=np.arange(4), dims=["time"])
-        root.create_array("g/inner/u", data=np.arange(3))
-        root.create_array("g/v", data=np.arange(3))
+from trees import make_tree
 
 
 def tree_of(group: hs.Group) -> dict[str, Any]:
@@ -57,7 +41,7 @@ def assert_it_follows(place: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_a_group_of_nczarr_is_changed_from_its_root_alone(tmp_path: Path) -> None:
-    make(tmp_path / "x.zarr", "nczarr-current")
+    make_tree(tmp_path / "x.zarr", "nczarr-current")
     with pytest.raises(ReadOnly, match="name the part by path="):
         hs.open_group(tmp_path / "x.zarr/g", "r+")
     assert_it_follows(tmp_path / "x.zarr")
@@ -66,7 +50,7 @@ def test_a_group_of_nczarr_is_changed_from_its_root_alone(tmp_path: Path) -> Non
 @pytest.mark.parametrize("tree", ["zarr2", "zarr3", "nczarr-draft"])
 def test_changes_by_the_place_of_a_group(tmp_path: Path, tree: str) -> None:
     place = tmp_path / "x.zarr"
-    make(place, tree)
+    make_tree(place, tree)
     with hs.open_group(place / "g", "r+") as group:
         assert group.path == ""
         group.attrs["title"] = "new"
@@ -88,7 +72,7 @@ def test_changes_by_the_place_of_a_group(tmp_path: Path, tree: str) -> None:
 
 @pytest.mark.parametrize("tree", ["hdmf-v2", "hdmf-v3"])
 def test_of_a_format_that_only_its_root_tells(tmp_path: Path, tree: str) -> None:
-    make(tmp_path / "x.zarr", tree)
+    make_tree(tmp_path / "x.zarr", tree)
     with hs.open_group(tmp_path / "x.zarr/g", "r+") as group:
         group.attrs["title"] = "new"
         del group["v"]
@@ -99,7 +83,7 @@ def test_of_a_format_that_only_its_root_tells(tmp_path: Path, tree: str) -> None
 
 def test_what_is_made_or_replaced_below_it(tmp_path: Path) -> None:
     place = tmp_path / "x.zarr"
-    make(place)
+    make_tree(place)
     hs.create(place / "sub").close()
     hs.open(place / "nope", "a").close()
     hs.save(place / "saved", xr.Dataset({"a": ("x", np.arange(3))}))
@@ -131,7 +115,7 @@ def test_a_change_that_fails_leaves_it_as_the_documents_are(tmp_path: Path, monk
     from hyperslab.stores.directory import DirectoryStore
 
     place = tmp_path / "x.zarr"
-    make(place)
+    make_tree(place)
 
     def failing(self: DirectoryStore, *given: Any, **options: Any) -> None:
         if self.url.endswith("g"):
@@ -149,7 +133,7 @@ def test_a_change_that_fails_leaves_it_as_the_documents_are(tmp_path: Path, monk
 
 def test_in_a_bucket(s3: S3) -> None:
     url, options = f"s3://{s3.bucket()}/x.zarr", {"storage_options": s3.options}
-    make(url, **options)
+    make_tree(url, **options)
     with hs.open_group(f"{url}/g", "r+", **options) as group:
         group.attrs["title"] = "new"
         group.create_array("w", data=np.ones(2))
@@ -162,7 +146,7 @@ def test_in_a_bucket(s3: S3) -> None:
 
 
 def test_one_that_is_damaged_stands_in_nobodys_way(tmp_path: Path) -> None:
-    make(tmp_path / "x.zarr")
+    make_tree(tmp_path / "x.zarr")
     (tmp_path / "x.zarr/zarr.json").write_bytes(b'{"zarr_format": 3, "node_type": "group", ')
     with hs.open_group(tmp_path / "x.zarr/g", "r+") as group:
         group.attrs["title"] = "new"
@@ -171,7 +155,7 @@ def test_one_that_is_damaged_stands_in_nobodys_way(tmp_path: Path) -> None:
 
 def test_two_writers_of_two_groups_lose_nothing(tmp_path: Path) -> None:
     place = tmp_path / "x.zarr"
-    make(place)
+    make_tree(place)
 
     def add(name: str) -> None:
         with hs.open_group(place / name, "r+") as group:

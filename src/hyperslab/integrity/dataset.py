@@ -1,8 +1,9 @@
-"""Where the dataset to be looked at lies, in which words its documents are, and how much of it there is; a damaged one
-need not open for that."""
+"""Where the dataset to be looked at lies, which node of it, in which words its documents are, and how much of it there
+is; a damaged one need not open for that."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,25 +11,35 @@ from math import prod
 from typing import Any
 
 from hyperslab.api import Target
+from hyperslab.array.session import open_session
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats import FORMATS, get_format
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import Format, Reader
+from hyperslab.formats.enclosing import find_enclosing
 from hyperslab.formats.opening import detect_format, probe_place
+from hyperslab.formats.rules import Finding
+from hyperslab.formats.signatures import document_error, file_above
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.formats.zarr.reader import holds_nodes
+from hyperslab.group.links import follow
 from hyperslab.model.nesting import flattened
-from hyperslab.model.paths import child
+from hyperslab.model.paths import child, is_within
 from hyperslab.stores.location import Location, Probe
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedDataset:
-    """A dataset's place and format."""
+    """A dataset's place and format, and the node that alone is looked at with all below it; the root: all of it."""
 
     where: Location
     format: Format
+    node: str = ""
+
+    def includes(self, finding: Finding) -> bool:
+        """Return True for a finding of the part that is looked at."""
+        return is_within(finding.problem.node, self.node)
 
 
 def find_place(
@@ -37,18 +48,65 @@ def find_place(
     storage_options: Mapping[str, object] | None = None,
     allow_external: Sequence[str] | bool = (),
 ) -> CheckedDataset:
-    """Return the dataset at ``url``, of which links may lead to the places that are allowed. NotFound when nothing is
-    there, FormatError when it is no dataset, Invalid when nothing leads out of its format."""
-    where = Location.of(url, storage_options)
+    """Return the dataset at ``url``, of which links may lead to the places that are allowed; of the place of a node
+    within a dataset that dataset. NotFound when nothing is there, NodeNotFound when the dataset has no such node,
+    FormatError when it is no dataset, Invalid when nothing leads out of its format."""
+    asked = Location.of(url, storage_options)
+    where, node = (asked, "") if format is not None and asked.exists() else _find_around(asked)
     probe = probe_place(where)
     found = get_format(format) if format is not None else detect_format(probe, _by_nodes_below)
     there = found.at(probe)
+    if node and not asked.exists():
+        _raise_if_missing(where, format, node)
     if allow_external:
         try:
             there = there.allowing(allow_external)
         except Invalid as error:
             raise error.locate(url=where.url) from error.__cause__
-    return CheckedDataset(where, there)
+    return CheckedDataset(where, there, node)
+
+
+def _find_around(asked: Location) -> tuple[Location, str]:
+    """Return the dataset that a place lies in as a node, and the path of that node; the place itself where it lies in
+    none."""
+    if (file := file_above(asked)) is not None:  # what is in a file is no folder of it
+        node = os.path.relpath(asked.path or file, file).replace(os.sep, "/")
+        return Location.of(file if asked.scheme == "file" else f"{asked.scheme}://{file}", asked.options), node
+    where = below = asked
+    while where.scheme == "file" and not where.exists() and (above := where.above()) is not None:
+        where, below = above, where
+    probe = Probe(where)
+    found = detect(probe) if where.exists() else None
+    if found is not None and not isinstance(found, ZarrFormat):
+        return where, "" if where is asked else where.way_to(asked)
+    if found is None and document_error(asked) is not None:
+        return asked, ""
+    root = find_enclosing(below)
+    if root is not None and detect(Probe(root)) is not None:
+        return root, root.way_to(asked)
+    if where is asked and where.is_dir() and not (found and probe.has_any(found.metadata_dialect.nodes)):
+        # no document says what it is: it may be where a root of collections keeps them
+        above = where.above()
+        around = None if above is None else detect(Probe(above))
+        if above is not None and around is not None and around.traits.has_collections:
+            return above, ""
+    return asked, ""
+
+
+def _raise_if_missing(where: Location, format: str | None, node: str) -> None:
+    """Raise NodeNotFound where a dataset that opens has no such node."""
+    try:
+        session = open_session(where, "r", format, Settings(cache_bytes=0), {})
+    except HyperslabError:  # it is damaged, which the look finds
+        return
+    try:
+        follow(session, node)
+    except NodeNotFound as error:
+        raise error.locate(url=where.url, node=node) from error.__cause__
+    except HyperslabError:
+        pass
+    finally:
+        session.close()
 
 
 def _by_nodes_below(probe: Probe) -> Format | None:
@@ -71,7 +129,7 @@ def extent_of(place: CheckedDataset, settings: Settings) -> tuple[int, int]:
         return 0, 0
     nbytes = chunks = 0
     with closing(reader):
-        for spec in flattened(_arrays(reader, "")):
+        for spec in flattened(_arrays(reader, place.node)):
             nbytes += prod(spec.shape) * spec.numpy_dtype.itemsize
             chunks += Grid.of(spec.shape, spec.chunks).size
     return nbytes, chunks

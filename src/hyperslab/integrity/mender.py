@@ -63,9 +63,9 @@ def repair(
     removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and consolidated
     metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those that lead
     nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``. ``progress``: as
-    for ``check``. What cannot be mended, also because a writer held a lock for longer than ``lock_timeout`` seconds, is
-    not ``done``. ReadOnly when the place takes no writes; Conflict when a bucket's lease is another's for that long: a
-    conversion, or another repair, is at work.
+    for ``check``, and so is the place of a node within a dataset. What cannot be mended, also because a writer held a
+    lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no writes; Conflict
+    when a bucket's lease is another's for that long: a conversion, or another repair, is at work.
     """
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
@@ -74,16 +74,16 @@ def repair(
     mends: Iterable[Mend]
     with watching(progress if deep else None, "repairing", partial(extent_of, place, settings)):
         if isinstance(place.format, ZarrFormat):
-            job = KeyedRepair(place.where, place.format, settings, folder, wishes)
+            job = KeyedRepair(place.where, place.format, settings, folder, wishes, place.node)
             mends = job.plan(deep) if dry_run else job.run(deep)
         else:
             mends = list(_mends_of_format(place, settings, folder, deep=deep, dry_run=dry_run))
             mends = _replace_damaged_chunks(place, settings, Quarantine(None, folder), mends, dry_run=dry_run)
         # whole copies that dead writers left beside the dataset are kept nowhere
-        beside = () if wishes else RULES.apply(Subject.BESIDE, place.where, deep=False)
+        beside = () if wishes or place.node else RULES.apply(Subject.BESIDE, place.where, deep=False)
         remover = None if dry_run else Quarantine(None, None)
         removals = (carry_out(finding, remover) for finding in beside)
-        return Report(chain(mends, removals), url=place.where.url, deep=deep)
+        return Report(chain(mends, removals), url=place.where.url, node=place.node, deep=deep)
 
 
 def carry_out(finding: Finding, quarantine: Quarantine | None) -> Mend:
@@ -148,13 +148,14 @@ class Mender:
 @dataclass(frozen=True)
 class KeyedRepair:
     """One repair of a dataset of documents and chunks under keys. ``folder``: where what is taken out goes, None:
-    nowhere."""
+    nowhere. ``node``: what is mended, with all below it."""
 
     where: Location
     format: ZarrFormat
     settings: Settings
     folder: str | None
     wishes: frozenset[str]
+    node: str = ""
 
     def plan(self, deep: bool) -> Iterator[Mend]:
         """Yield what would be done, as far as can be told before the first stage."""
@@ -202,7 +203,7 @@ class KeyedRepair:
         writer = self.format.repair_writer(store, dialect, self.settings, self.where)
         writer.enclosing = EnclosingDataset(self.where, self.settings)
         survey = KeyedSurvey(store, dialect, self.settings, deep, writer, self.format.traits)
-        findings = [finding for finding in survey.run() if self._is_wanted(finding)]
+        findings = [finding for finding in survey.run(self.node) if self._is_wanted(finding)]
         state = RepairState(survey.view, store, writer, Quarantine(store, self.folder))
         return Mender(state, self.wishes).plan(findings, only)
 
@@ -236,7 +237,7 @@ def _mends_of_format(
         store = reader.store  # a file is none, and nothing is taken out of it
         quarantine = None if dry_run else Quarantine(store, folder)
         with nullcontext() if dry_run or not isinstance(reader, Writer) else reader.lock_node(""):
-            for finding in list(reader.find_damage(deep=deep, workers=settings.threads)):
+            for finding in list(filter(place.includes, reader.find_damage(deep=deep, workers=settings.threads))):
                 yield carry_out(finding, quarantine)
     finally:
         reader.close()

@@ -30,15 +30,23 @@ def not_mended(problem: Problem, reason: str) -> Mend:
 class Report(list[Problem]):
     """The problems of a dataset in the order of its nodes; false when it is sound.
 
-    ``notes`` are what may well be meant (chunks that are not stored, say) and count as no problem. ``deep``: whether
-    every chunk was decoded. The items of a repair's report are :class:`Mend`.
+    ``node``: the path in the dataset at ``url`` of what was looked at, with all below it; empty: all of it. ``notes``
+    are what may well be meant (chunks that are not stored, say) and count as no problem. ``deep``: whether every chunk
+    was decoded. The items of a repair's report are :class:`Mend`.
     """
 
     def __init__(
-        self, problems: Iterable[Problem] = (), *, url: str, notes: Iterable[Problem] = (), deep: bool = False
+        self,
+        problems: Iterable[Problem] = (),
+        *,
+        url: str,
+        node: str = "",
+        notes: Iterable[Problem] = (),
+        deep: bool = False,
     ) -> None:
         super().__init__(problems)
         self.url = url
+        self.node = node
         self.notes = list(notes)
         self.deep = deep
 
@@ -55,14 +63,15 @@ class Report(list[Problem]):
 
     def __repr__(self) -> str:
         amounts = f"{counted(len(self), 'problem')}, {counted(len(self.notes), 'note')}"
-        return f"<{type(self).__name__} of {self.url}: {amounts}>"
+        part = f"/{self.node} in " if self.node else ""
+        return f"<{type(self).__name__} of {part}{self.url}: {amounts}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (list(self), self.url, self.notes, self.deep)
+        return _rebuild, (list(self), self.url, self.node, self.notes, self.deep)
 
 
-def _rebuild(problems: list[Problem], url: str, notes: list[Problem], deep: bool) -> Report:
-    return Report(problems, url=url, notes=notes, deep=deep)
+def _rebuild(problems: list[Problem], url: str, node: str, notes: list[Problem], deep: bool) -> Report:
+    return Report(problems, url=url, node=node, notes=notes, deep=deep)
 
 
 def as_line(problem: Problem) -> str:

@@ -8,7 +8,7 @@ of its nodes is asked for, and with ``deep`` every cell is read.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -47,7 +47,7 @@ from hyperslab.integrity.views import (
     without_explained,
 )
 from hyperslab.model.nesting import flattened
-from hyperslab.model.paths import child
+from hyperslab.model.paths import child, is_within, outward
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store
@@ -73,26 +73,28 @@ def check(
     All folders, documents, names and lengths of chunks, indexes of shards and consolidated metadata are looked at;
     ``deep`` decodes every chunk besides, by ``workers`` threads, each in the memory of about one chunk. Links are
     looked at where ``open`` follows them: ``allow_external`` as there. ``progress``: True for a bar on a terminal, or a
-    function of ``Progress``; it is of ``deep``. Nothing is changed. NotFound when nothing is there, FormatError when it
-    is no dataset at all.
+    function of ``Progress``; it is of ``deep``. The place of a node within a dataset (``x.zarr/t``, ``f.nc/t``): what
+    that dataset has there, the report's ``node``, and below. Nothing is changed. NotFound when nothing is there,
+    FormatError when it is no dataset at all.
     """
     place = find_place(url, format, storage_options, allow_external)
     settings = Settings(workers=workers, cache_bytes=0)
     with watching(progress if deep else None, "checking", partial(extent_of, place, settings)):
-        findings = [*survey_dataset(place, settings, deep=deep), *RULES.apply(Subject.BESIDE, place.where, deep=deep)]
+        findings = survey_dataset(place, settings, deep=deep)
+        findings += [] if place.node else RULES.apply(Subject.BESIDE, place.where, deep=deep)
     problems = [finding.problem for finding in findings if not finding.is_note]
     notes = [finding.problem for finding in findings if finding.is_note]
-    return Report(problems, url=place.where.url, notes=notes, deep=deep)
+    return Report(problems, url=place.where.url, node=place.node, notes=notes, deep=deep)
 
 
 def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> list[Finding]:
-    """Return the findings of a dataset of whatever format."""
+    """Return the findings of a dataset of whatever format, or of a node of it; of one that does not open all."""
     format = place.format
     if isinstance(format, ZarrFormat):
         dialect = format.metadata_dialect
         with closing(place.where.store(read_only=True)) as store:
             keyed_reader = format.check_reader(store, dialect, settings, place.where)
-            return KeyedSurvey(store, dialect, settings, deep, keyed_reader, format.traits).run()
+            return KeyedSurvey(store, dialect, settings, deep, keyed_reader, format.traits).run(place.node)
     try:
         reader = format.open(place.where, "r", settings=settings)
     except FormatError as error:
@@ -100,7 +102,7 @@ def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> 
     except HyperslabError as error:
         raise error.locate(url=place.where.url) from error.__cause__
     with closing(reader):
-        return list(_survey_reader(reader, format.traits, settings, deep=deep))
+        return [*filter(place.includes, _survey_reader(reader, place, settings, deep=deep))]
 
 
 def findings_of_unreadable(error: FormatError) -> list[Finding]:
@@ -113,8 +115,9 @@ def findings_of_unreadable(error: FormatError) -> list[Finding]:
 
 
 class KeyedSurvey:
-    """One look through a dataset, from the root: every folder, document and chunk. ``reader``: of a format that knows
-    what documents say of one another. Afterwards ``view`` has what mends need to know of the whole."""
+    """One look through a dataset, from the root or one of its nodes: every folder, document and chunk. ``reader``: of a
+    format that knows what documents say of one another. Afterwards ``view`` has what mends need to know of the whole.
+    """
 
     def __init__(
         self,
@@ -133,13 +136,23 @@ class KeyedSurvey:
         self._reader = reader
         self._findings: list[Finding] = []
 
-    def run(self) -> list[Finding]:
-        """Return every finding, in the order of the nodes."""
+    def run(self, node: str = "") -> list[Finding]:
+        """Return every finding of a node and of those below it, in their order."""
         own = list(self._of_format())
-        self._node("", 0)
+        for group in list(outward(node))[:0:-1]:  # their consolidated metadata may have its documents
+            self._add_documents(group)
+        self._node(node, node.count("/") + 1 if node else 0)
         self._apply(Subject.DATASET, self.view)
         findings = [*own, *without_explained(own, self._findings)]
+        findings = [finding for finding in findings if is_within(finding.problem.node, node)]
         return sorted(findings, key=lambda finding: finding.order)
+
+    def _add_documents(self, group: str) -> None:
+        """Read the documents of a group that is not looked at itself."""
+        view = self.view
+        with suppress(StorageError):
+            names, _ = view.store.list_dir(group)
+            view.consolidated.add(group, read_stored(view.store, view.dialect, group, names))
 
     def _apply(self, place: Subject, view: object) -> None:
         self._findings += RULES.apply(place, view, deep=self.view.deep)
@@ -314,13 +327,13 @@ class ArraySurvey:
 # -- any other format, through its reader -----------------------------------------------------------------------------
 
 
-def _survey_reader(reader: Reader, traits: FormatTraits, settings: Settings, *, deep: bool) -> Iterator[Finding]:
-    """Yield all that the format itself finds, or else what is wrong with each node below the root; and, in a format of
-    one array, coordinates that are not as long as the dimension whose labels they are."""
-    if traits.finds_damage:
+def _survey_reader(reader: Reader, place: CheckedDataset, settings: Settings, *, deep: bool) -> Iterator[Finding]:
+    """Yield all that the format itself finds, or else what is wrong with each node; and, in a format of one array,
+    coordinates that are not as long as the dimension whose labels they are."""
+    if place.format.traits.finds_damage:
         yield from reader.find_damage(deep=deep, workers=settings.threads)
     else:
-        yield from map(RULES.with_rule, flattened(_survey_node(reader, "", settings, deep)))
+        yield from map(RULES.with_rule, flattened(_survey_node(reader, place.node, settings, deep)))
     try:  # to ask what the array is called reads the documents
         names = reader.children("") if reader.is_single_array else ()
         specs = [(name, reader.node(name)) for name in names]

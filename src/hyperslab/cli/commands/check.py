@@ -9,7 +9,8 @@ import click
 from hyperslab.cli.arguments import allow_option, storage_option, url_argument
 from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark, print_verbose
 from hyperslab.integrity import Mend, check, repair
-from hyperslab.integrity.report import as_line
+from hyperslab.integrity.report import Report, as_line
+from hyperslab.stores.location import Location
 
 
 @click.command("check", epilog="Example: hyperslab check air.zarr --deep")
@@ -44,13 +45,28 @@ def check_command(
         problems, notes = (
             [{"node": p.node, "kind": p.kind, "message": p.message} for p in some] for some in (report, report.notes)
         )
-        print_json("check", url=report.url, deep=deep, sound=not report, problems=problems, notes=notes)
+        part = _part(report)
+        print_json("check", url=report.url, **part, deep=deep, sound=not report, problems=problems, notes=notes)
         return int(bool(report))
+    _say_part(report, url)
     for note in report.notes:
         (print_remark if note.kind == "not-shown" else print_verbose)(as_line(note))
     for problem in report:
         click.echo(as_line(problem))
     return int(bool(report))
+
+
+def _part(report: Report) -> dict[str, str]:
+    """Return the node that was looked at, of the place of a node within a dataset, as JSON has it."""
+    return {"node": report.node} if report.node else {}
+
+
+def _say_part(report: Report, url: str) -> None:
+    """Say which dataset was looked at where ``url`` is a place within it."""
+    if report.node:
+        print_remark(f"/{report.node} is a node of {report.url}: that part of it alone was looked at")
+    elif len(report.url) < len(Location.of(url).url):
+        print_remark(f"{url} lies within {report.url}: all of that was looked at")
 
 
 # -- hyperslab repair: what can be mended is mended, once it has been looked at ----------------------------------------
@@ -101,8 +117,9 @@ def repair_command(
     left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
     if as_json:
         mends = [{"action": None, "done": False, **asdict(mend)} for mend in report]
-        print_json("repair", url=report.url, applied=not dry_run, mends=mends)
+        print_json("repair", url=report.url, **_part(report), applied=not dry_run, mends=mends)
         return int(bool(left))
+    _say_part(report, url)
     for mend in report:
         click.echo(as_line(mend))
     if dry_run and any(isinstance(mend, Mend) and mend.action for mend in report):
