@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, nothing
-from hyperslab.formats.zarr.dialect import Docs
+from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.integrity.views import DatasetView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
 from hyperslab.model.spec import GroupSpec
@@ -95,23 +95,42 @@ def restore_document(state: RepairState, finding: Finding) -> Plan:
     if spare is not None:
         with suppress(HyperslabError):
             dialect.parse(spare, node)
-            return state.under_lock("take the documents from consolidated metadata", partial(_put, state, node, spare))
+            action = "take the documents from consolidated metadata" + _keeping(state, finding)
+            return state.under_lock(action, partial(_put, state, node, spare))
     if node not in state.dataset.groups or finding.problem.kind not in _LEFT_NOTHING:
         return None
-    whole = dialect.render(GroupSpec())
-    fresh = {name: whole[name] for name in dialect.nodes if name in whole}
-    return state.under_lock("write the document of a group without attributes", partial(_put, state, node, fresh))
+    fresh = _group_document(dialect, {})
+    if fresh == _group_document(dialect, {"any": 1}):  # another document has the attributes
+        lost = "; attributes that are stored beside it stay"
+    else:
+        lost = f" without attributes: those that stood in {', '.join(fresh)} alone are lost"
+        lost += ", with consolidated metadata" if dialect.consolidated_name in fresh else ""
+    action = f"write the document of a group{lost}{_keeping(state, finding)}"
+    return state.under_lock(action, partial(_put, state, node, fresh))
+
+
+def _group_document(dialect: MetadataDialect, attrs: Mapping[str, object]) -> Docs:
+    """Return the document that makes a group of these attributes, without those that stand beside it."""
+    docs = dialect.render(GroupSpec(attrs=attrs))
+    return {name: docs[name] for name in dialect.nodes if name in docs}
+
+
+def _keeping(state: RepairState, finding: Finding) -> str:
+    """Return where the bytes of a damaged document are kept, for the end of a message; nothing of one that is gone."""
+    name = finding.key.rpartition("/")[2]
+    return f"; {state.quarantine.keeping(finding.key)}" if name in state.dataset.dialect.nodes else ""
 
 
 def _restore_extra(state: RepairState, node: str, place: str, name: str) -> Plan:
     """Take a document of attributes, or consolidated metadata, from consolidated metadata above it, else out."""
     spare = state.dataset.consolidated.spare(node) or {}
     if name in spare:
-        return state.under_lock("take it from consolidated metadata", partial(_put, state, node, {name: spare[name]}))
+        action = f"take it from consolidated metadata; {state.quarantine.keeping(place)}"
+        return state.under_lock(action, partial(_put, state, node, {name: spare[name]}))
     verb = state.quarantine.verb
     action, take = state.under_lock(verb, partial(state.quarantine.take, place))
     if name != state.dataset.dialect.consolidated_name:
-        return f"{action}: the node has no attributes then", take
+        return f"{action}: attributes that stood in {name} alone are lost", take
 
     def take_and_consolidate() -> None:
         take()
@@ -150,7 +169,7 @@ DOCUMENT_RULES = (
     Rule(
         ("missing-document",),
         "a group or array without its document",
-        "from consolidated metadata; a group of which none is left gets a bare one",
+        "from consolidated metadata; a group of which none is left gets a bare one, and the plan says what is lost",
         Subject.NODE,
         find_missing_document,
         restore_document,
@@ -159,7 +178,8 @@ DOCUMENT_RULES = (
     Rule(
         ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
         "a document that cannot be read, is hostile or makes no sense",
-        "from consolidated metadata; attributes that stood in it alone are lost",
+        "from consolidated metadata; attributes that stood in it alone are lost, which the plan says; the damaged bytes "
+        "are kept in the quarantine",
         Subject.NODE,
         find_document_damage,
         mend_document,

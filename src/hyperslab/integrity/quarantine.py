@@ -33,6 +33,12 @@ class Quarantine:
         """Return what happens, for messages."""
         return f"move it to {self.folder}" if self.folder else "remove it"
 
+    def keeping(self, place: str) -> str:
+        """Return where the present value of a key is kept when it is replaced, for messages."""
+        if self.folder is None:
+            return "what is stored now is kept nowhere, unless quarantine= (--quarantine) names a folder"
+        return f"what is stored now is kept as {self._free(place)}"
+
     def take(self, place: str) -> None:
         """Take away what lies at ``place``."""
         self._take(place, self._free(place) if self.folder else None)

@@ -1,0 +1,61 @@
+"""Documents of which nothing can be read: what is lost with one is said before anything is written, and its bytes stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hyperslab as hs
+from hyperslab.stores.memory import MemoryStore
+from trees import TREES, make_tree
+
+DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs")
+
+
+def titled(place: Path, tree: str) -> None:
+    make_tree(place, tree)
+    with hs.open_group(place, "r+") as root:
+        root.attrs["title"] = "precious"
+    (place / ".zmetadata").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("tree", TREES)
+def test_what_a_new_document_loses_is_said_and_its_bytes_are_kept(tmp_path: Path, tree: str, document: str) -> None:
+    place = tmp_path / "x.zarr"
+    titled(place, tree)
+    if not (place / document).exists():
+        pytest.skip("this tree has no such document")
+    broken = (place / document).read_bytes()[:-20]
+    (place / document).write_bytes(broken)
+    planned = [mend for mend in hs.repair(place) if mend.kind.startswith("json-")]
+    assert planned
+    kept = tmp_path / f"x.zarr.quarantine/{document}"
+    action = " ".join(mend.action or "" for mend in planned)
+    assert str(kept.parent) in action
+    assert not kept.exists()
+    hs.repair(place, dry_run=False)
+    assert kept.read_bytes() == broken
+    assert ("lost" in action) == (hs.open_group(place).attrs.get("title") != "precious")
+
+
+def test_a_second_repair_names_the_file_that_it_keeps(tmp_path: Path) -> None:
+    place = tmp_path / "x.zarr"
+    titled(place, "zarr3")
+    for number, name in ((1, "zarr.json"), (2, "zarr.json.2")):
+        (place / "zarr.json").write_bytes(b"{" * number)
+        (mend, *_) = hs.repair(place, dry_run=False)
+        assert str(mend).endswith(f"what is stored now is kept as {tmp_path}/x.zarr.quarantine/{name}")
+        assert (tmp_path / f"x.zarr.quarantine/{name}").read_bytes() == b"{" * number
+
+
+def test_where_nothing_is_kept_the_plan_says_so(tmp_path: Path) -> None:
+    store = MemoryStore()
+    make_tree(store, "zarr3")
+    store.put("zarr.json", b"{")
+    (mend, *_) = hs.repair(store, format="zarr3")
+    assert "lost, with consolidated metadata; what is stored now is kept nowhere, unless quarantine=" in str(mend)
+    (mend, *_) = hs.repair(store, format="zarr3", quarantine=tmp_path / "kept", dry_run=False)
+    assert f"kept as {tmp_path}/kept/zarr.json" in str(mend)
+    assert (tmp_path / "kept/zarr.json").read_bytes() == b"{"
