@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from forked import pool
-from hyperslab.bridges.dask import Cuts, fitted, is_dask_array, write
+from hyperslab.array.lazy_cells import is_dask_array
+from hyperslab.bridges.dask import Cuts, fitted, write
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, Unsupported
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.base import Store

@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hyperslab.array.lazy_cells import is_any_sparse, is_sparse, is_sparse_in_blocks
 from hyperslab.bridges.sparse import (
     densified,
     fill_of,
     from_coo,
-    is_any_sparse,
-    is_sparse,
-    is_sparse_in_blocks,
     meta,
     to_coo,
 )
@@ -109,7 +107,7 @@ def test_dask_of_coo(fill):
 def test_sparse_is_not_imported_to_find_out():
     code = """
 import sys
-from hyperslab.bridges.sparse import is_any_sparse
+from hyperslab.array.lazy_cells import is_any_sparse
 from hyperslab.bridges.pint import is_quantity
 assert not is_any_sparse(object()) and not is_quantity(1.0)
 assert not {"sparse", "pint", "dask"} & set(sys.modules)

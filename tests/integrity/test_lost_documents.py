@@ -1,4 +1,4 @@
-"""Documents of which nothing can be read: what is lost with one is said before anything is written, and its bytes stay."""
+"""Documents of which nothing can be read: what is lost with one is said before it is mended, and its bytes are kept."""
 
 from __future__ import annotations
 

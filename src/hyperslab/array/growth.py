@@ -14,9 +14,9 @@ import numpy as np
 
 from hyperslab.array.cells import CellAccess, open_cells
 from hyperslab.array.coerce import to_array
+from hyperslab.array.lazy_cells import is_dask_array, is_sparse
 from hyperslab.array.narrowing import require_fit
 from hyperslab.array.session import OpenDataset
-from hyperslab.array.sparse_io import is_sparse
 from hyperslab.array.view import View
 from hyperslab.chunks.boxes import AxisCut, box_counts, boxes, source_edges
 from hyperslab.chunks.edges import blank_outside
@@ -77,14 +77,12 @@ def appending(
 def _fitting(data: Any, spec: ArraySpec, path: str) -> Any:
     """Return the data as an array, dense; a dask array stays one, of known shape. Raise Invalid, of a dask array when
     it is computed, for cells that do not fit."""
-    if hasattr(data, "__dask_graph__"):
-        from hyperslab.bridges.dask import compute_chunk_sizes, is_dask_array
+    if is_dask_array(data):
+        from hyperslab.bridges.dask import compute_chunk_sizes
 
-        if is_dask_array(data):
-            data = compute_chunk_sizes(data)
-            meta = np.empty((0,) * data.ndim, data.dtype)
-            return data.map_blocks(_fitting_block, spec.dtype, path, dtype=data.dtype, meta=meta)
-        data = np.asarray(data)
+        data = compute_chunk_sizes(data)
+        meta = np.empty((0,) * data.ndim, data.dtype)
+        return data.map_blocks(_fitting_block, spec.dtype, path, dtype=data.dtype, meta=meta)
     return _fitting_block(to_array(data.todense() if is_sparse(data) else data, spec.dtype), spec.dtype, path)
 
 

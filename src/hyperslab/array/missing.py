@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hyperslab.array.session import OpenDataset
-from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.spec import ArraySpec
 
@@ -16,6 +15,6 @@ def with_missing(session: OpenDataset, spec: ArraySpec) -> Attrs:
     """
     if session.format.traits.fill_value != "missing" or spec.fill_value is None or FILL_VALUE in spec.attrs:
         return spec.attrs
-    if spec.numpy_dtype.kind not in "iufc" or None in spec.dims or UNWRITTEN in spec.layout:
+    if spec.numpy_dtype.kind not in "iufc" or None in spec.dims or spec.is_fill_plain:
         return spec.attrs
     return {**spec.attrs, FILL_VALUE: spec.fill_value}

@@ -17,11 +17,6 @@ from hyperslab.selection.region import Range, Region, Selection, no_broadcast
 _SLAB = 64 << 20  # bytes of a sparse array that are dense at a time where chunks are
 
 
-def is_sparse(value: Any) -> bool:
-    """Return True if the value may be an array of the package ``sparse``, which only those look at more closely."""
-    return type(value).__module__.startswith("sparse.")
-
-
 def read(cells: CellAccess, selection: Selection) -> Coo:
     """Return the selected cells. Unsupported for a selection of points, and for cells of no fixed size."""
     try:

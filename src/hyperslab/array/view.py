@@ -9,6 +9,7 @@ import numpy as np
 
 from hyperslab.array import sparse_io
 from hyperslab.array.cells import CellAccess
+from hyperslab.array.lazy_cells import is_dask_array, is_sparse
 from hyperslab.array.plan import ReadPlan
 from hyperslab.errors import Replaced
 from hyperslab.model.cells import Values
@@ -122,16 +123,16 @@ class View:
 
     def write(self, value: Any, fields: Any = None) -> None:
         """Store ``value``, broadcast to the view's shape; ``fields``: of a structured array, those that it is for."""
-        if sparse_io.is_sparse(value):
+        if isinstance(value, np.ndarray):
+            self.cells.write(self.selection, value, fields)
+        elif is_sparse(value):
             sparse_io.write(self.cells, self.selection, value, fields)
-            return
-        if hasattr(value, "__dask_graph__"):
-            from hyperslab.bridges.dask import is_dask_array, write
+        elif is_dask_array(value):
+            from hyperslab.bridges.dask import write
 
-            if is_dask_array(value):
-                write(self, value, fields=fields)
-                return
-        self.cells.write(self.selection, value, fields)
+            write(self, value, fields=fields)
+        else:
+            self.cells.write(self.selection, value, fields)
 
     def in_one_thread(self) -> View:
         """Return the same view, read and written by the calling thread alone, as a task does that is one of many. Where

@@ -38,12 +38,6 @@ from hyperslab.model.guessing import meant
 from hyperslab.stores import counting
 
 
-def is_dask_array(value: Any) -> bool:
-    """Return True if the value is a dask array; dask is not imported to find out."""
-    kind = type(value)  # a Delayed claims to have every attribute
-    return hasattr(kind, "__dask_graph__") and hasattr(kind, "numblocks") and hasattr(kind, "map_blocks")
-
-
 def check_travel(handle: Any) -> None:
     """Raise before any task is sent what says that it cannot be; of distributed one would learn that, and not why."""
     if _is_elsewhere():

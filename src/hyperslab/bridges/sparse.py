@@ -6,25 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.bridges.dask import is_dask_array
-from hyperslab.bridges.extras import imported, library
+from hyperslab.array.lazy_cells import is_sparse, is_sparse_in_blocks
+from hyperslab.bridges.extras import library
 from hyperslab.model.coo import Coo, Numbers
-
-
-def is_sparse(value: Any) -> bool:
-    """Return True if the value is an array of the ``sparse`` package, of any layout; that is not imported for it."""
-    package = imported("sparse")
-    return package is not None and isinstance(value, package.SparseArray)
-
-
-def is_sparse_in_blocks(value: Any) -> bool:
-    """Return True if the value is a dask array that says that its blocks are sparse."""
-    return is_dask_array(value) and is_sparse(getattr(value, "_meta", None))
-
-
-def is_any_sparse(value: Any) -> bool:
-    """Return True if the value is sparse, or a dask array of sparse blocks."""
-    return is_sparse(value) or is_sparse_in_blocks(value)
 
 
 def to_coo(value: Any) -> Coo:

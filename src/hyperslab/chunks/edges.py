@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.stores.attempts import attempts
 
 
 def blank_outside(
@@ -32,12 +31,11 @@ def blank_outside(
             return
         # Chunks of one outer chunk are one value in the store, which is swapped as a whole.
         for batch in [edges] if edges and grid.outer is not None else [[coords] for coords in edges]:
-            for attempt in attempts(settings.lock_timeout):
-                with attempt:
-                    blocks, stamp = source.read_stamped(batch)
-                    pairs = _blanked(grid, zip(batch, blocks, strict=True), fill, axes)
-                    if pairs:
-                        source.swap(pairs, stamp)
+
+            def blank(blocks: list[Block | None], batch: list[Coords] = batch) -> list[tuple[Coords, Block]]:
+                return _blanked(grid, zip(batch, blocks, strict=True), fill, axes)
+
+            source.update(batch, blank, settings.lock_timeout)
 
 
 def _blanked(

@@ -37,7 +37,6 @@ from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.errors import HyperslabError, MemoryLimit, TilesFailed
 from hyperslab.stores import counting
-from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Stamp
 
 # -- several outer chunks ----------------------------------------------------------------------------------------------
@@ -557,12 +556,13 @@ def _swapper(
     def change(pieces: Sequence[Piece]) -> None:
         """Read what is not covered, put all back at once."""
         old = [piece.coords for piece in pieces if not covers(piece)]
-        for attempt in attempts(settings.lock_timeout):
-            with attempt:
-                blocks, stamp = source.read_stamped(old)
-                known = dict(zip(old, blocks, strict=True))
-                make = partial(_new_block, known.get, plan, values=values, fill=fill, fields=fields)
-                source.swap([(piece.coords, make(piece=piece)) for piece in pieces], stamp)
+
+        def make_new(blocks: list[Block | None]) -> list[tuple[Coords, Block]]:
+            known = dict(zip(old, blocks, strict=True))
+            make = partial(_new_block, known.get, plan, values=values, fill=fill, fields=fields)
+            return [(piece.coords, make(piece=piece)) for piece in pieces]
+
+        source.update(old, make_new, settings.lock_timeout)
 
     def work(pieces: Sequence[Piece]) -> None:
         together = plan.grid.outer is not None and not all(map(covers, pieces))

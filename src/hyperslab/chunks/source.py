@@ -21,6 +21,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Stamp
 
 Block = np.ndarray
@@ -212,6 +213,20 @@ class ChunkSource(ChunkReader):
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Store chunks that are stored together if their version is still ``expected``, else ``Conflict``."""
         raise Unsupported(f"{type(self).__name__} has no compare-and-swap")
+
+    def update(
+        self,
+        coords: Sequence[Coords],
+        change: Callable[[list[Block | None]], Sequence[tuple[Coords, Block]]],
+        timeout: float | None,
+    ) -> None:
+        """Have ``change`` make new chunks of these, which are stored together, and put them back where no lock can be
+        held; what another writer changed meanwhile is read again, ``Conflict`` after ``timeout`` seconds."""
+        for attempt in attempts(timeout):
+            with attempt:
+                blocks, stamp = self.read_stamped(coords)
+                if pairs := change(blocks):
+                    self.swap(pairs, stamp)
 
     # -- what is stored ---------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
 from hyperslab.codecs.vlen import Json2, Vlen, make_array, make_bytes, make_utf8
 from hyperslab.codecs.zstd import Zstd
 from hyperslab.errors import FormatError, HyperslabError, Invalid, Unsupported
+from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
 
@@ -264,22 +265,11 @@ def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
     configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
     no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
     """
-    key = _chain_key(codecs, cells)
-    if key is None:
-        return _assemble(codecs, cells, MAKERS)
-    chain = _CHAINS.get(key)
-    if chain is None:
-        chain = _assemble(codecs, cells, MAKERS)
-        if len(_CHAINS) >= _MOST_CHAINS:
-            _CHAINS.clear()
-        _CHAINS[key] = chain
-    return chain
+    return _assemble_once(codecs, cells)
 
 
-# A chain never changes, and most of a dataset's many arrays have the same. All are forgotten where they would be too
-# many, which costs less than to keep the order of their use. Long configurations (labels, say) would only take memory.
-_CHAINS: dict[Hashable, Chain] = {}
-_MOST_CHAINS, _LONGEST_KEY = 256, 1 << 12
+# Long configurations (labels, say) differ from one another, and would only take memory.
+_LONGEST_KEY = 1 << 12
 
 
 def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout) -> Hashable | None:
@@ -293,6 +283,10 @@ def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout) -> Hashable | None:
         return None
     filled = fill.tobytes() if isinstance(fill, np.generic | np.ndarray) else repr(fill)
     return words, dtype.str, cells.shape, type(fill), filled
+
+
+# A chain never changes, and most of a dataset's many arrays have the same.
+_assemble_once = BoundedMemo(lambda codecs, cells: _assemble(codecs, cells, MAKERS), _chain_key, most=256)
 
 
 def try_chain(spec: ArraySpec) -> None:

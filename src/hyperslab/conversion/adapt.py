@@ -29,7 +29,6 @@ from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs
 from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.netcdf.data_model import default_fill
-from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import number_cell, same_type
 from hyperslab.model.dims import Index
@@ -403,7 +402,7 @@ def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
     if not spec.is_array or not there.is_array or spec.numpy_dtype.kind not in "biufc":
         return target
     if source.format.traits.fill_value == "missing":
-        is_unwritten = UNWRITTEN in there.layout
+        is_plain = there.is_fill_plain
     elif spec.fill_value is None or (marker := _missing_marker(spec)) == spec.fill_value:
         return target
     elif not any(spec.fill_cell().tobytes()):
@@ -415,8 +414,8 @@ def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
     ):
         return replace(target, node=spec.evolve(fill_value=None))
     else:
-        is_unwritten = None not in spec.dims
-    return replace(target, node=spec.evolve(layout={**spec.layout, UNWRITTEN: True})) if is_unwritten else target
+        is_plain = None not in spec.dims
+    return replace(target, node=spec.evolve(is_fill_plain=True)) if is_plain else target
 
 
 def _stores_every_chunk(source: ChunkSource) -> bool:

@@ -20,7 +20,6 @@ from hyperslab.conversion.losses import COLUMNS, Features, required_features, ta
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import Invalid, Problem, ReadOnly
 from hyperslab.formats.base import Feature, Reader
-from hyperslab.formats.zarr2.document import UNWRITTEN
 from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import Compound, DataType, NumpyDType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
@@ -137,7 +136,7 @@ def _column_spec(rows: ArraySpec, fields: tuple[str, ...], base: NumpyDType, inn
         fill_value=fill,
         indexes=rows.indexes,
         sparse=rows.sparse,
-        layout={UNWRITTEN: True},  # of rows nobody says what means missing
+        is_fill_plain=True,  # of rows nobody says what means missing
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from hyperslab.array import references
 from hyperslab.array.coerce import to_array
+from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array
 from hyperslab.array.session import OpenDataset
-from hyperslab.array.sparse_io import is_sparse
 from hyperslab.chunks.auto import auto_shards
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
@@ -45,12 +45,12 @@ class Wish:
     @property
     def lists_cells(self) -> bool:
         """Return True if the data is sparse, or a dask array whose blocks are."""
-        return is_sparse(self.data) or (self.in_blocks and is_sparse(getattr(self.data, "_meta", None)))
+        return is_any_sparse(self.data)
 
     @property
     def in_blocks(self) -> bool:
         """Return True if the data is a dask array, which is not computed to find out what it is."""
-        return hasattr(type(self.data), "__dask_graph__") and hasattr(type(self.data), "numblocks")
+        return is_dask_array(self.data)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wish:

@@ -178,8 +178,8 @@ DOCUMENT_RULES = (
     Rule(
         ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
         "a document that cannot be read, is hostile or makes no sense",
-        "from consolidated metadata; attributes that stood in it alone are lost, which the plan says; the damaged bytes "
-        "are kept in the quarantine",
+        "from consolidated metadata; attributes that stood in it alone are lost, which the plan says; the damaged "
+        "bytes are kept in the quarantine",
         Subject.NODE,
         find_document_damage,
         mend_document,

@@ -22,8 +22,8 @@ from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import as_codecs, build_chain, canonical, shard_index
 from hyperslab.codecs.sharding import MISSING, Entries
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
-from hyperslab.formats.zarr.chunks import ChunkKeys, KeyOf
-from hyperslab.formats.zarr.shards import cut_into_shards
+from hyperslab.formats.zarr.chunks import ChunkKeys, KeyedChunks, KeyOf
+from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.stores.base import Store
@@ -140,19 +140,11 @@ class ArrayObjects(ABC):
 class Chunks(ArrayObjects):
     """One object per chunk, under a chain of codecs."""
 
-    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, source: KeyedChunks) -> None:
         self.keys = keys
-        self.grid = grid
+        self.grid = source.grid
         self._spec = spec
-        self._chains: dict[tuple[int, ...], Chain] = {}
-        if grid.fixed is not None:
-            self._chain(grid.fixed)
-
-    def _chain(self, shape: tuple[int, ...]) -> Chain:
-        if shape not in self._chains:
-            cells = ChunkLayout(self._spec.dtype, shape, self._spec.fill_value)
-            self._chains[shape] = build_chain(self._spec.codecs, cells)
-        return self._chains[shape]
+        self._chain = source.chain_for
 
     def examine(self, coords: Coords, key: str, *, deep: bool) -> Iterator[ObjectFlaw]:
         """Look at its length where that is known, and at its cells when ``deep``."""
@@ -242,19 +234,14 @@ _LOST = frozenset({"corrupt-chunk", "unsafe-pickle"})
 class Shards(ArrayObjects):
     """One object per shard: inner chunks and the index of them."""
 
-    def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
-        config = spec.codecs[0].config
-        inner = tuple(int(size) for size in config["chunk_shape"])
-        codecs = as_codecs(config["codecs"])
+    def __init__(self, keys: ChunkKeys, spec: ArraySpec, source: ShardedChunks) -> None:
         self.keys = keys
-        self.grid = grid
-        self._inner = Grid.of(spec.shape, inner, grid)
-        self._inner_chain = build_chain(codecs, ChunkLayout(spec.dtype, inner, spec.fill_value))
-        self._codecs = codecs
-        self._checked = not CHECKED.isdisjoint(codec.name for codec in codecs)
-        counts = tuple(a // b for a, b in zip(grid.fixed or (), inner, strict=True))
-        location = config.get("index_location", "end")
-        self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._inner_chain.most_stored)
+        self.grid = source.grid.outer or source.grid
+        self._inner = source.grid
+        self._inner_chain = source.chain
+        self._index = source.index
+        self._codecs = as_codecs(spec.codecs[0].config["codecs"])
+        self._checked = not CHECKED.isdisjoint(codec.name for codec in self._codecs)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -403,5 +390,9 @@ def _shorten(places: list[str]) -> str:
 def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ArrayObjects:
     """Return the objects of an array; the errors of a chain that cannot be built are those of opening the array."""
     keys = ChunkKeys(store, path, key_of, settings)
-    grid = Grid.of(spec.shape, spec.chunks)
-    return (Shards if cut_into_shards(spec, grid) else Chunks)(keys, spec, grid)
+    source = open_chunks(store, path, key_of, spec, settings)
+    if isinstance(source, ShardedChunks):
+        return Shards(keys, spec, source)
+    if not isinstance(source, KeyedChunks):
+        raise TypeError(f"chunks under keys are {type(source).__name__}")
+    return Chunks(keys, spec, source)

@@ -79,7 +79,9 @@ class ArraySpec:
     tuple of sizes (varying). In a sharded array that is the shard; the inner chunk stands in the codec
     ``sharding_indexed`` (see :attr:`inner_chunks`). ``codecs`` run in order when writing. ``dims`` has a name or None
     per axis. ``indexes`` holds labels that the format stores with the array itself. ``problem`` says why the cells
-    cannot be decoded (an unknown codec, say): the spec is still readable. ``layout`` belongs to the format alone.
+    cannot be decoded (an unknown codec, say): the spec is still readable. ``is_fill_plain``: the fill value is what
+    unwritten cells read as and no more, also to readers of a format that take it for the mark of missing cells (Zarr
+    v2). ``layout`` belongs to the format alone.
     """
 
     shape: tuple[int, ...]
@@ -92,6 +94,7 @@ class ArraySpec:
     indexes: Mapping[str, Index] = field(default_factory=dict)
     sparse: str | None = None
     problem: str | None = None
+    is_fill_plain: bool = False
     layout: Mapping[str, Any] = field(default_factory=dict)
     is_array: ClassVar[Literal[True]] = True
     is_group: ClassVar[Literal[False]] = False

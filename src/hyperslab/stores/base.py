@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from hyperslab.errors import (
     StorageError,
     Unsupported,
 )
-from hyperslab.stores.attempts import beaten
+from hyperslab.stores.attempts import attempts, beaten
 from hyperslab.stores.keys import below, check_key, check_prefix, has_no_writer, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.requests import each_request
@@ -280,6 +280,30 @@ class Store(ABC):
         Over a network also where the answer was lost: read again, and see what is there.
         """
         self._refuse("this store compares no versions", key)
+
+    def put_back(self, key: str, value: Buffer | None, old: Version | None, *, durable: bool = False) -> None:
+        """Store what was made of the version ``old`` (None: there was no value) in its place; ``Conflict`` if another is
+        there. Without a value the old one is removed, on no condition, for no bucket does that."""
+        if value is not None:
+            self.put_if(key, value, None if old is None else old.stamp, durable=durable)
+        elif old is not None:
+            self.delete(key, durable=durable)
+
+    def update(
+        self,
+        key: str,
+        change: Callable[[Buffer | None], Buffer | None],
+        *,
+        timeout: float | None,
+        durable: bool = False,
+        most: int | None = None,
+    ) -> None:
+        """Put what ``change`` makes of the value at ``key`` back in its place; another writer may win the race for it:
+        then it is read and changed again, ``Conflict`` after ``timeout`` seconds. ``most``: as for ``get_version``."""
+        for attempt in attempts(timeout):
+            with attempt:
+                old = self.get_version(key, most=most)
+                self.put_back(key, change(None if old is None else old.data), old, durable=durable)
 
     def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Store values whose keys are all missing, in this order, or none of them: ``Conflict`` names a taken one.

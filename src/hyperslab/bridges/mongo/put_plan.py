@@ -18,8 +18,8 @@ import xarray as xr
 from bson import ObjectId
 from bson.errors import BSONError
 
+from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array, is_sparse
 from hyperslab.bridges import pint, sparse
-from hyperslab.bridges.dask import is_dask_array
 from hyperslab.errors import Invalid, Unsupported, WrongType
 from hyperslab.formats.mongo.bson_values import (
     MAX_DOCUMENT_BYTES,
@@ -219,7 +219,7 @@ _ARRAY_REMEDY = "store arrays of NumPy, dask or sparse, or Quantities of them"
 
 def block_cells(values: Any, name: str) -> Numbers | Coo:
     """Return an array, or a block of dask, as it is stored. Unsupported."""
-    if sparse.is_sparse(values):
+    if is_sparse(values):
         return sparse.to_coo(values)
     if isinstance(values, np.ndarray | np.generic):
         return np.asarray(values)
@@ -408,8 +408,8 @@ def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Varia
         raise Unsupported(f"variable {name!r} is a dask array of Quantities", remedy=remedy)
     if densify:
         cells = sparse.densified(cells)
-    is_sparse = sparse.is_any_sparse(cells)
-    fill = to_little_endian(sparse.fill_of(cells)).tobytes() if is_sparse else None
+    is_listed = is_any_sparse(cells)
+    fill = to_little_endian(sparse.fill_of(cells)).tobytes() if is_listed else None
     chunks = tuple(map(_sizes, cells.chunks)) if is_lazy else None
     cells = cells if is_lazy else block_cells(cells, name)
     for dim in variable.dims:
@@ -420,7 +420,7 @@ def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Varia
         dtype=cells.dtype.newbyteorder("<"),
         shape=_sizes(cells.shape),
         chunks=chunks,
-        sparse=is_sparse,
+        sparse=is_listed,
         attrs={} if name == ARRAY else plain_attrs(variable.attrs, f"variable {name!r}"),
         units=units,
         fill=fill,

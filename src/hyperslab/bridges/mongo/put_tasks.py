@@ -16,9 +16,10 @@ import numpy as np
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
+from hyperslab.array.lazy_cells import is_dask_array
 from hyperslab.bridges import pint
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
-from hyperslab.bridges.dask import each_block, is_dask_array
+from hyperslab.bridges.dask import each_block
 from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, block_cells, options_for, plan_put
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported

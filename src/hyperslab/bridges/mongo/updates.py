@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from pymongo.errors import PyMongoError
 
+from hyperslab.array.lazy_cells import is_dask_array
 from hyperslab.bridges import sparse
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
-from hyperslab.bridges.dask import is_dask_array
 from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import (
     PutOptions,

@@ -11,8 +11,8 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array
+from hyperslab.array.lazy_cells import is_sparse
 from hyperslab.array.narrowing import require_fit
-from hyperslab.bridges.sparse import is_sparse
 from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.fitting import can_cast_text
 from hyperslab.bridges.xarray.storable import text

@@ -12,7 +12,7 @@ from xarray import conventions
 from xarray.coding.strings import CharacterArrayCoder
 from xarray.namedarray.pycompat import is_chunked_array
 
-from hyperslab.bridges.sparse import is_sparse
+from hyperslab.array.lazy_cells import is_sparse
 from hyperslab.bridges.xarray.fitting import can_cast_text, fits_text
 from hyperslab.bridges.xarray.storable import typed
 from hyperslab.errors import Invalid

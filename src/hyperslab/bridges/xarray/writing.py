@@ -15,8 +15,9 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array, growth
+from hyperslab.array.lazy_cells import is_any_sparse
 from hyperslab.array.narrowing import require_fit
-from hyperslab.bridges.sparse import fill_of, is_any_sparse
+from hyperslab.bridges.sparse import fill_of
 from hyperslab.bridges.xarray.cells import DelayedWrite, cells_of, with_length, write_now
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, check_names, fits_text, same_kind

@@ -264,14 +264,8 @@ class CasSuperchunks(Superchunks):
         self.keys.require_writable()
         old = None if expected is None else expected.data
         for place, new in self.encode_chunks(pairs).items():
-            self._swap_file(self.keys.key(place), self.merge_file(place, new, old), expected)
-
-    def _swap_file(self, key: str, data: memoryview | None, old: Version | None) -> None:
-        store = self.keys.store
-        if data is not None:
-            store.put_if(key, data, None if old is None else old.stamp, durable=self.keys.settings.durable)
-        elif old is not None:
-            store.delete(key, durable=self.keys.settings.durable)
+            data, durable = self.merge_file(place, new, old), self.keys.settings.durable
+            self.keys.store.put_back(self.keys.key(place), data, expected, durable=durable)
 
     def _put(self, parts: Mapping[int, Mapping[int, bytes]], durable: bool) -> None:
         self.keys.require_writable()
@@ -282,8 +276,5 @@ class CasSuperchunks(Superchunks):
 
     def _replace(self, key: str, change: Callable[[Buffer | None], memoryview | None]) -> None:
         self.keys.require_writable()
-        # Another writer may win the race for the file: then it is read, changed and offered again until the timeout.
-        for attempt in attempts(self.keys.settings.lock_timeout):
-            with attempt:
-                old = self.keys.store.get_version(key, most=self._limit)
-                self._swap_file(key, change(None if old is None else old.data), old)
+        settings = self.keys.settings
+        self.keys.store.update(key, change, timeout=settings.lock_timeout, durable=settings.durable, most=self._limit)

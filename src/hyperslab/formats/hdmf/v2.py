@@ -14,7 +14,6 @@ import numpy as np
 
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Unsupported
-from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import with_array_to_bytes
 from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
@@ -44,6 +43,7 @@ from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2 import document
 from hyperslab.formats.zarr2.document import Zarr2
+from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import DataType, VlenBytes, VlenString, numpy_dtype
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -106,7 +106,7 @@ class HdmfV2(HdmfProfile, Zarr2):
         layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
         if not is_object(dtype):
             fill = _zero_fill(dtype) if wish.fill_value is None else wish.fill_value
-            found = document.new_array(wish.evolve(attrs={}, fill_value=fill, layout=layout))
+            found = document.new_array(wish.evolve(attrs={}, fill_value=fill, is_fill_plain=False, layout=layout))
             stored_document = _with_zero_fill(found.layout["zarr2"], found)
             return self._reparse(found.evolve(attrs=wish.attrs, layout={"zarr2": stored_document}))
         raise_if_fill_value(wish.fill_value, dtype)

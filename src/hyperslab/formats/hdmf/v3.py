@@ -13,7 +13,6 @@ import numpy as np
 
 from hyperslab.codecs.registry import try_chain
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import ARRAY_TO_BYTES
 from hyperslab.formats.documents import is_text_list, object_or_empty, text_or_none
 from hyperslab.formats.format_errors import Problems, shorten
@@ -45,6 +44,7 @@ from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr3 import document
 from hyperslab.formats.zarr3.document import Zarr3, new_array
+from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import (
     DataType,
     NumpyDType,

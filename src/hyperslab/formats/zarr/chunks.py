@@ -187,7 +187,7 @@ class KeyedChunks(StoredChunks):
         self.grid = grid
         self._spec = spec
         self._chains: dict[tuple[int, ...], Chain] = {}
-        self._chain = self._chain_for(grid.fixed) if grid.fixed is not None else None
+        self._chain = self.chain_for(grid.fixed) if grid.fixed is not None else None
 
     @cached_property
     def _zero(self) -> bytes | None:
@@ -199,23 +199,24 @@ class KeyedChunks(StoredChunks):
         """Return True where every stored chunk is its bare cells."""
         return self._chain is not None and self._chain.direct
 
-    def _chain_for(self, shape: tuple[int, ...]) -> Chain:
+    def chain_for(self, shape: tuple[int, ...]) -> Chain:
+        """Return the codecs of chunks of this shape."""
         if shape not in self._chains:
             cells = ChunkLayout(self._spec.dtype, shape, self._spec.fill_value)
             self._chains[shape] = build_chain(self._spec.codecs, cells)
         return self._chains[shape]
 
     def _chain_at(self, coords: Coords) -> Chain:
-        return self._chain or self._chain_for(self.grid.chunk_shape(coords))
+        return self._chain or self.chain_for(self.grid.chunk_shape(coords))
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
-        chain = self._chain or self._chain_for(out.shape)
+        chain = self._chain or self.chain_for(out.shape)
         return self._read(coords, chain.decoder(out), chain.most_stored)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
         """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
-        chain = self._chain or self._chain_for(out.shape)
+        chain = self._chain or self.chain_for(out.shape)
         return partial(self._read, decode=chain.decoder(out), most=chain.most_stored)
 
     def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:

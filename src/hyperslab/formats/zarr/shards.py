@@ -30,7 +30,7 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.buffers import most_stored
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import as_codecs, build_chain, shard_index
-from hyperslab.codecs.sharding import MISSING, Entries, Part
+from hyperslab.codecs.sharding import MISSING, Entries, Part, ShardIndex
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.zarr.chunks import (
@@ -47,7 +47,7 @@ from hyperslab.formats.zarr.chunks import (
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Scratch, Store, Unversioned, Version
+from hyperslab.stores.base import Scratch, Store, Unversioned
 from hyperslab.stores.ranges import fetch_coalesced
 
 # a bound on memory alone: an index that is forgotten costs another request
@@ -140,6 +140,16 @@ class ShardedChunks(StoredChunks):
     def dtype(self) -> NumpyDType:
         """Return the type of the cells."""
         return self._spec.numpy_dtype
+
+    @property
+    def chain(self) -> Chain:
+        """Return the codecs of inner chunks."""
+        return self._chain
+
+    @property
+    def index(self) -> ShardIndex:
+        """Return how the index of a shard is laid out."""
+        return self._index
 
     def shard_of(self, coords: Coords) -> Coords:
         """Return the coordinates of the shard that holds an inner chunk."""
@@ -487,14 +497,10 @@ class CasShards(ShardedChunks):
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""
         values = [None if is_filled_with(block, self._zero) else bytes(self._chain.encode(block)) for _, block in pairs]
-        self._swap_shard([coords for coords, _ in pairs], values, expected)
-
-    def _swap_shard(self, coords: Sequence[Coords], values: Sequence[Any], old: Version | None) -> None:
         self._keys.require_writable()
-        key, numbers = self._locate(coords)
-        parts = self._new_parts(numbers, values, None if old is None else old.data)
-        data, durable = self._join_shard(parts), self._keys.settings.durable
-        self._keys.store.put_if(key, data, None if old is None else old.stamp, durable=durable)
+        key, numbers = self._locate([coords for coords, _ in pairs])
+        data = self._join_shard(self._new_parts(numbers, values, None if expected is None else expected.data))
+        self._keys.store.put_back(key, data, expected, durable=self._keys.settings.durable)
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
         self._keys.require_writable()
@@ -503,11 +509,13 @@ class CasShards(ShardedChunks):
         if len(coords) == self._chunks_per_shard and any(value is not None for value in values):
             self._keys.put_many([(key, self._join_shard(self._new_parts(numbers, values, None)))], durable)
             return
-        for attempt in attempts(self._keys.settings.lock_timeout):
-            with attempt:
-                old = self._keys.store.get_version(key, most=self._most)
-                if old is not None or any(value is not None for value in values):
-                    self._swap_shard(coords, values, old)
+
+        def change(old: Any) -> Any:
+            is_empty = old is None and all(value is None for value in values)
+            return None if is_empty else self._join_shard(self._new_parts(numbers, values, old))
+
+        settings = self._keys.settings
+        self._keys.store.update(key, change, timeout=settings.lock_timeout, durable=settings.durable, most=self._most)
 
 
 def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:

@@ -16,7 +16,6 @@ import numpy as np
 from hyperslab.chunks.grid import Coords
 from hyperslab.codecs.registry import VIEWING, ZARR2_NAMES, canonical, try_chain, type_after
 from hyperslab.errors import Unsupported
-from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import (
     ARRAY,
     ARRAY_TO_BYTES,
@@ -50,6 +49,7 @@ from hyperslab.formats.metadata_json.extended_metadata import (
 )
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, MetadataDialect
 from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import (
     DataType,
     NumpyDType,
@@ -258,8 +258,6 @@ def write_fill(value: Any, dtype: DataType) -> object:
 
 ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
-UNWRITTEN = "fill_is_unwritten"
-"""In ``ArraySpec.layout``: the fill value is what unwritten cells read as, and cells that are equal to it count."""
 _SEPARATORS = (".", "/")
 
 
@@ -328,7 +326,8 @@ def read_array(
         attrs=attrs,
         indexes=read_indexes(marks.indexes, dims, shape) if marks.indexes else {},
         problem=problems.undecodable_reason,
-        layout={"zarr2": doc} | ({UNWRITTEN: True} if marks.unwritten else {}),
+        is_fill_plain=marks.unwritten,
+        layout={"zarr2": doc},
     )
 
 
@@ -389,9 +388,8 @@ def render(spec: GroupSpec | ArraySpec) -> Docs:
     hidden = [FILL_VALUE] if spec.numpy_dtype.kind == "c" and FILL_VALUE in attrs else []
     was = _parse_old(old)
     dtype = type_to_describe(spec.dtype) if was is None or was.dtype != spec.dtype else None
-    marks = ExtendedMetadata(
-        dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims), unwritten=UNWRITTEN in spec.layout
-    )
+    indexes = write_indexes(spec.indexes, spec.dims)
+    marks = ExtendedMetadata(dtype=dtype, indexes=indexes, unwritten=spec.is_fill_plain)
     return {ZATTRS: write_attributes(attrs, marks, hidden=hidden), ZARRAY: render_array(spec, old)}
 
 
@@ -430,7 +428,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     for codec in wish.codecs:
         stored = type_after(codec, stored)
     codecs = with_array_to_bytes(wish.codecs, array_to_bytes_codec(stored))
-    layout = {name: wish.layout[name] for name in ("zarr2", UNWRITTEN) if name in wish.layout}
+    layout = {name: wish.layout[name] for name in ("zarr2",) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
     result = parse(render(spec))
     if not result.is_array:

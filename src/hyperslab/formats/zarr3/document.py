@@ -16,7 +16,6 @@ import numpy as np
 
 from hyperslab.codecs.registry import INDEX_CODECS, try_chain, type_after
 from hyperslab.errors import FormatError, Invalid
-from hyperslab.formats.bounded_memo import BoundedMemo
 from hyperslab.formats.codec_kinds import ARRAY, array_to_bytes_codec, undecodable_reasons, with_array_to_bytes
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
@@ -53,6 +52,7 @@ from hyperslab.formats.zarr3.codecs import (
 )
 from hyperslab.formats.zarr3.dtypes import has_byte_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
 from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import (
     Compound,
     DataType,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hyperslab.formats.bounded_memo import BoundedMemo
+from hyperslab.model.bounded_memo import BoundedMemo
 
 
 def test_each_document_once() -> None:

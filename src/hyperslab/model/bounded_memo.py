@@ -1,0 +1,42 @@
+"""A memo of a pure function: what is made of the documents of a dataset's many arrays is mostly the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+# Of a dataset with many kinds of arrays the memo starts anew, which costs less than keeping their order of use. Long
+# documents (a list of labels, say) differ from one another and would only take memory.
+_MOST_ENTRIES, _LONGEST_KEY = 64, 1 << 14
+
+
+def json_key(*values: object) -> Hashable | None:
+    """Return what tells JSON values from others; None for long ones."""
+    key = repr(values)  # equal values of different types compare equal in a tuple, but not here
+    return key if len(key) <= _LONGEST_KEY else None
+
+
+class BoundedMemo(Generic[T]):
+    """A pure function that is called once for values of the same ``key``, and always where they have none: by default
+    JSON values, of which 1, 1.0 and true are three. Nobody may change its results, of which it keeps ``most``."""
+
+    def __init__(
+        self, function: Callable[..., T], key: Callable[..., Hashable | None] = json_key, most: int = _MOST_ENTRIES
+    ) -> None:
+        self._function = function
+        self._key = key
+        self._most = most
+        self._results: dict[Hashable, T] = {}
+
+    def __call__(self, *values: object) -> T:
+        """Return the function's result for these values."""
+        key = self._key(*values)
+        if key in self._results:
+            return self._results[key]
+        result = self._function(*values)
+        if key is not None:
+            if len(self._results) >= self._most:
+                self._results = {}
+            self._results[key] = result
+        return result
