@@ -94,7 +94,7 @@ class HyperslabError(Exception):
         """``url node=/a/b key=a/b/c/0``, as far as known."""
         parts = [self.url] if self.url else []
         parts += [f"node=/{self.node}"] if self.node is not None else []
-        parts += [f"key={self.key}"] if self.key is not None else []
+        parts += [f"key={self.key}"] if self.key else []
         return " ".join(parts)
 
     def __str__(self) -> str:

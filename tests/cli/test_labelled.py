@@ -46,5 +46,6 @@ def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> N
     assert np.array_equal(np.load(out), cells[4:6] * 0.5)
     assert "in the result of shape (2, 3)" in run("plan", "-s", "dim_0=4..6")
     assert "dim_0 has 20 positions, 20 is none of them" in run("get", "-s", "dim_0=20")
-    assert "dim_0 has no labels [node=/raw]; give positions, such as dim_0=0..10" in run("get", "-s", "dim_0=4.0")
+    place = f"{tmp_path}/raw.zarr node=/raw"
+    assert f"dim_0 has no labels [{place}]; give positions, such as dim_0=0..10" in run("get", "-s", "dim_0=4.0")
     assert "no dimension 'dim_2' [node=/raw]; did you mean 'dim_" in run("get", "-s", "dim_2=1")

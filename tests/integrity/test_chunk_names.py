@@ -10,7 +10,7 @@ from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr3.codecs import chunk_keys
-from hyperslab.integrity.chunk_names import ChunkNames, looks_like_chunks
+from hyperslab.integrity.stored_chunks import ChunkNames, looks_like_chunks
 from hyperslab.stores.memory import MemoryStore
 
 RULES = [("default", "/"), ("default", "."), ("v2", "."), ("v2", "/")]

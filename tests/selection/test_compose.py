@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperslab.errors import SelectionError
-from hyperslab.selection.compose import compose
-from hyperslab.selection.positional import outer, select, vectorised
+from hyperslab.selection.positional import compose, outer, select, vectorised
 from hyperslab.selection.region import Range
 from hyperslab.testing import datasets
 from hyperslab.testing.selections import canonical_index, random_key, random_shape, take

@@ -13,10 +13,9 @@ import numpy as np
 
 from hyperslab.array import growth, sparse_io
 from hyperslab.array.attributes import Attributes
-from hyperslab.array.cells import CellAccess, open_cells
+from hyperslab.array.cells import CellAccess, ReadPlan, open_cells
 from hyperslab.array.decoded import Decoded, StoredArray
 from hyperslab.array.indexes import find_index, why_unlabelled
-from hyperslab.array.plan import ReadPlan
 from hyperslab.array.references import reference_to, region_to
 from hyperslab.array.region_reading import RegionReferences, read_region
 from hyperslab.array.session import Closable, OpenDataset
@@ -177,7 +176,13 @@ class Array(Closable, StoredArray):
         return why_unlabelled(self._session, self._path, self._spec, dim)
 
     def _positions(self, key: object) -> object:
-        return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
+        """Return the key with its labels replaced by positions."""
+        with self._session.add_place_to_errors(self._path):
+            return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
+
+    def _select(self, key: object) -> Selection:
+        with self._session.add_place_to_errors(self._path):
+            return select(self._positions(key), self._spec.shape)
 
     def __getitem__(self, key: Any) -> Any:
         """Return the cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
@@ -198,7 +203,9 @@ class Array(Closable, StoredArray):
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
-            result = cells.read(select(self._positions(key), self._spec.shape))
+            result = cells.read(self._select(key))
+        except Invalid as error:  # no block that adds the place: this is the shortest way to one cell
+            raise error.locate(url=self._session.url, node=self._path) from error.__cause__
         return result if fields is None else result[fields]
 
     def sel(
@@ -242,16 +249,19 @@ class Array(Closable, StoredArray):
 
     def _read(self, choose: Callable[[], Selection]) -> Any:
         """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then."""
-        try:
-            return self._cells.read(choose())
-        except Replaced:
-            self.refresh()
-            return self._cells.read(choose())
+        with self._session.add_place_to_errors(self._path):
+            try:
+                return self._cells.read(choose())
+            except Replaced:
+                self.refresh()
+                return self._cells.read(choose())
 
     def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
         (``oindex``)."""
-        key: tuple[Any, ...] = resolve_sel(labels, self._spec.dims, self._index_of, method, None, self._why_unlabelled)
+        dims, why = self._spec.dims, self._why_unlabelled
+        with self._session.add_place_to_errors(self._path):
+            key: tuple[Any, ...] = resolve_sel(labels, dims, self._index_of, method, None, why)
         return key
 
     @property
@@ -279,7 +289,7 @@ class Array(Closable, StoredArray):
 
     def plan(self, key: object = ()) -> ReadPlan:
         """Return the chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
-        return self._cells.cost(select(self._positions(key), self._spec.shape))
+        return self._cells.cost(self._select(key))
 
     def decoded(self) -> Decoded:
         """Return the array with CF scale, offset, missing values and time applied when it is read."""
@@ -331,7 +341,7 @@ class Array(Closable, StoredArray):
         """
         from hyperslab.bridges.sparse import from_coo
 
-        return from_coo(sparse_io.read(self._cells, select(self._positions(key), self._spec.shape)))
+        return from_coo(sparse_io.read(self._cells, self._select(key)))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """Return another one after each change that can be seen from here: of the documents, or of cells by this
@@ -389,7 +399,7 @@ class Array(Closable, StoredArray):
         """
         self._session.writer()
         fields, key = split_fields(key) if self._structured else (None, key)
-        View(self._cells, select(self._positions(key), self._spec.shape)).write(value, fields)
+        View(self._cells, self._select(key)).write(value, fields)
 
     def fill(self, value: Any) -> None:
         """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""

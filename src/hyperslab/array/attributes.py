@@ -1,4 +1,5 @@
-"""``.attrs``: the attributes of a node as an ordered mapping that writes through."""
+"""``.attrs``: the attributes of a node as an ordered mapping that writes through; and the one that says what means
+missing, where a format keeps that in the fill value alone."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from hyperslab.array import references
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.formats.base import Reader
+from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -74,3 +76,19 @@ class Attributes(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+# -- missing cells -----------------------------------------------------------------------------------------------------
+
+
+def with_missing(session: OpenDataset, spec: ArraySpec) -> Attrs:
+    """Return the attributes of an array, with ``_FillValue`` where Zarr v2's fill value means missing.
+
+    xarray and kerchunk write the marker into ``fill_value`` of ``.zarray`` and nowhere else. They name all dimensions:
+    without names the fill value is what unwritten cells read as, as it is in every other format, HDMF's Zarr v2 too.
+    """
+    if session.format.traits.fill_value != "missing" or spec.fill_value is None or FILL_VALUE in spec.attrs:
+        return spec.attrs
+    if spec.numpy_dtype.kind not in "iufc" or None in spec.dims or spec.is_fill_plain:
+        return spec.attrs
+    return {**spec.attrs, FILL_VALUE: spec.fill_value}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from hyperslab.array import references
 from hyperslab.array.coerce import as_rows, has_fields
 from hyperslab.array.narrowing import without_missing
-from hyperslab.array.plan import ReadPlan
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache
@@ -21,6 +21,7 @@ from hyperslab.chunks.plan import Plan, chunk_bytes, make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
@@ -238,3 +239,34 @@ def _checked(session: OpenDataset, path: str, shape: tuple[int, ...]) -> ArraySp
         message = f"the array has shrunk from {shape} to {spec.shape} since this view of it was pickled"
         raise Invalid(message, node=path, url=session.url, remedy="make the view anew")
     return spec
+
+
+# -- the price of a read -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """The price of a selection: its result's ``shape`` and ``nbytes``, and what must be touched to make it."""
+
+    shape: tuple[int, ...]
+    nbytes: int
+    """Bytes of the result in memory."""
+    chunks: int
+    """Chunks touched."""
+    chunk_nbytes: int
+    """Decoded bytes of all touched chunks."""
+    stored_nbytes: int | None
+    """Bytes of the touched chunks where they are stored; None where the format cannot tell without reading."""
+    requests: int
+    """Requests to the store: one per chunk; one per shard of which half or more is wanted, else its index and parts."""
+
+    def as_json(self) -> Mapping[str, object]:
+        """Return the same as JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        stored = "?" if self.stored_nbytes is None else f"{self.stored_nbytes:,}"
+        return (
+            f"{counted(self.chunks, 'chunk')} in {counted(self.requests, 'request')}: {stored} bytes stored, "
+            f"{self.chunk_nbytes:,} decoded, {self.nbytes:,} in the result of shape {self.shape}"
+        )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.array import cf, times
-from hyperslab.array.missing import with_missing
+from hyperslab.array.attributes import with_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import sparse_io
-from hyperslab.array.cells import CellAccess
+from hyperslab.array.cells import CellAccess, ReadPlan
 from hyperslab.array.lazy_cells import is_dask_array, is_sparse
-from hyperslab.array.plan import ReadPlan
-from hyperslab.errors import Replaced
+from hyperslab.errors import Invalid, Replaced
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
-from hyperslab.selection.compose import compose
-from hyperslab.selection.positional import outer, select, vectorised
+from hyperslab.selection.positional import compose, outer, select, vectorised
 from hyperslab.selection.region import Selection
 
 Dialect = Callable[[Any, tuple[int, ...]], Selection]
@@ -41,7 +39,10 @@ class Indexer:
         View(self._cells, self._select(key)).write(value)
 
     def _select(self, key: object) -> Selection:
-        return self._dialect(self._positions(key), self._cells.spec.shape)
+        try:
+            return self._dialect(self._positions(key), self._cells.spec.shape)
+        except Invalid as error:
+            raise error.locate(url=self._cells.url, node=self._cells.node) from error.__cause__
 
 
 class Lazy:
@@ -53,7 +54,10 @@ class Lazy:
         self._refresh = refresh
 
     def __getitem__(self, key: Any) -> View:
-        selection = select(self._positions(key), self._cells.spec.shape)
+        try:
+            selection = select(self._positions(key), self._cells.spec.shape)
+        except Invalid as error:
+            raise error.locate(url=self._cells.url, node=self._cells.node) from error.__cause__
         return View(self._cells, selection, lambda: self._refresh()[key])
 
 

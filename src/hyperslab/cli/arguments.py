@@ -23,9 +23,11 @@ import click
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
+from hyperslab.formats.enclosing import find_above
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
 from hyperslab.model.nesting import flattened
+from hyperslab.stores.location import Location
 
 # Paths that an error lists; of a database fewer, since its names are ids.
 _SHOWN = 10
@@ -212,9 +214,13 @@ def open_dataset(
     format: str | None = None,
     allow: Sequence[str] | bool = (),
 ) -> Group | Array:
-    """Open the whole dataset at `url`, read-only; `storage`: its storage options; `allow`: places that links may lead
-    to."""
+    """Open the whole dataset at `url`, read-only; of the place of a node in a file, or in a root of collections, that
+    node. `storage`: its storage options; `allow`: places that links may lead to."""
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
+    found = find_above(Location.of(url, storage))
+    if found is not None:
+        above, path = found
+        return api.open(above.url, format=format, path=path, storage_options=storage, **options)
     node = api.open(url, format=format, storage_options=storage, **options)
     return Group(node._session, "") if node._session.reader.is_single_array else node
 
@@ -223,14 +229,15 @@ def find_array(root: Group | Array, path: str) -> Array:
     """Return the array at ``path``; with no path the only array there is."""
     if isinstance(root, Array):
         if path.strip("/"):
-            raise Invalid(f"the dataset is one array, it has no /{path.strip('/')}", remedy="leave the path out")
+            message = f"the dataset is one array, it has no /{path.strip('/')}"
+            raise Invalid(message, url=root.url, remedy="leave the path out")
         return root
     if not path.strip("/"):
         main, pairs = root._session.reader.main, arrays_of(root)
         mains = (one for name, one in pairs if (name == main if main is not None else one.dims != (one.name,)))
         found = list(islice(mains, 2))
         if len(found) != 1:
-            raise Invalid("the dataset holds several arrays: name one", remedy=list_array_paths(root))
+            raise Invalid("the dataset holds several arrays: name one", url=root.url, remedy=list_array_paths(root))
         return found[0]
     try:
         node = root[path]
@@ -238,7 +245,7 @@ def find_array(root: Group | Array, path: str) -> Array:
         error.remedy = suggest_path(root, path.strip("/"))
         raise
     if isinstance(node, Group):
-        raise Invalid(f"/{path.strip('/')} is a group", remedy=list_array_paths(node))
+        raise Invalid("this is a group", url=root.url, node=path.strip("/"), remedy=list_array_paths(node))
     return node
 
 
@@ -259,6 +266,11 @@ def selection_key(array: Array, selection: TypedSelection, nearest: bool = False
 
     A dimension without a name has positions alone.
     """
+    with array._session.add_place_to_errors(array.path):
+        return _selection_key(array, selection, nearest)
+
+
+def _selection_key(array: Array, selection: TypedSelection, nearest: bool) -> tuple[object, ...]:
     names = name_dimensions(array.dims)
     selection = read_compact_dates(selection, dict(zip(names, array.shape, strict=True)))
     for dim in selection.dims:

@@ -17,8 +17,8 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array, cf, references
+from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
-from hyperslab.array.missing import with_missing
 from hyperslab.cli.output import format_columns, to_json_value
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group

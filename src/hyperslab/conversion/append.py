@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.array.missing import with_missing
+from hyperslab.array.attributes import with_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes

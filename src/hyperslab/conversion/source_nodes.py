@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from hyperslab.array.missing import with_missing
+from hyperslab.array.attributes import with_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -203,7 +203,8 @@ def select_nodes(
     Invalid for a dimension, named by ``select`` or ``encoding``, that no array has.
     """
     known = {dim for part in parts if part.node.is_array for dim in part.node.dims}
-    check_dimensions((*select.dims, *encoding.dims), known)
+    with session.add_place_to_errors():
+        check_dimensions((*select.dims, *encoding.dims), known)
     items = [
         replace(part, picked=pick(session, part.origin, part.node, select)) if part.node.is_array else part
         for part in parts

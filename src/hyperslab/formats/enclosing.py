@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, HyperslabError, Unsupported
+from hyperslab.formats import detect
 from hyperslab.formats.base import Writer
 from hyperslab.formats.opening import detect_format
+from hyperslab.formats.signatures import file_above
 from hyperslab.stores.keys import PARTIAL
 from hyperslab.stores.location import Location, Probe
 
@@ -70,6 +72,22 @@ class EnclosingDataset:
             if isinstance(reader, Writer):
                 self._writer = reader
         return root.way_to(self._where)
+
+
+def find_above(where: Location) -> tuple[Location, str] | None:
+    """Return the dataset above a place where nothing lies and that is a node of it all the same: a file or an archive,
+    or a root of collections; and the path of the node in it. None for any other place."""
+    file = file_above(where)
+    if file is not None and where.path is not None:
+        node = os.path.relpath(where.path, file).replace(os.sep, "/")
+        return Location.of(file if where.scheme == "file" else f"{where.scheme}://{file}", where.options), node
+    there: Location | None = where
+    while there is not None and there.scheme == "file" and not there.exists():
+        there = there.above()
+    if there is None or there is where:
+        return None
+    found = detect(Probe(there))
+    return (there, there.way_to(where)) if found is not None and found.traits.has_collections else None
 
 
 def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENTS) -> Location | None:

@@ -1,5 +1,5 @@
-"""The ``Group`` that users hold: names to nodes. Making arrays is in ``creation``, copying nodes in ``copy``, what a
-group knows of dimensions in ``dimensions``."""
+"""The ``Group`` that users hold: names to nodes. What a group knows of dimensions and how it copies nodes follows
+below it; making arrays is in ``creation``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.references import attrs_from, reference_to
 from hyperslab.array.session import Closable, OpenDataset
-from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound
+from hyperslab.chunks.plan import grouped
+from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.group.copy import copy_content, raise_if_omissions
 from hyperslab.group.creation import Wish, array_spec
-from hyperslab.group.dimensions import declare, dimensions_of
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
-from hyperslab.model.paths import join, split
+from hyperslab.model.paths import check_name, child, join, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -345,3 +344,89 @@ def node_of(session: OpenDataset, pointer: Pointer) -> Group | Array:
     """Return what a link or reference leads to that was read from this dataset."""
     led, path, spec = resolve(session, pointer)
     return Array(led, path, spec) if spec.is_array else Group(led, path)
+
+
+# -- copies of nodes ---------------------------------------------------------------------------------------------------
+
+# Chunks that are read before they are written together: so many are in memory at once.
+CHUNKS_PER_COPY = 16
+
+
+def copy_content(session: OpenDataset, source: str, target: str) -> None:
+    """Give ``target``, which was just made as ``source`` is, the cells of ``source`` and copies of all below it."""
+    writer = session.writer()
+    waiting = [(source, target)]
+    while waiting:
+        source, target = waiting.pop()
+        spec = writer.node(source)
+        if spec.is_array:
+            stored, copied = writer.chunks(source), writer.chunks(target)
+            for batch in grouped(stored.stored_coords(), copied.grid, CHUNKS_PER_COPY):
+                blocks = ((place, stored.read(place)) for place in batch)
+                pairs = [(place, block) for place, block in blocks if block is not None]
+                copied.write_batch(pairs, durable=session.settings.durable)
+        elif spec.is_group:
+            below = [(child(source, name), child(target, name)) for name in writer.children(source)]
+            for inner, copy in below:
+                writer.put(copy, writer.node(inner))
+            waiting += reversed(below)
+
+
+def raise_if_omissions(session: OpenDataset, path: str) -> None:
+    """Refuse to copy a node that holds what is not shown: Unsupported."""
+    lost = [str(problem) for problem in session.reader.omitted_below(path)]
+    if lost:
+        message = f"the copy would lack what is not shown: {'; '.join(lost)}"
+        raise Unsupported(message, url=session.url, node=path, remedy="copy it with a library of the format itself")
+
+
+# -- dimensions --------------------------------------------------------------------------------------------------------
+
+
+def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
+    """Return declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays,
+    where these have several the declared one.
+
+    A dimension that is declared further out is as unlimited as it is there: the nearest group outward counts.
+    """
+    found = _declared(session, path)
+    lengths: dict[str, set[int]] = {}
+    for _, array in session.arrays(path):
+        for dim, size in zip(array.dims, array.shape, strict=True):
+            if dim:
+                lengths.setdefault(dim, set()).add(size)
+    outer: dict[str, Dimension] = {}
+    if lengths.keys() - found.keys():
+        while path:
+            path, _ = split(path)
+            outer = _declared(session, path) | outer  # the nearest of each name
+    for dim, several in lengths.items():
+        declared = found.get(dim)
+        fixed = declared is not None and not declared.unlimited and declared.size in several
+        known = declared or outer.get(dim)
+        size = declared.size if declared is not None and fixed else max(several)
+        found[dim] = Dimension(dim, size, known is not None and known.unlimited)
+    return found
+
+
+def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:
+    """Declare a dimension in a group; without a size an unlimited one of length 0."""
+    writer = session.writer()
+    session.require(Feature.UNLIMITED if size is None else Feature.DIMENSIONS, f"no dimension {name!r} is declared")
+    if size is not None and (type(size) is not int or size < 0):
+        raise Invalid(f"a dimension of length {size!r}", remedy="give a whole number, or none for an unlimited one")
+    made = Dimension(check_name(name), size or 0, size is None)
+    with session.add_place_to_errors(path), session.lock_node(path):
+        session.refresh(path)
+        spec = session.reader.node(path)
+        if not spec.is_group:
+            raise Invalid("an array declares no dimensions", remedy="declare it in the group of the array")
+        if any(dim.name == name for dim in spec.dims):
+            raise AlreadyExists(f"the group has a dimension {name!r}", remedy="choose another name")
+        writer.put(path, spec.evolve(dims=(*spec.dims, made)))
+    return made
+
+
+def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
+    spec = session.reader.node(path)
+    return {dim.name: dim for dim in spec.dims} if spec.is_group else {}

@@ -11,8 +11,7 @@ from typing import Any
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
 from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing
-from hyperslab.integrity.chunk_names import is_within
-from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, mismatch, span
+from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, is_within, mismatch, span
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
 from hyperslab.stores.base import Store

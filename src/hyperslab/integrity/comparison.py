@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.api import Target
-from hyperslab.array.missing import with_missing
+from hyperslab.array.attributes import with_missing
 from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
 from hyperslab.chunks.memory import largest_chunk, settings_within

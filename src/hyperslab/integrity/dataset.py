@@ -3,7 +3,6 @@ is; a damaged one need not open for that."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import Format, Reader
-from hyperslab.formats.enclosing import find_enclosing
+from hyperslab.formats.enclosing import find_above, find_enclosing
 from hyperslab.formats.opening import detect_format, probe_place
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.signatures import document_error, file_above
+from hyperslab.formats.signatures import document_error
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.group.links import follow
@@ -69,9 +68,8 @@ def find_place(
 def _find_around(asked: Location) -> tuple[Location, str]:
     """Return the dataset that a place lies in as a node, and the path of that node; the place itself where it lies in
     none."""
-    if (file := file_above(asked)) is not None:  # what is in a file is no folder of it
-        node = os.path.relpath(asked.path or file, file).replace(os.sep, "/")
-        return Location.of(file if asked.scheme == "file" else f"{asked.scheme}://{file}", asked.options), node
+    if (found_above := find_above(asked)) is not None:
+        return found_above
     where = below = asked
     while where.scheme == "file" and not where.exists() and (above := where.above()) is not None:
         where, below = above, where

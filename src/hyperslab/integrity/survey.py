@@ -28,13 +28,12 @@ from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
 from hyperslab.integrity.cells import read_through
-from hyperslab.integrity.chunk_names import looks_like_chunks
 from hyperslab.integrity.chunk_rules import find_strays, holds_any, in_place_of_chunk
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.node_documents import NodeDocuments, read_stored
 from hyperslab.integrity.report import Report
 from hyperslab.integrity.rules import RULES
-from hyperslab.integrity.stored_chunks import open_objects, span
+from hyperslab.integrity.stored_chunks import looks_like_chunks, open_objects, span
 from hyperslab.integrity.views import (
     ArrayView,
     ChunkView,

@@ -16,10 +16,9 @@ from hyperslab.formats.base import FormatTraits
 from hyperslab.formats.rules import Act, Finding
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.writer import ZarrWriter
-from hyperslab.integrity.chunk_names import ChunkNames
 from hyperslab.integrity.node_documents import ConsolidatedMetadata, NodeDocuments
 from hyperslab.integrity.quarantine import Quarantine
-from hyperslab.integrity.stored_chunks import ArrayObjects, open_objects
+from hyperslab.integrity.stored_chunks import ArrayObjects, ChunkNames, open_objects
 from hyperslab.model.paths import outward
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Store

@@ -1,4 +1,5 @@
-"""NumPy keys -> selections: basic and advanced indexing as ``ndarray.__getitem__`` means it, ``oindex`` and ``vindex``.
+"""NumPy keys -> selections: basic and advanced indexing as ``ndarray.__getitem__`` means it, ``oindex`` and ``vindex``;
+a selection of a selection (:func:`compose`).
 
 Same result or the same exception type as NumPy 2. A key of slices and ints takes one flat loop (the hot path);
 any other is brought into plain form first.
@@ -6,14 +7,17 @@ any other is brought into plain form first.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import SelectionError
-from hyperslab.selection.assemble import Part, array_part, assemble
+from hyperslab.model.cells import Values
 from hyperslab.selection.keys import bad_slice, out_of_bounds, plain_items, slice_range, wrapped, wrapped_many
-from hyperslab.selection.region import Axis, Range, Region, Selection
+from hyperslab.selection.region import Axis, PositionList, Range, Region, Selection
 
 Shape = tuple[int, ...]
 
@@ -140,3 +144,111 @@ def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:
             checked = wrapped_many(item, axis, shape[axis]) if 0 not in common else item
             parts.append(array_part(checked, range(at + len(common) - item.ndim, at + len(common))))
     return assemble(parts, (*plain[:at], *common, *plain[at:]))
+
+
+# -- selections of parts -----------------------------------------------------------------------------------------------
+
+Part = tuple[Range | Values, tuple[int, ...]]
+NOTHING = Range(0, 0, 1)
+
+
+def array_part(positions: Values, dims: Sequence[int]) -> Part:
+    """Return the part of an index array whose dimensions are result dimensions ``dims``; those of length 1 are
+    dropped."""
+    if positions.size == 1:
+        return Range(int(positions.item()), 1, 1), ()
+    kept = tuple(dim for dim, size in zip(dims, positions.shape, strict=True) if size != 1)
+    return positions.reshape([size for size in positions.shape if size != 1]), kept
+
+
+def assemble(parts: Sequence[Part], shape: tuple[int, ...], *, scalar: bool = False) -> Selection:
+    """Return the selection of these parts (one per axis of the array) with the result ``shape``."""
+    if 0 in shape:
+        return Selection(Region((NOTHING,) * len(parts), void=not parts), shape)
+    uses = Counter(dim for _, dims in parts for dim in dims)
+    coupled = tuple(axis for axis, (_, dims) in enumerate(parts) if any(uses[dim] > 1 for dim in dims))
+    together = sorted({dim for axis in coupled for dim in parts[axis][1]})
+    axes: list[Axis] = []
+    layout = list(together)
+    for axis, (what, dims) in enumerate(parts):
+        if axis in coupled:
+            positions = what.positions if isinstance(what, Range) else what
+            spaced = positions.reshape([shape[dim] if dim in dims else 1 for dim in together])
+            axes.append(PositionList(np.broadcast_to(spaced, [shape[dim] for dim in together]).reshape(-1)))
+            continue
+        layout += dims
+        axes.append(what if isinstance(what, Range) else PositionList(what.reshape(-1)))
+    region = Region(tuple(axes), coupled)
+    new = [dim for dim in range(len(shape)) if dim not in layout]
+    longer = [dim for dim in layout if shape[dim] != 1]
+    repeated = any(shape[dim] != 1 for dim in new)
+    if not repeated and longer == sorted(longer):
+        return Selection(region, shape, scalar)
+    layout = layout + new
+    stretch = tuple(shape[dim] for dim in layout)
+    middle = tuple(1 if dim in new else shape[dim] for dim in layout)
+    order = tuple(int(place) for place in np.argsort(layout))
+    return Selection(region, shape, scalar, middle, order, stretch if repeated else None)
+
+
+def provenance(selection: Selection) -> list[tuple[int, ...]]:
+    """Return for each axis of the region the result dimensions over which it varies (none of length 1); inverse of
+    `assemble`."""
+    middle = selection.middle if selection.middle is not None else selection.shape
+    order = selection.order if selection.middle is not None else tuple(range(len(middle)))
+    dims = iter([(order.index(place), size) for place, size in enumerate(middle) if size != 1])
+    region = selection.region
+    groups: dict[int, tuple[int, ...]] = {}
+    lead = region.coupled[:1]
+    for axis in (*lead, *(i for i in range(len(region.axes)) if i not in region.coupled)):
+        wanted, group = region.axes[axis].count, []
+        sizes = [1]
+        while prod(sizes) < wanted:
+            dim, size = next(dims)
+            group.append(dim)
+            sizes.append(size)
+        groups[axis] = tuple(group)
+    return [groups[lead[0]] if axis in region.coupled else groups[axis] for axis in range(len(region.axes))]
+
+
+# -- a selection of a selection ----------------------------------------------------------------------------------------
+
+Dialect = Callable[[Any, tuple[int, ...]], Selection]
+
+
+def compose(first: Selection, key: object, dialect: Dialect = select) -> Selection:
+    """Return what ``key`` (in ``dialect``: `select`, `outer` or `vectorised`) selects of the result of ``first``."""
+    second = dialect(key, first.shape)
+    if 0 in second.shape:
+        return assemble([(NOTHING, ())] * len(first.region.axes), second.shape)
+    # For each dimension of the first result: what the second selects of it, and its result dimensions over which that
+    # varies.
+    inner: list[Part] = [
+        (axis if isinstance(axis, Range) else axis.positions.reshape([second.shape[dim] for dim in dims]), dims)
+        for axis, dims in zip(second.region.axes, provenance(second), strict=True)
+    ]
+    parts: list[Part] = []
+    for axis, dims in zip(first.region.axes, provenance(first), strict=True):
+        if isinstance(axis, PositionList):
+            parts.append(_picked(axis.positions.reshape([first.shape[dim] for dim in dims]), [inner[d] for d in dims]))
+        elif not dims:
+            parts.append((Range(axis.start, 1, 1), ()))
+        else:
+            what, result = inner[dims[0]]
+            if isinstance(what, Range):
+                parts.append((Range(axis.start + axis.step * what.start, what.count, axis.step * what.step), result))
+            else:
+                parts.append((axis.start + axis.step * what, result))
+    return assemble(parts, second.shape, scalar=second.scalar)
+
+
+def _picked(positions: Values, inners: list[Part]) -> Part:
+    """Return positions with one dimension per inner part, indexed by all of them: over the union of their
+    dimensions."""
+    union = sorted({dim for _, dims in inners for dim in dims})
+    index = []
+    for what, dims in inners:
+        picks = what.positions if isinstance(what, Range) else what
+        sizes = dict(zip(dims, picks.shape, strict=False))
+        index.append(picks.reshape([sizes.get(dim, 1) for dim in union]))
+    return array_part(np.ascontiguousarray(positions[tuple(index)]), union)

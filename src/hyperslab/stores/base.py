@@ -282,8 +282,8 @@ class Store(ABC):
         self._refuse("this store compares no versions", key)
 
     def put_back(self, key: str, value: Buffer | None, old: Version | None, *, durable: bool = False) -> None:
-        """Store what was made of the version ``old`` (None: there was no value) in its place; ``Conflict`` if another is
-        there. Without a value the old one is removed, on no condition, for no bucket does that."""
+        """Store what was made of the version ``old`` (None: there was none) in its place; Conflict where another is.
+        Without a value the old one is removed, on no condition, for no bucket does that."""
         if value is not None:
             self.put_if(key, value, None if old is None else old.stamp, durable=durable)
         elif old is not None:

@@ -13,9 +13,8 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array
 from hyperslab.array.lazy_cells import is_sparse
 from hyperslab.array.narrowing import require_fit
-from hyperslab.bridges.xarray.dtypes import hyperslab_dtype
 from hyperslab.bridges.xarray.fitting import can_cast_text
-from hyperslab.bridges.xarray.storable import text
+from hyperslab.bridges.xarray.storable import hyperslab_dtype, text
 from hyperslab.formats.base import Feature
 
 # Bytes of a lazy variable that are in memory at a time.

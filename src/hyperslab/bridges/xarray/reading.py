@@ -18,11 +18,10 @@ from xarray.core import indexing
 from xarray.namedarray.parallelcompat import list_chunkmanagers
 
 from hyperslab.array import Array
-from hyperslab.array.missing import with_missing
+from hyperslab.array.attributes import with_missing
 from hyperslab.array.references import REFERENCES, as_cells
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.xarray.dtypes import as_xarray, xarray_dtype
-from hyperslab.bridges.xarray.storable import check_chunks
+from hyperslab.bridges.xarray.storable import as_xarray, check_chunks, xarray_dtype
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import PROVENANCE, Format
 from hyperslab.group import Group

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from hyperslab.array import Array, cf
-from hyperslab.array.missing import with_missing
+from hyperslab.array.attributes import with_missing
 from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     allow_option,
