@@ -48,4 +48,4 @@ def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> N
     assert "dim_0 has 20 positions, 20 is none of them" in run("get", "-s", "dim_0=20")
     place = f"{tmp_path}/raw.zarr node=/raw"
     assert f"dim_0 has no labels [{place}]; give positions, such as dim_0=0..10" in run("get", "-s", "dim_0=4.0")
-    assert "no dimension 'dim_2' [node=/raw]; did you mean 'dim_" in run("get", "-s", "dim_2=1")
+    assert f"no dimension 'dim_2' [{place}]; did you mean 'dim_" in run("get", "-s", "dim_2=1")

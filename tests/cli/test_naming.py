@@ -22,7 +22,7 @@ def told(*arguments: object) -> str:
 @pytest.mark.parametrize(
     ("path", "remedy"),
     [
-        ("air", "/air is a group; there are air/wind"),
+        ("air", "/a.zarr node=/air]; there are air/wind"),
         ("air/wnd", "; did you mean 'air/wind'?"),
         ("aire/wind", "; did you mean 'air/wind'?"),
         ("aire/zzz", "; did you mean 'air'?"),
