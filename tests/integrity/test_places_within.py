@@ -47,6 +47,12 @@ def test_a_node_that_is_not_there_is_named(tmp_path: Path, name: str, node: str)
         hs.repair(tmp_path / name / node)
 
 
+def test_two_datasets_are_compared_and_no_nodes_of_files(tmp_path: Path) -> None:
+    make(tmp_path / "x.nc")
+    with pytest.raises(NotFound, match=r"diff takes whole datasets \[\S*x.nc node=/t\]; .* \(path=, --path\)"):
+        hs.diff(tmp_path / "x.nc/t", tmp_path / "x.nc")
+
+
 def test_a_place_in_no_dataset_has_nothing(tmp_path: Path) -> None:
     make(tmp_path / "x.zarr")
     with pytest.raises(NotFound, match="there is nothing"):

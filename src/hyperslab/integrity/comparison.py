@@ -20,8 +20,9 @@ from hyperslab.chunks.memory import largest_chunk, settings_within
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, NodeNotFound, Problem
+from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Feature
+from hyperslab.formats.enclosing import find_above
 from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.integrity.cells import parts, read_box
 from hyperslab.integrity.report import Report
@@ -219,6 +220,11 @@ def diff(
     with ExitStack() as stack:
         sides = []
         for place in two_sides(a, b, storage_options):
+            if (found := find_above(place)) is not None:
+                remedy = (
+                    "compare the whole, or convert the node to a dataset of its own (path=, --path) and compare that"
+                )
+                raise NotFound("diff takes whole datasets", url=found[0].url, node=found[1], remedy=remedy)
             session = open_session(place, "r", None, settings, {})
             stack.callback(session.reader.close)
             sides.append(session)

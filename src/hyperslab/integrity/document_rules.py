@@ -130,7 +130,7 @@ def _restore_extra(state: RepairState, node: str, place: str, name: str) -> Plan
     verb = state.quarantine.verb
     action, take = state.under_lock(verb, partial(state.quarantine.take, place))
     if name != state.dataset.dialect.consolidated_name:
-        return f"{action}: attributes that stood in {name} alone are lost", take
+        return f"{action}: what stood in {name} alone is lost", take
 
     def take_and_consolidate() -> None:
         take()
