@@ -8,7 +8,7 @@ import numpy as np
 
 from hyperslab.codecs import libblosc2
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, misordered, reverse
+from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, misordered, reverse, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.model.amounts import is_whole_number
@@ -129,6 +129,8 @@ class Shuffle(BytesToBytes):
         default = 4 if "elementsize" not in config else 0
         self.width = integer("shuffle", config, "elementsize", default, 0, 2**31 - 1) or max(itemsize, 1)
         """Bytes of an element."""
+        # Beyond these NumPy shuffles, which takes five times as long.
+        self._most_for_library = libblosc2.MOST_BYTES_SHUFFLED if self.width <= libblosc2.MOST_SHUFFLED else 0
 
     def encoded_size(self, size: int) -> int:
         """Return the same."""
@@ -140,7 +142,7 @@ class Shuffle(BytesToBytes):
         if self.width == 1 or whole == 0:
             return data
         out = np.empty(len(data), np.uint8)
-        library = self._library(len(data))
+        library = libblosc2.load_library() if len(data) <= self._most_for_library else None
         if library is not None and library.shuffle(self.width, data, out.data) == len(data):
             return out.data
         source = np.frombuffer(data, np.uint8)
@@ -159,12 +161,13 @@ class Shuffle(BytesToBytes):
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
         """Put the bytes in their order into ``out``."""
-        check_size("shuffle", data, len(out))
+        if len(data) != len(out):
+            wrong_size("shuffle", len(out), len(data))
         whole = len(data) // self.width * self.width
         if self.width == 1 or whole == 0:
             out[:] = data
             return
-        library = self._library(len(data))
+        library = libblosc2.load_library() if len(data) <= self._most_for_library else None
         if library is not None and library.unshuffle(self.width, data, out) == len(data):
             return
         source = np.frombuffer(data, np.uint8)
@@ -177,8 +180,3 @@ class Shuffle(BytesToBytes):
             for place in range(self.width):
                 elements[:, place] = planes[place]
         target[whole:] = source[whole:]
-
-    def _library(self, size: int) -> libblosc2.LibBlosc2 | None:
-        """Return the library that shuffles so many bytes; None where NumPy does."""
-        fits = self.width <= libblosc2.MOST_SHUFFLED and size <= libblosc2.MOST_BYTES_SHUFFLED
-        return libblosc2.load_library() if fits else None

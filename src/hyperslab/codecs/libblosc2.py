@@ -149,7 +149,8 @@ class LibBlosc2:
 
     def unshuffle(self, width: int, data: Buffer, out: memoryview) -> int:
         """Undo :meth:`shuffle`."""
-        return int(self._unshuffle(width, len(data), _address(data), addressof(c_char.from_buffer(out))))
+        source = data if isinstance(data, bytes) else _address(data)
+        return int(self._unshuffle(width, len(data), source, addressof(c_char.from_buffer(out))))
 
     def is_out_of_room(self, code: int) -> bool:
         """Return True if :meth:`decode_zstd` failed because there is more content than ``out`` takes."""
