@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -490,6 +491,34 @@ def test_blosc_with_a_rest_behind_the_last_item(tmp_path: Path, dtype: str, size
     with python_alone():
         assert np.array_equal(array[...], cells)
         assert np.array_equal(array[3:50], cells[3:50])
+
+
+@pytest.mark.parametrize("endian", ["little", "big"])
+@pytest.mark.parametrize("width", [2, 3, 8, 255, 256, 1000, 2**31 - 1])
+def test_shuffled_chunks_of_many_blocks(tmp_path: Path, width: int, endian: str) -> None:
+    """They are put in order by parts of 16 KiB, or, of items wider than the library's, cell by cell."""
+    cells = np.random.default_rng(0).normal(size=(90, 700)).round(2)
+    codec = [
+        {"name": "bytes", "configuration": {"endian": endian}},
+        {"name": "shuffle", "configuration": {"elementsize": width}},
+        {"name": "lz4"},
+    ]
+    for name in ("engine", "python"):
+        with hs.create(tmp_path / name, "zarr3", durable=False) as root:
+            array = root.create_array("a", cells.shape, "f8", chunks=(40, 301), codec=codec, checksum=False)
+            if name == "engine":
+                array[...] = cells
+                continue
+            with python_alone():
+                array[...] = cells
+    assert stored(tmp_path / "engine") == stored(tmp_path / "python")
+    raw = cells[:40, :301].astype(">f8" if endian == "big" else "<f8").tobytes()
+    whole = len(raw) // width * width
+    planes = b"".join(raw[place:whole:width] for place in range(width if whole else 0)) + raw[whole:]
+    assert numcodecs.LZ4().decode((tmp_path / "engine/a/c/0/0").read_bytes()) == planes
+    array = hs.open_array(tmp_path / "engine/a", cache_bytes=0)
+    for key in (..., np.s_[3:80], np.s_[:, 5:690:3], np.s_[::-1, 2]):
+        assert np.array_equal(array[key], cells[key]), key
 
 
 def test_steps_longer_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

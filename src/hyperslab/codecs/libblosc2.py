@@ -1,4 +1,5 @@
-"""The C library of Blosc2, which decodes chunks of Blosc, LZ4 and Zstandard where blosc2 is installed (extra ``fast``).
+"""The C library of Blosc2, which shuffles, and decodes chunks of Blosc, LZ4 and Zstandard where blosc2 is installed
+(extra ``fast``).
 
 blosc2's wheel publishes it, with its header, beside the Python package; the package itself is not imported. It decodes
 into memory that is already there, by one call and with the GIL released, which takes a third of the time of numcodecs'
