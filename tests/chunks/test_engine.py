@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,6 +35,15 @@ CODECS = [
     "blosc:lz4hc:5",
     "blosc:zstd:3",
     "blosc:zlib:4",
+    "blosc:blosclz:5",
+    "zlib:6",
+    "gzip:1",
+    "shuffle",
+    "shuffle+zlib:1",
+    "shuffle+gzip:6",
+    "shuffle+zstd:3",
+    "shuffle+lz4",
+    "shuffle+blosc:lz4:5:noshuffle",
 ]
 TYPES = ["?", "i1", "u1", "<i2", "<f4", "<f8", "<c16", "S5", "<U3", "<M8[s]", [("a", "<i4"), ("b", "<f8")]]
 
@@ -95,14 +106,24 @@ def stored(folder: Path) -> dict[str, bytes]:
 
 @st.composite
 def chains(draw: st.DrawFn, ndim: int) -> list[dict[str, Any]]:
-    """Axes in any order, bytes in any order, and a compressor."""
+    """Axes in any order, bytes in any order, items of any size shuffled, and a compressor."""
     order = draw(st.permutations(range(ndim)))
     endian = draw(st.sampled_from(["little", "big"]))
-    compressor = draw(st.sampled_from([{"name": "lz4"}, {"name": "blosc", "configuration": {"cname": "lz4"}}, None]))
+    width = draw(st.one_of(st.none(), st.integers(0, 20), st.sampled_from([255, 256, 257, 1000, 2**31 - 1])))
+    compressors = [
+        {"name": "lz4"},
+        {"name": "blosc", "configuration": {"cname": "lz4"}},
+        {"name": "zlib"},
+        {"name": "gzip", "configuration": {"level": 6}},
+        None,
+    ]
+    compressor = draw(st.sampled_from(compressors))
     codecs = [
         {"name": "transpose", "configuration": {"order": list(order)}},
         {"name": "bytes", "configuration": {"endian": endian}},
     ]
+    if width is not None:
+        codecs.append({"name": "shuffle", "configuration": {"elementsize": width}})
     return codecs + ([compressor] if compressor else [])
 
 
@@ -165,7 +186,10 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("shards", [None, (32, 64)])
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "blosc:zstd", "blosc:lz4hc"])
+@pytest.mark.parametrize(
+    "codec",
+    ["none", "lz4", "zstd", "blosc:lz4", "blosc:zstd", "blosc:lz4hc", "shuffle", "shuffle+lz4", "shuffle+zstd:1"],
+)
 def test_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, shards: tuple[int, int] | None
 ) -> None:
@@ -176,6 +200,37 @@ def test_it_is_used(
         assert np.array_equal(array[...], cells)
     assert (counts["read"] > 0, counts["left"]) == (True, 0)
     assert counts["encode"] > 0 or (codec == "none" and shards is None)
+
+
+@pytest.mark.parametrize(
+    "codec", ["shuffle+zlib:1", "shuffle+gzip:6", "zlib:6", "gzip:1", "blosc:zlib", "blosc:blosclz"]
+)
+@pytest.mark.parametrize("layout", ["zarr2", "zarr3", "shards"])
+def test_it_reads_what_python_compresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, layout: str
+) -> None:
+    cells = np.arange(128 * 128, dtype="f4").reshape(128, 128)
+    cells = cells if "shuffle" in codec else cells // 1024
+    options = {"chunks": (16, 32), "shards": (32, 64) if layout == "shards" else None, "codec": codec}
+    with (
+        counted(monkeypatch) as counts,
+        hs.create(tmp_path / "a.zarr", "zarr2" if layout == "zarr2" else "zarr3") as root,
+    ):
+        array = root.create_array("a", data=cells, **{key: value for key, value in options.items() if value})
+        assert np.array_equal(array[...], cells)
+    assert counts["read"] > 0
+    assert (counts["encode"], counts["left"]) == (0, 0)
+
+
+def test_python_decodes_what_deflate_made_hardly_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = np.random.default_rng(0).integers(0, 256, (64, 64)).astype("u1")
+    cells[:16] = 7
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(16, 64), codec="zlib:1")
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with counted(monkeypatch) as counts:
+        assert np.array_equal(array[...], cells)
+    assert counts["left"] == 3
 
 
 def damage(path: Path, how: str) -> None:
@@ -214,7 +269,7 @@ def damage(path: Path, how: str) -> None:
     ["truncated", "empty", "longer", "flipped", "first byte", "last byte", "folder", "link", "pipe", "unreadable"],
 )
 @pytest.mark.parametrize("shards", [None, (32, 64)])
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4"])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "shuffle+zlib:1", "shuffle+gzip:1", "shuffle"])
 @pytest.mark.parametrize("checksum", [False, True])
 def test_damage_is_the_same_error(
     tmp_path: Path, codec: str, shards: tuple[int, int] | None, checksum: bool, how: str
@@ -238,9 +293,15 @@ def test_damage_is_the_same_error(
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "blosc:zstd", "blosc:blosclz"])
+@pytest.mark.parametrize(
+    "codec",
+    [
+        *("none", "lz4", "zstd", "blosc:lz4", "blosc:zstd", "blosc:blosclz"),
+        *("blosc:zlib", "shuffle", "shuffle+zlib:1", "shuffle+zlib:9", "shuffle+gzip:1", "shuffle+lz4", "gzip:6"),
+    ],
+)
 def test_mutants_are_the_same_errors(tmp_path: Path, codec: str, count: int) -> None:
-    """Bytes are changed, cut out and doubled anywhere in a chunk or a shard. The soak's: 4,800 mutants."""
+    """Bytes are changed, cut out and doubled anywhere in a chunk or a shard. The soak's: 10,400 mutants."""
     rng = np.random.default_rng(count)
     cells = (rng.integers(0, 1 << 20, (60, 90)) // 4096).astype("i4")
     for number in range(2 * count):
@@ -277,6 +338,91 @@ def test_mutants_are_the_same_errors(tmp_path: Path, codec: str, count: int) -> 
             assert (type(got), str(got)) == (type(expected), str(expected)), number
         else:
             assert np.array_equal(got, expected), number
+
+
+def make_zlib(content: bytes, level: int = 6, window: int = 15, dictionary: bytes = b"") -> bytes:
+    stream = zlib.compressobj(level, zlib.DEFLATED, window, zdict=dictionary) if dictionary else None
+    stream = stream or zlib.compressobj(level, zlib.DEFLATED, window)
+    return stream.compress(content) + stream.flush()
+
+
+def name_gzip(content: bytes) -> bytes:
+    """A member with the name of a file, as the command writes it."""
+    plain = make_zlib(content, window=31)
+    return plain[:3] + b"\x08" + plain[4:10] + b"a.txt\0" + plain[10:]
+
+
+# Streams of some content, which of zlib, and which of gzip, and whether they are sound chunks of it.
+STREAMS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "as it is written": ("zlib", make_zlib),
+    "stored blocks": ("zlib", lambda content: make_zlib(content, 0)),
+    "a small window": ("zlib", lambda content: make_zlib(content, window=9)),
+    "a dictionary": ("zlib", lambda content: make_zlib(content, dictionary=b"abc" * 9)),
+    "bytes behind it": ("zlib", lambda content: make_zlib(content) + b"\0"),
+    "two streams": ("zlib", lambda content: make_zlib(content[:100]) + make_zlib(content[100:])),
+    "a wrong Adler-32": ("zlib", lambda content: make_zlib(content)[:-1] + b"\x99"),
+    "without Adler-32": ("zlib", lambda content: make_zlib(content)[:-4]),
+    "a wrong check of the header": ("zlib", lambda content: b"\x78\x02" + make_zlib(content)[2:]),
+    "another method": ("zlib", lambda content: b"\x79\x9c" + make_zlib(content)[2:]),
+    "gzip in place of zlib": ("zlib", lambda content: make_zlib(content, window=31)),
+    "too little": ("zlib", lambda content: make_zlib(content[:-1])),
+    "too much": ("zlib", lambda content: make_zlib(content + b"\0")),
+    "a bomb": ("zlib", lambda content: make_zlib(content + bytes(1 << 26), 9)),
+    "a member": ("gzip", lambda content: make_zlib(content, window=31)),
+    "a name": ("gzip", name_gzip),
+    "two members": (
+        "gzip",
+        lambda content: make_zlib(content[:99], window=31) + make_zlib(content[99:], window=31),
+    ),
+    "an empty member": ("gzip", lambda content: make_zlib(content, window=31) + make_zlib(b"", window=31)),
+    "zeros behind it": ("gzip", lambda content: make_zlib(content, window=31) + bytes(512)),
+    "a wrong CRC-32": ("gzip", lambda content: (found := make_zlib(content, window=31))[:-5] + b"\x99" + found[-4:]),
+    "a wrong length": ("gzip", lambda content: make_zlib(content, window=31)[:-1] + b"\x99"),
+    "reserved flags": ("gzip", lambda content: (found := make_zlib(content, window=31))[:3] + b"\xe0" + found[4:]),
+    "a member too much": ("gzip", lambda content: make_zlib(content + b"\0", window=31)),
+    "a bomb of members": ("gzip", lambda content: make_zlib(content, window=31) + make_zlib(bytes(1 << 26), 9, 31)),
+    "nothing": ("gzip", lambda content: b""),
+    "a header alone": ("gzip", lambda content: make_zlib(content, window=31)[:10]),
+}
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("kind", STREAMS)
+def test_streams_of_others_are_the_same_cells_or_errors(tmp_path: Path, kind: str, shuffled: bool) -> None:
+    codec, make = STREAMS[kind]
+    cells = np.arange(4 * 2048, dtype="i4") // 8
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(2048,), codec=f"shuffle+{codec}" if shuffled else codec)
+    content = cells[2048:4096].tobytes()
+    if shuffled:
+        content = cells[2048:4096].view("u1").reshape(-1, 4).T.tobytes()
+    (tmp_path / "a.zarr/a/c/1").write_bytes(make(content))
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with python_alone():
+        expected = outcome(array.__getitem__, ...)
+    got = outcome(array.__getitem__, ...)
+    if isinstance(expected, Exception):
+        assert (type(got), str(got)) == (type(expected), str(expected))
+    else:
+        assert np.array_equal(expected, cells)
+        assert np.array_equal(got, cells)
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps what is freed")
+@pytest.mark.parametrize("codec", ["shuffle+zlib:1", "shuffle+gzip:1", "shuffle+zstd:1"])
+def test_memory_is_given_back(tmp_path: Path, codec: str) -> None:
+    """What a read takes of the codecs' libraries is some 50 KiB; 400 reads would show it."""
+    cells = np.arange(1 << 12, dtype="i4")
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        array = root.create_array("a", data=cells, chunks=(1 << 10,), codec=codec)
+        (tmp_path / "a.zarr/a/c/1").write_bytes(b"x\x9c damaged")
+        page, found = os.sysconf("SC_PAGE_SIZE"), []
+        for number in range(450):
+            assert isinstance(outcome(array.__getitem__, ...), hs.errors.CorruptChunk)
+            array[2048:] = cells[:2048]
+            if number in (49, 449):
+                found.append(int(Path("/proc/self/statm").read_text().split()[1]) * page)
+    assert found[1] - found[0] < 10 << 20
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> None:
@@ -345,6 +491,34 @@ def test_blosc_with_a_rest_behind_the_last_item(tmp_path: Path, dtype: str, size
     with python_alone():
         assert np.array_equal(array[...], cells)
         assert np.array_equal(array[3:50], cells[3:50])
+
+
+@pytest.mark.parametrize("endian", ["little", "big"])
+@pytest.mark.parametrize("width", [2, 3, 8, 255, 256, 1000, 2**31 - 1])
+def test_shuffled_chunks_of_many_blocks(tmp_path: Path, width: int, endian: str) -> None:
+    """They are put in order by parts of 16 KiB, or, of items wider than the library's, cell by cell."""
+    cells = np.random.default_rng(0).normal(size=(90, 700)).round(2)
+    codec = [
+        {"name": "bytes", "configuration": {"endian": endian}},
+        {"name": "shuffle", "configuration": {"elementsize": width}},
+        {"name": "lz4"},
+    ]
+    for name in ("engine", "python"):
+        with hs.create(tmp_path / name, "zarr3", durable=False) as root:
+            array = root.create_array("a", cells.shape, "f8", chunks=(40, 301), codec=codec, checksum=False)
+            if name == "engine":
+                array[...] = cells
+                continue
+            with python_alone():
+                array[...] = cells
+    assert stored(tmp_path / "engine") == stored(tmp_path / "python")
+    raw = cells[:40, :301].astype(">f8" if endian == "big" else "<f8").tobytes()
+    whole = len(raw) // width * width
+    planes = b"".join(raw[place:whole:width] for place in range(width if whole else 0)) + raw[whole:]
+    assert numcodecs.LZ4().decode((tmp_path / "engine/a/c/0/0").read_bytes()) == planes
+    array = hs.open_array(tmp_path / "engine/a", cache_bytes=0)
+    for key in (..., np.s_[3:80], np.s_[:, 5:690:3], np.s_[::-1, 2]):
+        assert np.array_equal(array[key], cells[key]), key
 
 
 def test_steps_longer_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,9 +51,31 @@ struct open_how {
    preadv took a fifth more: the kernel copies short parts slowly. */
 #define ROWS_WINDOW (256 << 10)
 
-enum { PLAIN, BLOSC, ZSTD, LZ4 };
+/* The widest items that blosc2_shuffle takes, by its header. */
+#define MOST_SHUFFLED 255
+/* Bytes of shuffled items that are put in order at a time where they are copied then: a processor's first cache has them. */
+#define SHUFFLED_BLOCK (16 << 10)
 
-/* The functions of libblosc2, set once before any job is made. */
+enum { PLAIN, BLOSC, ZSTD, LZ4, ZLIB, GZIP };
+
+/* zng_stream of zlib-ng.h (zlib-ng 2), which stands in libblosc2; and what its functions take and return. */
+typedef struct {
+    const uint8_t *next_in;
+    uint32_t avail_in;
+    size_t total_in;
+    uint8_t *next_out;
+    uint32_t avail_out;
+    size_t total_out;
+    const char *message;
+    void *state; /* NULL: not made yet */
+    void *allocate, *free, *opaque;
+    int data_type;
+    uint32_t sum;
+    unsigned long reserved;
+} Inflater;
+enum { FINISH = 4, STREAM_END = 1, ZLIB_WINDOW = 15, GZIP_WINDOW = 15 + 16 };
+
+/* The functions of libblosc2, set once before any job is made. The last four are NULL where it has no zlib-ng. */
 static struct {
     int (*decode_blosc)(void *context, const void *source, int32_t size, void *target, int32_t room);
     int (*decode_items)(void *context, const void *source, int32_t size, int first, int count, void *target, int32_t room);
@@ -66,9 +88,14 @@ static struct {
     size_t (*encode_zstd)(void *context, void *target, size_t room, const void *source, size_t size, int level);
     void *(*make_zstd)(void);
     size_t (*free_zstd)(void *context);
+    int32_t (*unshuffle)(int32_t typesize, int32_t size, const void *source, void *target);
+    int32_t (*make_inflater)(Inflater *inflater, int32_t window);
+    int32_t (*reset_inflater)(Inflater *inflater);
+    int32_t (*inflate)(Inflater *inflater, int32_t flush);
+    int32_t (*free_inflater)(Inflater *inflater);
 } library;
 
-#define FUNCTIONS 11
+#define FUNCTIONS 16
 _Static_assert(sizeof library == FUNCTIONS * sizeof(uint64_t), "addresses of 64 bits");
 
 /* The part of a read along one axis that one chunk has. */
@@ -83,9 +110,11 @@ typedef struct {
    the system costs a page fault for each 4 KiB. */
 typedef struct Work {
     uint8_t *stored, *cells, *shuffled, *index;
+    uint8_t *planes; /* of the filter, a whole chunk; shuffled is for a block of Blosc */
     size_t room;
     void *blosc, *zstd; /* contexts of the thread's, for decoding */
     void *zstd_encoder;
+    Inflater inflater;
     int64_t files, bytes;
     struct Work *next;
 } Work;
@@ -111,12 +140,14 @@ typedef struct {
     int64_t members[MOST_AXES]; /* inner chunks of a shard along each axis; 0: each chunk is a file */
     int64_t itemsize, nbytes, all_members;
     int swap; /* bytes of the numbers whose bytes are stored in the other order; 0: as in memory */
+    int64_t shuffle; /* bytes of the items whose bytes are stored by their place in them; up to 1: cell by cell */
+    int bare; /* the stored bytes are those of the cells, one beside another, but for their order and a checksum */
     int in_order; /* the axes of a stored chunk are those of the array */
     int contiguous; /* a whole chunk lies in the result as it lies in memory */
     int whole_only; /* chunks that are wanted in part are left */
     int folder, nested;
     int compressor, checksum;
-    int64_t most; /* stored bytes that no sound chunk exceeds */
+    int64_t most; /* stored bytes beyond which a chunk is left */
     int64_t most_in_shard;
     int index_first, index_checksum;
     unsigned readable; /* bits: Blosc's compressors that the library has */
@@ -286,6 +317,45 @@ static void swap_bytes(uint8_t *cells, int64_t size, int width) {
     }
 }
 
+/* The filter "shuffle" of a whole chunk: the first bytes of all items, then the second ones, and so on. Bytes behind the
+   last whole item stay where they are. */
+static int shuffle(const Job *job, const uint8_t *cells, uint8_t *planes) {
+    const int64_t width = job->shuffle, count = job->nbytes / width;
+    if (width <= MOST_SHUFFLED && job->nbytes <= INT32_MAX)
+        return library.shuffle((int32_t)width, (int32_t)job->nbytes, cells, planes) == job->nbytes;
+    for (int64_t item = 0; item < count; item++)
+        for (int64_t place = 0; place < width; place++) planes[place * count + item] = cells[item * width + place];
+    memcpy(planes + width * count, cells + width * count, job->nbytes - width * count);
+    return 1;
+}
+
+static int unshuffle(const Job *job, const uint8_t *planes, uint8_t *cells) {
+    const int64_t width = job->shuffle, count = job->nbytes / width;
+    if (width <= MOST_SHUFFLED && job->nbytes <= INT32_MAX)
+        return library.unshuffle((int32_t)width, (int32_t)job->nbytes, planes, cells) == job->nbytes;
+    for (int64_t item = 0; item < count; item++)
+        for (int64_t place = 0; place < width; place++) cells[item * width + place] = planes[place * count + item];
+    memcpy(cells + width * count, planes + width * count, job->nbytes - width * count);
+    return 1;
+}
+
+/* One stream of zlib or one member of gzip, with nothing behind it, and a header as nearly all are: a window of 32 KiB, no
+   dictionary, no names. Others are left, as is what zlib-ng refuses: ISA-L decides, by which Python decodes. */
+static int decode_deflate(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
+    if (size < 8 || size > INT32_MAX || job->nbytes > INT32_MAX) return 0;
+    if (job->compressor == ZLIB && (data[0] != 0x78 || data[1] & 32)) return 0;
+    if (job->compressor == GZIP && (data[0] != 0x1F || data[1] != 0x8B || data[2] != 8 || data[3])) return 0;
+    Inflater *inflater = &work->inflater;
+    if (inflater->state ? library.reset_inflater(inflater)
+                        : library.make_inflater(inflater, job->compressor == GZIP ? GZIP_WINDOW : ZLIB_WINDOW))
+        return 0;
+    inflater->next_in = data;
+    inflater->avail_in = (uint32_t)size;
+    inflater->next_out = target;
+    inflater->avail_out = (uint32_t)job->nbytes;
+    return library.inflate(inflater, FINISH) == STREAM_END && !inflater->avail_in && !inflater->avail_out;
+}
+
 static int decode_bytes(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
     switch (job->compressor) {
     case PLAIN:
@@ -299,12 +369,17 @@ static int decode_bytes(const Job *job, Work *work, const uint8_t *data, size_t 
     case LZ4:
         if (size < 5 || size > INT32_MAX || job->nbytes > INT32_MAX || u32(data) != job->nbytes) return 0;
         return library.decode_lz4(data + 4, target, (int)size - 4, (int)job->nbytes) == (int)job->nbytes;
+    case ZLIB:
+    case GZIP:
+        return decode_deflate(job, work, data, size, target);
     }
     return 0;
 }
 
 static int decode(const Job *job, Work *work, const uint8_t *data, size_t size, uint8_t *target) {
-    if (!decode_bytes(job, work, data, size, target)) return 0;
+    uint8_t *unpacked = job->shuffle > 1 ? work->planes : target;
+    if (!decode_bytes(job, work, data, size, unpacked)) return 0;
+    if (unpacked != target && !unshuffle(job, unpacked, target)) return 0;
     swap_bytes(target, job->nbytes, job->swap);
     return 1;
 }
@@ -423,13 +498,36 @@ static int decode_blocks(const Job *job, Work *work, const Piece *piece, const u
     return 1;
 }
 
+/* Put the cells of a chunk in rows, given as planes, into the result block by block: they stay in the processor's cache. */
+static int put_planes(const Job *job, Work *work, const Piece *piece) {
+    uint8_t block[SHUFFLED_BLOCK];
+    const int64_t width = job->shuffle, count = job->nbytes / width;
+    const int64_t most = SHUFFLED_BLOCK / width & ~7; /* items: no number whose bytes are turned around lies in two blocks */
+    for (int64_t first = 0; first < count; first += most) {
+        const int64_t items = count - first < most ? count - first : most;
+        int64_t size = items * width;
+        for (int64_t place = 0; place < width; place++)
+            memcpy(block + place * items, work->planes + place * count + first, items);
+        if (library.unshuffle((int32_t)width, (int32_t)size, block, work->cells) != size) return 0;
+        if (first + items == count) { /* and what lies behind the last whole item */
+            memcpy(work->cells + size, work->planes + count * width, job->nbytes - count * width);
+            size = job->nbytes - first * width;
+        }
+        swap_bytes(work->cells, size, job->swap);
+        put_rows(job, piece, work->cells, first * width, size);
+    }
+    return 1;
+}
+
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
-    if (piece->in_rows && job->compressor == BLOSC && size > 12 && !(data[2] & 2) && u32(data + 8) < job->nbytes &&
+    if (piece->in_rows && job->compressor == BLOSC && job->shuffle <= 1 && size > 12 && !(data[2] & 2) && u32(data + 8) < job->nbytes &&
         data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 && u32(data + 8) % 8 == 0 &&
         job->nbytes / u32(data + 8) <= MOST_BLOCKS)
         return decode_blocks(job, work, piece, data, size);
+    if (piece->in_rows && job->shuffle > 1 && job->shuffle <= MOST_SHUFFLED && job->nbytes >= job->shuffle)
+        return decode_bytes(job, work, data, size, work->planes) && put_planes(job, work, piece);
     if (!decode(job, work, data, size, work->cells)) return 0;
     put(job, piece, work->cells);
     return 1;
@@ -504,14 +602,14 @@ static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) 
     if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > job->most) return 0;
     const size_t size = status.st_size;
     if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
-    if (job->compressor == PLAIN && piece->direct && !job->checksum) {
+    if (job->bare && piece->direct && !job->checksum) {
         work->bytes += size;
         if (!read_at(file, piece->target, size, 0)) return 0;
         swap_bytes(piece->target, size, job->swap);
         return 1;
     }
-    if (job->compressor == PLAIN && piece->in_rows) return read_rows(job, work, piece, file);
-    if (job->compressor == PLAIN && !job->checksum) return read_span(job, work, piece, file);
+    if (job->bare && piece->in_rows) return read_rows(job, work, piece, file);
+    if (job->bare && !job->checksum) return read_span(job, work, piece, file);
     work->bytes += size;
     return make_room(work, size) && read_at(file, work->stored, size, 0) && decode_piece(job, work, piece, work->stored, size);
 }
@@ -754,7 +852,11 @@ store:
 /* Encode a chunk into ``room`` bytes; 0 where Python has to. */
 static int64_t encode(const Job *job, Work *work, const uint8_t *cells, uint8_t *target, int64_t room) {
     int64_t size = 0;
-    switch (job->compressor) {
+    if (job->shuffle > 1) {
+        if (!shuffle(job, cells, work->planes)) return 0;
+        cells = work->planes;
+    }
+    switch (job->compressor) { /* zlib and gzip are Python's: no C library gives the bytes that it writes */
     case PLAIN:
         size = job->nbytes;
         memcpy(target, cells, size);
@@ -937,8 +1039,12 @@ static Work *take_work(Job *job) {
     pthread_mutex_unlock(&job->mutex);
     if (work) return work;
     work = calloc(1, sizeof *work);
-    if (work) work->cells = malloc(job->nbytes);
-    if (work && work->cells) return work;
+    if (!work) return NULL;
+    work->cells = malloc(job->nbytes);
+    work->planes = job->shuffle > 1 ? malloc(job->nbytes) : NULL;
+    if (work->cells && (work->planes || job->shuffle <= 1)) return work;
+    free(work->cells);
+    free(work->planes);
     free(work);
     return NULL;
 }
@@ -956,8 +1062,10 @@ static void job_dealloc(Job *job) {
         free(work->cells);
         free(work->stored);
         free(work->shuffled);
+        free(work->planes);
         free(work->index);
         if (work->zstd_encoder) library.free_zstd(work->zstd_encoder);
+        if (work->inflater.state) library.free_inflater(&work->inflater);
         free(work);
     }
     for (OpenShard *shard = job->shards, *next; shard; shard = next) {
@@ -974,18 +1082,18 @@ static void job_dealloc(Job *job) {
 static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
     static char *names[] = {"groups", "shape", "out", "out_strides", "fill", "whole_only", "folder", "nested",
                             "compressor", "checksum", "most", "members", "most_in_shard", "index_first", "index_checksum",
-                            "readable", "swap", "order", "level", "header", NULL};
+                            "readable", "swap", "order", "level", "header", "shuffle", NULL};
     PyObject *groups, *shape, *out, *out_strides, *members, *order;
     Py_buffer fill;
     const char *header = NULL;
     Py_ssize_t header_size = 0;
-    long long most, most_in_shard;
+    long long most, most_in_shard, shuffle = 0;
     int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, swap, level = 0;
     unsigned readable;
-    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIiO|iy#", names, &groups, &shape, &out,
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIiO|iy#L", names, &groups, &shape, &out,
                                      &out_strides, &fill, &whole_only, &folder, &nested, &compressor, &checksum, &most,
                                      &members, &most_in_shard, &index_first, &index_checksum, &readable, &swap, &order,
-                                     &level, &header, &header_size))
+                                     &level, &header, &header_size, &shuffle))
         return NULL;
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
@@ -1050,7 +1158,10 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     job->index_first = index_first;
     job->index_checksum = index_checksum;
     job->readable = readable;
-    if (compressor < PLAIN || compressor > LZ4 || (compressor != PLAIN && !library.decode_blosc) ||
+    job->shuffle = shuffle;
+    job->bare = compressor == PLAIN && shuffle <= 1;
+    if (compressor < PLAIN || compressor > GZIP || shuffle < 0 || (!job->bare && !library.decode_blosc) ||
+        (compressor >= ZLIB && !library.inflate) ||
         (folder < 0 && compressor == BLOSC && header_size != 16)) {
         PyErr_SetString(PyExc_ValueError, "a compressor, its library, and for values a header of Blosc are needed");
         goto failed;

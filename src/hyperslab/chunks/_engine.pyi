@@ -27,6 +27,7 @@ class Job:
         order: tuple[int, ...],
         level: int = ...,
         header: bytes = ...,
+        shuffle: int = ...,
     ) -> Job: ...
     def run(
         self, low: tuple[int, ...], high: tuple[int, ...], keys: list[str], blosc: int, zstd: int, boxes: int

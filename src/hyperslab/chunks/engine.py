@@ -26,7 +26,7 @@ from hyperslab.stores.base import Scratch
 
 Numbers: TypeAlias = tuple[int, ...]
 
-_CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3}
+_CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3, "zlib": 4, "gzip": 5}
 # Of Blosc's compressors those whose chunks the library decodes: all but Snappy, which is number 2.
 _FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
 # Beyond these, which no dataset is known to reach, Python does the work (MOST_AXES, and a count of int32).
@@ -72,6 +72,8 @@ class CodecLibrary:
     """Where they lie, in the order of ``library`` in ``_engine.c``."""
     compressors: frozenset[str]
     """The compressors of Blosc that it has."""
+    inflates: bool
+    """It has zlib-ng, which decodes zlib and gzip."""
     contexts: Callable[[], tuple[int, int]]
     """Return where the calling thread's contexts for decoding lie, of Blosc and of Zstandard."""
 
@@ -94,8 +96,10 @@ class EngineCodecs:
     nbytes: int
     """Bytes of the cells."""
     most: int
-    """Bytes that no sound chunk exceeds."""
+    """Stored bytes beyond which a chunk is left: no sound one has more, or Python decodes it sooner."""
     compressor: str | None
+    shuffle: int
+    """Bytes of the items whose bytes are regrouped by their place before the compressor; 0 and 1: of none."""
     checksum: bool
     """CRC-32C behind what the compressor gives."""
     swap: int
@@ -198,6 +202,7 @@ class EngineJob:
             codecs.order or tuple(range(len(shape))),
             0 if encoder is None else encoder.level,
             b"" if encoder is None else encoder.header,
+            codecs.shuffle,
         )
 
     def boxes(self, size: int) -> Iterator[Box]:
@@ -330,7 +335,9 @@ def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
         return False
     if memory.dtype != codecs.dtype or not memory.flags.c_contiguous:
         return False
-    return codecs.compressor is None or codecs.library is not None
+    if codecs.compressor in ("zlib", "gzip"):
+        return codecs.library is not None and codecs.library.inflates
+    return codecs.library is not None or (codecs.compressor is None and codecs.shuffle <= 1)
 
 
 def make_read(
@@ -357,7 +364,7 @@ def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: 
     """Return what encodes the plan's chunks; None where the engine does not, or some chunk is not covered whole."""
     if files is None or not _fits(files, plan, values) or files.codecs.find_encoder() is None:
         return None
-    if files.shard is None and files.codecs.compressor is None:
+    if files.shard is None and files.codecs.compressor is None and files.codecs.shuffle <= 1:
         return None  # Python stores such cells from where they are, without a copy
     if not all(entry[3] and entry[2].step is None for group in plan.groups for entry in group):
         return None

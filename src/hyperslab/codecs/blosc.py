@@ -189,7 +189,8 @@ _SNAPPY = FORMATS.index("snappy")
 _BLOCK = 128 << 10
 
 
-# The levels that C-Blosc gives its compressors, by its own level (its page "Compression levels").
+# The levels that C-Blosc gives its compressors, by its own level (its page "Compression levels"). Not of zlib, of which
+# numcodecs has another version, with other bytes, nor of BloscLZ, which the library does not export.
 _ENGINE_LEVELS: dict[str, Callable[[int], int]] = {
     "lz4": lambda clevel: 10 - clevel,
     "lz4hc": lambda clevel: -max(clevel, 1),

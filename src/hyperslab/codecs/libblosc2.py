@@ -1,4 +1,5 @@
-"""The C library of Blosc2, which decodes chunks of Blosc, LZ4 and Zstandard where blosc2 is installed (extra ``fast``).
+"""The C library of Blosc2, which shuffles, and decodes chunks of Blosc, LZ4 and Zstandard where blosc2 is installed
+(extra ``fast``).
 
 blosc2's wheel publishes it, with its header, beside the Python package; the package itself is not imported. It decodes
 into memory that is already there, by one call and with the GIL released, which takes a third of the time of numcodecs'
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import (
     CDLL,
     Structure,
@@ -38,6 +39,8 @@ from hyperslab.codecs.base import Buffer
 # C-Blosc2 of blosc2 4.14, the oldest version that the damaged chunks of the tests were tried with.
 _OLDEST = (3, 3)
 _NAMES = ("libblosc2.so", "libblosc2.dylib")
+# The widest items, by its header, and the most bytes that its functions shuffle.
+MOST_SHUFFLED, MOST_BYTES_SHUFFLED = 255, 2**31 - 1
 # ``ZSTD_error_dstSize_tooSmall``, negated as functions return it (zstd_errors.h).
 _ZSTD_TOO_SMALL = -70
 
@@ -55,7 +58,10 @@ _FOR_ENGINE = (
     "ZSTD_compressCCtx",
     "ZSTD_createCCtx",
     "ZSTD_freeCCtx",
+    "blosc2_unshuffle",
 )
+# zlib-ng's, whose names its header (zlib-ng.h) gives them: a library that was built over another zlib lacks them.
+_INFLATE = ("zng_inflateInit2", "zng_inflateReset", "zng_inflate", "zng_inflateEnd")
 
 
 class _DecompressionParameters(Structure):
@@ -94,11 +100,16 @@ class LibBlosc2:
         self._zstd_error = library.ZSTD_getErrorName
         self._zstd_error.argtypes = (c_size_t,)
         self._zstd_error.restype = c_char_p
+        self._shuffle = library.blosc2_shuffle
+        self._unshuffle = library.blosc2_unshuffle
+        self._shuffle.argtypes = self._unshuffle.argtypes = (c_int32, c_int32, c_void_p, c_void_p)
         self.contexts = _Contexts(library)
         contexts = self.contexts
+        inflate = _find_inflate(library)
         self.for_engine = CodecLibrary(
-            tuple(cast(getattr(library, name), c_void_p).value or 0 for name in _FOR_ENGINE),
+            (*_find_addresses(library, _FOR_ENGINE), *(inflate or (0,) * len(_INFLATE))),
             self.compressors,
+            inflate is not None,
             lambda: (contexts.blosc, contexts.zstd),
         )
         library.blosc2_init()
@@ -132,6 +143,16 @@ class LibBlosc2:
         found = int(self._zstd(self.contexts.zstd, target, len(out), source, len(data)))
         return found if found <= len(out) else found - 2**64
 
+    def shuffle(self, width: int, data: Buffer, out: memoryview) -> int:
+        """Put the first bytes of all items of ``width`` bytes (up to ``MOST_SHUFFLED``) into ``out``, which is as long
+        and not empty, then the second ones, and so on."""
+        return int(self._shuffle(width, len(data), _address(data), addressof(c_char.from_buffer(out))))
+
+    def unshuffle(self, width: int, data: Buffer, out: memoryview) -> int:
+        """Undo :meth:`shuffle`."""
+        source = data if isinstance(data, bytes) else _address(data)
+        return int(self._unshuffle(width, len(data), source, addressof(c_char.from_buffer(out))))
+
     def is_out_of_room(self, code: int) -> bool:
         """Return True if :meth:`decode_zstd` failed because there is more content than ``out`` takes."""
         return code == _ZSTD_TOO_SMALL
@@ -157,6 +178,20 @@ def load_library() -> LibBlosc2 | None:
             except (OSError, AttributeError, ValueError):  # of another machine, or built without one of the functions
                 continue
     return None
+
+
+def _find_addresses(library: CDLL, names: Sequence[str]) -> Sequence[int]:
+    return [cast(getattr(library, name), c_void_p).value or 0 for name in names]
+
+
+def _find_inflate(library: CDLL) -> Sequence[int] | None:
+    """Return where zlib-ng's functions lie; None where there is none, or one of another major version than 2."""
+    try:
+        version = library.zlibng_version
+        version.restype = c_char_p
+        return _find_addresses(library, _INFLATE) if version().startswith(b"2.") else None
+    except AttributeError:
+        return None
 
 
 def _version(library: CDLL) -> str:

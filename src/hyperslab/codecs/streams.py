@@ -132,7 +132,7 @@ class Deflate(BytesToBytes):
     """A deflate stream in a zlib or gzip wrapping; both carry a checksum. A gzip chunk may have several members."""
 
     def __init__(self, name: str, wrapping: int, level: int, cells: ChunkLayout) -> None:
-        self._name = name
+        self._name = self.engine_name = name
         self._wrapping = wrapping
         self._level = level
         self._room = room(cells)
