@@ -166,7 +166,7 @@ class ObjectOrigin:
     def with_one_journal_wait(self) -> ObjectOrigin:
         """Return the origin for the chunks of a new object, whose writes do not wait for the journal: whoever lets the
         object be found calls :meth:`wait_for_journal` first. This one where writes do not wait, or each has to."""
-        process = lone_process(self.open().meta.database.client) if self.durable else None
+        process = lone_process(self.open().meta.database) if self.durable else None
         if process is None:
             return self
         other = object.__new__(ObjectOrigin)  # copy() would take it for one that goes to another process
@@ -180,7 +180,7 @@ class ObjectOrigin:
             return True
         meta = self.open().meta
         meta.update_one({"_id": ObjectId()}, {"$unset": {"hyperslab": ""}})  # of no document: it waits all the same
-        return bool(lone_process(meta.database.client) == self.process)
+        return bool(lone_process(meta.database) == self.process)
 
     def check_travel(self) -> None:
         """Raise Invalid where tasks are about to go to other processes and could not open the collections there."""

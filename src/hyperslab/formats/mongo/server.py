@@ -142,13 +142,13 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
         return _clients.by_server[key]
 
 
-def lone_process(client: MongoClient[Any]) -> Any:
+def lone_process(database: Database[Any]) -> Any:
     """Return what identifies the running process of a server that stands alone; None of a member of a replica set, of
     a router, and of a server that does not tell (before 4.4).
 
     As long as it is the same, all that it has acknowledged stands in one journal, in that order.
     """
-    hello = client.admin.command("hello")
+    hello = database.command("hello")
     if is_replicated(hello):
         return None
     return hello.get("topologyVersion", {}).get("processId")
