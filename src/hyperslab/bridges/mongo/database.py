@@ -185,7 +185,7 @@ class XarrayMongoDB:
                 now = eager_names(meta, load)
                 later = [name for name in meta.variables if name not in now]
                 if self._options.verify and later:
-                    raise_if_incomplete(here, meta.id)
+                    raise_if_incomplete(meta, here.chunks)
                 loaded = read_variables(here, meta, now) | lazy_variables(origin, here, meta, later)
                 return build_object(meta, loaded, self._ureg)
             except DocumentNotFoundError:  # another object may have taken its place while it was read

@@ -29,7 +29,7 @@ from hyperslab.formats.mongo.chunk_documents import ChunkIndex, IdScheme, make_d
 from hyperslab.formats.mongo.chunk_queries import ensure_index, ensure_positional
 from hyperslab.formats.mongo.chunk_writes import replace_chunk
 from hyperslab.formats.mongo.completeness import find_missing
-from hyperslab.formats.mongo.document import Meta, Variable, object_exists, render_object
+from hyperslab.formats.mongo.document import Meta, Variable, load_meta, object_exists, parse_object, render_object
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.object_changes import Heartbeats, check_lease, remove_putting_mark, with_putting_mark
 from hyperslab.formats.mongo.variables import Slices, chunk_slices, load_object, raise_if_incomplete
@@ -44,6 +44,8 @@ def put_object(
     Nothing is left of what fails before this returns. AlreadyExists where the id was given and is taken, and where it
     is to have its name alone (``has_unique_name``) and that is.
     """
+    if plan.whole or plan.lazy:
+        origin = origin.with_one_journal_wait()
     here = _open_for(origin, plan, options)
     id, name = plan.meta.id, plan.meta.name if has_unique_name else None
     taken = AlreadyExists(f"there is an object {id}", remedy="replace() it, or let an id be chosen")
@@ -53,21 +55,23 @@ def put_object(
     document = render_object(plan.meta)
     last = options.commit == "meta_last"
     is_marked = not last and bool(plan.whole or plan.lazy)  # it is found, and has chunks that may be missing for ever
+    completion = PutCompletion(origin, id, options.verify, document if last else None, name=name, is_marked=is_marked)
     try:
         if not last:
             objects.insert_object(*here, with_putting_mark(document) if is_marked else document, name)
         _store_whole_variables(here, plan)
-        if last and not plan.lazy:
-            objects.insert_object(*here, document, name)
+        if not plan.lazy:
+            completion.wait_until_stored(here)
+            if last:
+                objects.insert_object(*here, document, name)
     except DuplicateKeyError:  # somebody else was faster: what is stored is not ours to remove
         raise taken from None
     except BaseException:
         objects.remove_failed_object(*here, id)
         raise
-    completion = PutCompletion(origin, id, options.verify, document if last else None, name=name, is_marked=is_marked)
     if plan.lazy:
         return delay_writes(_lazy_tasks(origin, plan), completion)
-    completion.run()
+    completion.finish(here)
     return None
 
 
@@ -148,15 +152,26 @@ class PutCompletion:
     is_marked: bool = False
     is_replacement: bool = False
 
+    def wait_until_stored(self, here: Collections) -> None:
+        """Wait until all chunks are in the journal. DocumentNotFoundError names one that the server has lost."""
+        if not self.origin.wait_for_journal():
+            meta = load_meta(here.meta, self.meta_id) if self.document is None else parse_object(self.document)
+            raise_if_incomplete(meta, here.chunks)
+
     def run(self) -> None:
         """Take the step; once more does no harm."""
         here = self.origin.open()
+        self.wait_until_stored(here)
+        self.finish(here)
+
+    def finish(self, here: Collections) -> None:
+        """Let the object be found, or be whole, whose chunks are in the journal."""
         if self.document is not None:
             objects.insert_object_once(*here, self.document, self.name)
         if self.is_marked:
             remove_putting_mark(here.meta, self.meta_id)
         if self.verify:
-            raise_if_incomplete(here, self.meta_id)
+            raise_if_incomplete(load_meta(here.meta, self.meta_id), here.chunks)
         if self.is_replacement:
             objects.commit_object(*here, self.meta_id, self.name)
 
@@ -224,6 +239,7 @@ def replace_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x
     """Store ``x``, and let it take the place of the object of this name or id. Return the new id, and a Delayed or
     None."""
     plan = plan_put(x, options)
+    origin = origin.with_one_journal_wait()
     here = _open_for(origin, plan, options)
     try:
         name = objects.insert_replacement(here.meta, render_object(plan.meta), name_or_id)

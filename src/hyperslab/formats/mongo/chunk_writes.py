@@ -29,6 +29,7 @@ from hyperslab.formats.mongo.chunk_queries import (
     queries_of_chunks,
 )
 from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, object_exists
+from hyperslab.formats.mongo.server import is_replicated
 from hyperslab.stores.attempts import attempts, beaten
 
 # As long as a lease: half a minute is far more than the copies of one chunk (8 MiB are sent at a time) take, and what
@@ -530,5 +531,4 @@ def _transaction(collection: DocumentCollection, *, several: bool, url: str) -> 
 
 def _has_transactions(client: MongoClient[MutableDocument]) -> bool:
     """Return True if the server is a member of a replica set, or a router."""
-    hello = client.admin.command("hello")
-    return "setName" in hello or hello.get("msg") == "isdbgrid"
+    return is_replicated(client.admin.command("hello"))

@@ -142,6 +142,23 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
         return _clients.by_server[key]
 
 
+def lone_process(database: Database[Any]) -> Any:
+    """Return what identifies the running process of a server that stands alone; None of a member of a replica set, of
+    a router, and of a server that does not tell (before 4.4).
+
+    As long as it is the same, all that it has acknowledged stands in one journal, in that order.
+    """
+    hello = database.command("hello")
+    if is_replicated(hello):
+        return None
+    return hello.get("topologyVersion", {}).get("processId")
+
+
+def is_replicated(hello: Mapping[str, Any]) -> bool:
+    """Return True if the answer to the command ``hello`` is that of a member of a replica set, or of a router."""
+    return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
     """Raise the driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly,

@@ -33,7 +33,7 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_segment,
 )
 from hyperslab.formats.mongo.chunk_writes import ChunkSwap, ChunkUndo, UndoView, swap_chunks, undo_entries
-from hyperslab.formats.mongo.completeness import find_missing
+from hyperslab.formats.mongo.completeness import missing_chunks
 from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, load_meta, object_exists, raise_problems
 from hyperslab.formats.mongo.errors import CorruptDocument, DocumentNotFoundError
 from hyperslab.formats.mongo.to_spec import fill_value_of, known_sizes, padding_fill, unstored_fill, variable_extension
@@ -354,10 +354,10 @@ def chunk_not_found(meta_id: ObjectId, key: Key) -> DocumentNotFoundError:
     return DocumentNotFoundError({"meta_id": meta_id, "name": key[0], "chunk": key[1]})
 
 
-def raise_if_incomplete(here: Collections, meta_id: ObjectId) -> None:
+def raise_if_incomplete(meta: Meta, chunks: DocumentCollection) -> None:
     """Raise DocumentNotFoundError with the first chunk that is not there, or not all of it; no cells are moved."""
-    for key in find_missing(here.meta, here.chunks, meta_id, 1):
-        raise chunk_not_found(meta_id, key)
+    for key in missing_chunks(meta, chunks, 1):
+        raise chunk_not_found(meta.id, key)
 
 
 def read_cells(here: Collections, meta: Meta, name: str) -> Numbers | Coo:

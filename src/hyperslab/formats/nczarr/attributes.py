@@ -170,9 +170,8 @@ def _strings(value: object) -> Any:
 
 
 def _numbers(value: object, dtype: NumpyDType) -> Any:
-    several = as_list(value)
-    cells = np.array([read_number(item, dtype) for item in several], dtype)
-    return cells[0] if len(cells) == 1 else cells
+    cells = [read_number(item, dtype) for item in as_list(value)]
+    return cells[0] if len(cells) == 1 else np.array(cells, dtype)
 
 
 def _widest(values: list[Any]) -> NumpyDType | None:

@@ -7,6 +7,7 @@ shuffle, text in cells of one width, scalars over shape ``[1]``, fill values and
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT, NUMBERS
 from hyperslab.formats.nczarr.generation import Context, Generation
 from hyperslab.formats.zarr2 import document
 from hyperslab.model.attrs import FILL_VALUE
-from hyperslab.model.dtypes import Char, Compound, DataType, Enum, Opaque, VlenString, describe, numpy_dtype
+from hyperslab.model.dtypes import Char, Compound, DataType, Enum, NumpyDType, Opaque, VlenString, describe, numpy_dtype
 from hyperslab.model.spec import ArraySpec, Codec
 
 TEXT = "fixed_utf8"
@@ -192,14 +193,19 @@ _SWAPPED_IN_DEVELOPMENT = re.compile(r"4\.9\.3-dev.*")
 def fill_code(dtype: DataType) -> str | None:
     """Return the type code of ``_FillValue``, which is of the type of the cells; None where it says nothing."""
     match dtype:
+        case np.dtype(kind="i" | "u" | "f"):
+            return _little_endian(dtype)
         case Char():
             return ">S1"
         case VlenString():
             return "string"
-        case np.dtype(kind="i" | "u" | "f"):
-            return dtype.newbyteorder("<").str
         case _:
             return None
+
+
+@lru_cache(64)  # this is asked for each array
+def _little_endian(dtype: NumpyDType) -> str:
+    return dtype.newbyteorder("<").str
 
 
 def meant_fill_value(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from operator import methodcaller
 from typing import Any
 
@@ -22,6 +22,7 @@ from hyperslab.formats.nczarr.generation import Context
 from hyperslab.formats.zarr2.document import DIMENSIONS
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import outward, split
+from hyperslab.model.spec import GroupSpec
 
 _OF_NETCDF = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]([^\x00-\x1f\x7f/]*[^\x00-\x20\x7f/])?")
 # NC_MAX_NAME of netcdf-c
@@ -44,6 +45,7 @@ def require_netcdf_name(name: str, node: str) -> None:
         raise Invalid(f"{name!r} is no name in netCDF", node=node, remedy=remedy)
 
 
+@lru_cache(1024)  # the same few names for all arrays
 def split_qualified(fqn: str) -> tuple[str, str]:
     """Return the path of the group, and the name, of a qualified name; a leading slash may be missing."""
     group, _, name = fqn.lstrip("/").rpartition("/")
@@ -74,12 +76,11 @@ def read_array_dimensions(
     """Return the qualified name of each axis' dimension: the first of the three that can be used."""
     ndim = len(shape)
     if references is not None and are_names(references, ndim):
-        axes = zip(references, shape, strict=True)
-        is_alone = context.group("") is None
+        root = context.group("")
         return tuple(
             [
-                name if is_alone and name.startswith("/") else _resolve(name, size, node, context, problems)
-                for name, size in axes
+                name if _is_clear(name, size, root) else _resolve(name, size, node, context, problems)
+                for name, size in zip(references, shape, strict=True)
             ]
         )
     if references is not None:
@@ -115,6 +116,16 @@ def are_names(names: object, ndim: int) -> bool:
     return "" not in names and not any(map(_IS_GROUP, names))
 
 
+def _is_clear(name: str, size: int, root: GroupSpec | None) -> bool:
+    """Return True for a qualified name of a dimension of the root, as nearly all are; for any where there is none."""
+    if not name.startswith("/"):
+        return False
+    if root is None:
+        return True
+    group, short = split_qualified(name)
+    return not group and any([dim.name == short and dim.size == size for dim in root.dims])
+
+
 def _resolve(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
     """Return a reference as it stands, or the dimension of this name that can be seen from the array."""
     is_qualified = name.startswith("/")
@@ -133,7 +144,9 @@ def find_dimension(fqn: str, context: Context) -> Dimension | None:
     """Return the dimension of a qualified name, None where its group does not declare it."""
     group, name = split_qualified(fqn)
     spec = context.group(group)
-    for dim in () if spec is None else spec.dims:
+    if spec is None:
+        return None
+    for dim in spec.dims:
         if dim.name == name:
             return dim
     return None
@@ -203,6 +216,9 @@ def short_names(fqns: Sequence[str]) -> tuple[str, ...]:
 
 def shown_names(fqns: Sequence[str], shape: Sequence[int], context: Context) -> tuple[str, ...]:
     """Return the names without their groups, and without the suffixes that tell lengths of one name apart."""
+    plain_names = short_names(fqns)
+    if "@" not in "".join(plain_names):  # nearly always, and this is done for each array
+        return plain_names
 
     def declares(group: str, plain: str) -> bool:
         return any(find_dimension(qualified(above, plain), context) for above in outward(group))
