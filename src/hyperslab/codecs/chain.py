@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.engine import EngineCodecs, EngineEncoder
+from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, SingleChunks, make_single_reads
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
@@ -131,6 +131,11 @@ class Chain:
     def engine_codecs(self) -> EngineCodecs | None:
         """The codecs, where the engine in C has all of them."""
         return _find_engine_codecs(self.cells, self._arrays, self._serial, self._tail)
+
+    @cached_property
+    def single_reads(self) -> SingleChunks | None:
+        """What reads one chunk alone by the engine in C, where that has all of the codecs."""
+        return make_single_reads(self.engine_codecs, self._shape)
 
     def encode(self, block: Values) -> Buffer:
         """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""

@@ -9,7 +9,6 @@ Zstandard, of which numcodecs may have another version.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from ctypes import (
@@ -32,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hyperslab.chunks.engine import CodecLibrary
+from hyperslab.chunks.engine import CodecLibrary, DecodingContexts
 from hyperslab.codecs.base import Buffer
 
 # C-Blosc2 of blosc2 4.14, the oldest version that the damaged chunks of the tests were tried with.
@@ -95,11 +94,10 @@ class LibBlosc2:
         self._zstd_error.argtypes = (c_size_t,)
         self._zstd_error.restype = c_char_p
         self.contexts = _Contexts(library)
-        contexts = self.contexts
         self.for_engine = CodecLibrary(
             tuple(cast(getattr(library, name), c_void_p).value or 0 for name in _FOR_ENGINE),
             self.compressors,
-            lambda: (contexts.blosc, contexts.zstd),
+            self.contexts,
         )
         library.blosc2_init()
 
@@ -165,7 +163,7 @@ def _version(library: CDLL) -> str:
     return str(function(), "ascii")
 
 
-class _Contexts(threading.local):
+class _Contexts(DecodingContexts):
     """The contexts of the calling thread, as addresses; they are freed when the thread ends."""
 
     def __init__(self, library: CDLL) -> None:

@@ -257,19 +257,22 @@ def names_of_kind(kind: Kind) -> frozenset[str]:
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
-def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
+def build_chain(codecs: Sequence[Codec], cells: ChunkLayout, *, of_index: bool = False) -> Chain:
     """Compile the codecs of an array for chunks of these cells.
 
     Unsupported names a codec that is unknown, unsafe or lacks its library; Invalid says what is wrong with a
     configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
-    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
+    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order. ``of_index``:
+    the cells are the index of a shard, which is in no shard itself.
     """
+    makers = _WITHOUT_SHARDS if of_index else MAKERS
     key = _chain_key(codecs, cells)
     if key is None:
-        return _assemble(codecs, cells, MAKERS)
+        return _assemble(codecs, cells, makers)
+    key = key, of_index
     chain = _CHAINS.get(key)
     if chain is None:
-        chain = _assemble(codecs, cells, MAKERS)
+        chain = _assemble(codecs, cells, makers)
         if len(_CHAINS) >= _MOST_CHAINS:
             _CHAINS.clear()
         _CHAINS[key] = chain
@@ -304,8 +307,7 @@ def shard_index(counts: tuple[int, ...], codecs: Sequence[Codec], location: str,
     """Return a checked index of a shard; FormatError when its codecs give no fixed size or the location is unknown."""
     if location not in ("start", "end"):
         raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
-    # an index is in no shard itself
-    chain = _assemble(codecs, ChunkLayout(np.dtype("<u8"), (*counts, 2), 0), _WITHOUT_SHARDS)
+    chain = build_chain(codecs, ChunkLayout(np.dtype("<u8"), (*counts, 2), 0), of_index=True)
     if chain.size is None:
         raise FormatError("the codecs of a shard's index must give a fixed size")
     return ShardIndex(counts, tuple(codecs), chain, "start" if location == "start" else "end", most)

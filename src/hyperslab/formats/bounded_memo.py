@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from marshal import dumps
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -16,13 +17,19 @@ class BoundedMemo(Generic[T]):
 
     def __init__(self, function: Callable[..., T]) -> None:
         self._function = function
-        self._results: dict[str, T] = {}
+        self._results: dict[bytes, T] = {}
 
     def __call__(self, *values: object) -> T:
         """Return the function's result for these values; 1, 1.0 and true are three values."""
-        key = repr(values)  # equal values of different types compare equal in a tuple, but not here
-        if key in self._results:
-            return self._results[key]
+        # Equal values of different types compare equal in a tuple, but not here. Version 2 has no marks of objects that
+        # occur twice, which would tell apart what is equal; repr takes several times as long.
+        try:
+            key = dumps(values, 2)  # type: ignore[arg-type]  # they are JSON
+        except ValueError:  # nested too deep
+            return self._function(*values)
+        results = self._results  # another thread may begin anew
+        if key in results:
+            return results[key]
         result = self._function(*values)
         if len(key) <= _LONGEST_KEY:
             if len(self._results) >= _MOST_ENTRIES:
