@@ -1,9 +1,10 @@
 """The call budget: a read of one chunk takes at most 45 Python calls, each further chunk at most 12.
 
 It is that of formats whose chunks lie each under its own key or at its own place in a file; of Zarr it is 18 where the
-engine in C reads them and 22 where Python does. What the others cost is pinned so that it does not grow unseen: chunks of bcolz are files with a header each, read and checked anew; MongoDB is
-asked by pymongo. Counted are reads of what was read before: of tiles of DEKER it is known then where in their files the
-cells lie, and of shards of many chunks their index, as long as the files stay the same.
+engine in C reads them and 22 where Python does. What the others cost is pinned so that it does not grow unseen: chunks
+of bcolz are files with a header each, read and checked anew; MongoDB is asked by pymongo. Counted are reads of what was
+read before: of tiles of DEKER it is known then where in their files the cells lie, and of shards of many chunks their
+index, as long as the files stay the same.
 Counted, not timed: in the calling thread with one worker, and over all threads of a fresh pool.
 """
 

@@ -282,7 +282,7 @@ def test_mutants_are_the_same_errors(tmp_path: Path, codec: str, count: int) -> 
                 assert np.array_equal(got, expected), (number, key)
 
 
-# -- one chunk alone ----------------------------------------------------------------------------------------------------
+# -- one chunk alone --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
