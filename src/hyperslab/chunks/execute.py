@@ -132,9 +132,8 @@ def read(
     if settings.memory_limit is not None or nbytes > UNASKED_BYTES:
         require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
-    engine = None  # of one chunk alone the source tells it
-    if traits.in_files and count > 1:
-        engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None)
+    several = traits.in_files and count > 1  # of one chunk the source tells the engine
+    engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None) if several else None
     if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (
@@ -291,8 +290,7 @@ class _BatchReader:
         self.fetches = traits.fetches and not alone
         self.part = source.read_part if (traits.reads_parts or alone) and plan.basic and plan.groups else None
         self.plan = plan
-        # Whole chunks may be decoded straight into the result: into its memory, with no block in between.
-        # Of one chunk that is looked at when it is read.
+        # Whole chunks may be decoded straight into the result; of a chunk alone that is looked at when it is read.
         fixed = None if plan.count == 1 else plan.grid.fixed
         self.fills_result = plan.basic and (fixed is None or lies_contiguous(fixed, out))
         self.out = out

@@ -153,7 +153,11 @@ class FolderReader(Store):
             raise Invalid(f"{self._url!r} is no path", remedy="leave out what is behind NUL")
         self._folders = Folders(self._url)
         self._known = self._folders.known
-        if os.path.isdir(self._url):
+        try:
+            is_folder = stat.S_ISDIR(os.stat(self._url).st_mode)
+        except (OSError, ValueError):
+            is_folder = False
+        if is_folder:
             self._known[""] = self._folders.root
         elif os.path.lexists(self._url):
             kind = (
